@@ -6,7 +6,7 @@ import { withTables } from "../tools/configuration-page.ts";
 
 const page = readFileSync(new URL("../docs/configuration.md", import.meta.url), "utf8");
 
-test("the tables are those of the code (-u writes them again)", async () => {
+test("the tables match the code (-u rewrites them)", async () => {
   await expect(withTables(page)).toMatchFileSnapshot("../docs/configuration.md");
 });
 

@@ -15,11 +15,11 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (file: string) => JSON.parse(readFileSync(`${root}${file}`, "utf8"));
 const { packages }: { packages: LockedPackages } = read("package-lock.json");
 
-test("what a server runs with has a known licence, a checksum, and no program that installs it", () => {
+test("production packages have a known licence, a checksum, and no install script", () => {
   expect(dependencyFaults(packages)).toEqual([]);
 });
 
-test("a package with another licence, without a checksum, or with a program is noticed", () => {
+test("detects another licence, a missing checksum, and an install script", () => {
   const odd: LockedPackages = {
     "": {},
     "node_modules/a": { license: "GPL-3.0", integrity: "sha512-x" },
@@ -29,8 +29,8 @@ test("a package with another licence, without a checksum, or with a program is n
   expect(dependencyFaults(odd)).toEqual([
     "a: licence GPL-3.0",
     "@scope/b: no checksum",
-    "@scope/b: runs a program when it is installed",
-    "node_modules/c: names the address that it came from",
+    "@scope/b: has an install script",
+    "node_modules/c: contains the registry address",
   ]);
 });
 
@@ -41,7 +41,7 @@ test("versions are exact", () => {
   }
 });
 
-test("the bill of materials names what a server runs with, and nothing else", () => {
+test("the bill of materials contains exactly the production packages", () => {
   const { status, stdout } = spawnSync("npm", ["run", "--silent", "sbom"], {
     cwd: root,
     encoding: "utf8",
@@ -53,12 +53,12 @@ test("the bill of materials names what a server runs with, and nothing else", ()
   const named = components.map(({ group, name }: { group?: string; name: string }) =>
     group === undefined ? name : `${group}/${name}`,
   );
-  // Optional packages for other machines are not installed on this one.
+  // Optional packages for other platforms are not installed here.
   expect(named.filter((name: string) => !installed.has(name))).toEqual([]);
   expect(named).toEqual(expect.arrayContaining(Object.keys(read("package.json").dependencies)));
 });
 
-test("advisories count unless somebody has explained them", () => {
+test("advisories count unless they are explained", () => {
   const report = {
     vulnerabilities: {
       a: { severity: "high", via: [{ url: "https://x/advisories/GHSA-1", title: "leaks" }] },

@@ -1,4 +1,7 @@
-/** The documentation: links, the map of pages, the form of decisions, and versions of FoundationDB. */
+/**
+ * The documentation: links, the map of pages, the form of decisions, and versions of
+ * FoundationDB.
+ */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,7 +17,7 @@ const pages = [
     .map((name) => join(ROOT, "docs", name)),
 ];
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** The anchors of a page's headings, as GitHub generates them. */
 function anchorsOf(page: string): Set<string> {
   const headings = readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm);
   return new Set(
@@ -27,17 +30,17 @@ function anchorsOf(page: string): Set<string> {
   );
 }
 
-/** Links to nothing, with where they stand. */
+/** Broken links with their locations. */
 function brokenLinks(page: string, text: string): string[] {
   return [...text.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].flatMap(([, link]) => {
     const [file = "", anchor] = (link as string).split("#");
     const target = file === "" ? page : join(dirname(page), file);
-    const isThere = existsSync(target) && (anchor === undefined || anchorsOf(target).has(anchor));
-    return isThere ? [] : [`${page.slice(ROOT.length)}: ${link}`];
+    const exists = existsSync(target) && (anchor === undefined || anchorsOf(target).has(anchor));
+    return exists ? [] : [`${page.slice(ROOT.length)}: ${link}`];
   });
 }
 
-test("every link of the documentation leads to a page and a heading that are there", () => {
+test("every link of the documentation leads to an existing page and heading", () => {
   expect(pages.flatMap((page) => brokenLinks(page, readFileSync(page, "utf8")))).toEqual([]);
   expect(brokenLinks(join(ROOT, "README.md"), "[a](docs/nosuch.md) [b](#nosuch)")).toHaveLength(2);
 });
@@ -59,14 +62,14 @@ test("the index of decisions lists each page once", () => {
   expect(listed.toSorted()).toEqual(decisions.toSorted());
 });
 
-test.each(decisions)("decision %s has a status and the parts of all of them", (name) => {
+test.each(decisions)("decision %s has a status and all sections", (name) => {
   const text = readFileSync(join(DECISIONS, name), "utf8");
   expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
   const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
   expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
 });
 
-test("every page and example names versions of FoundationDB that clusters.md says were tried, and installs one package", () => {
+test("every page and example names FoundationDB versions tested in clusters.md, and installs one package", () => {
   const clusters = readFileSync(join(ROOT, "docs/clusters.md"), "utf8");
   const [, header = ""] = /^\| \| FoundationDB (.+)$/m.exec(clusters) ?? [];
   const tried = versionsIn(header);
@@ -88,7 +91,7 @@ test("every page and example names versions of FoundationDB that clusters.md say
 
 const INSTALLATION = /npm install [^\n]*foundationdb@[\d.]+/g;
 
-/** Versions of the release series of FoundationDB. */
+/** Versions of FoundationDB's release series. */
 function versionsIn(text: string): readonly string[] {
   return text.match(/(?<![\d.])(?:6\.[23]|7\.[1-4])\.\d+(?![\d.]*\d)/g) ?? [];
 }

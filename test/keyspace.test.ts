@@ -6,7 +6,7 @@ import { declaredShapes, keyspacePage, LISTED_SHAPES } from "../tools/keyspace.t
 
 const sourceFolder = fileURLToPath(new URL("../src", import.meta.url));
 
-test("docs/keyspace.md is what the code says (write it anew with -u)", async () => {
+test("docs/keyspace.md matches the code (-u rewrites it)", async () => {
   await expect(keyspacePage()).toMatchFileSnapshot("../docs/keyspace.md");
 });
 
@@ -17,7 +17,7 @@ test("every list of key shapes in the sources is on the page", () => {
   expect(declaredShapes(sources)).toEqual(LISTED_SHAPES);
 });
 
-test("a list that nobody put on the page is noticed", () => {
+test("detects a list that is missing on the page", () => {
   const source = "export const NEW_KEY_SHAPES: readonly KeyShape[] = [];";
   expect(declaredShapes([source])).toEqual(["NEW_KEY_SHAPES"]);
 });

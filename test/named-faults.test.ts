@@ -1,4 +1,4 @@
-/** The tables of planted faults name places and tests that exist, and changes that the tool makes. */
+/** The tables of planted faults name existing places and tests, and changes that the tool makes. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -55,7 +55,7 @@ test("faults are planted in conditions, numbers, calls and statements, and not i
   ]);
 });
 
-test("a seed draws the same faults again, whatever else the files contain", () => {
+test("a seed selects the same faults again, whatever else the files contain", () => {
   const faults = faultsOf("src/base/first.ts", TEXT);
   const moved = faultsOf("src/base/first.ts", `// A line more.\n${TEXT}`);
   const drawn = (all: typeof faults, seed: string): readonly string[] =>

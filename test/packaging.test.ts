@@ -1,4 +1,4 @@
-/** What is installed: the package, the container, and the examples of how a node is run. */
+/** Installation: the package, the container, and the examples that run a node. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -30,7 +30,7 @@ const read = (name: string): string => readFileSync(join(ROOT, name), "utf8");
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** The package as npm makes it of what is built, unpacked, with this project's packages. */
+/** The package as npm packs the built files, unpacked, with this project's dependencies. */
 function unpacked(): { readonly path: string; readonly files: readonly string[] } {
   const flags = ["--json", "--ignore-scripts", "--pack-destination", directory];
   const [{ filename, files }] = JSON.parse(
@@ -46,7 +46,7 @@ function unpacked(): { readonly path: string; readonly files: readonly string[] 
   return { path, files: files.map((file: { readonly path: string }) => file.path) };
 }
 
-/** A serving program, until `stop`; its lines are read as they come. */
+/** A serving program until `stop`. Its lines are read as they arrive. */
 async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, [program, "serve", "--port", "0", "--store", "memory"], {
     env: { ...process.env, ...environment },
@@ -65,7 +65,7 @@ async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
   throw new Error(`It ended with ${await ended} before it listened`);
 }
 
-test("the package has the built program and the dashboard, no sources and no tests, and serves", async () => {
+test("the package contains the built program and the dashboard, no sources or tests, and serves", async () => {
   const { path, files } = unpacked();
   const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
   expect([...folders].sort()).toEqual([
@@ -86,7 +86,7 @@ test.each([
   ["20.14.0", 2],
   ["20.15.0", 0],
   ["22.0.0", 0],
-])("on Node.js %s the command ends with %d, and says why", (version, status) => {
+])("on Node.js %s the command ends with %d, and reports why", (version, status) => {
   const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
   const program = join(ROOT, "bin/tandem.mjs");
@@ -96,19 +96,19 @@ test.each([
   else expect(ended.stderr).toContain(`needs Node.js 20.15 or later, and this is ${version}`);
 });
 
-/** Until the file holds exactly this. */
+/** Waits until the file contains exactly this. */
 async function onceSaid(file: string, text: string): Promise<void> {
   const found = deferred();
-  const look = () => {
+  const check = () => {
     if (readFileSync(file, "utf8") === text) found.resolve();
   };
-  const watcher = watch(file, look);
-  look();
+  const watcher = watch(file, check);
+  check();
   await found.promise;
   watcher.close();
 }
 
-test("the service manager hears from the node itself when it is ready and when it stops", async () => {
+test("the node notifies the service manager when it is ready and when it stops", async () => {
   const heard = join(directory, "heard");
   const program = join(directory, "systemd-notify");
   writeFileSync(heard, "");
@@ -123,7 +123,7 @@ test("the service manager hears from the node itself when it is ready and when i
   await onceSaid(heard, `${ready}/run/notify STOPPING=1\n`);
 });
 
-test("the Dockerfile is valid, copies all that the package has, and builds from what it is given", () => {
+test("the Dockerfile is valid, copies all files of the package, and builds from its context", () => {
   const text = read("Dockerfile");
   expect(validate(text)).toEqual([]);
   expect(validate("FROM node\nRUNN npm ci\n")).not.toEqual([]);
@@ -142,7 +142,10 @@ test("the Dockerfile is valid, copies all that the package has, and builds from 
   for (const name of given) expect(readdirSync(ROOT)).toContain(name);
 });
 
-/** The errors of the schema of compose files. Its members named "id" are from a draft that the validator does not know. */
+/**
+ * The schema errors of a compose file. Its members named "id" are from a draft that the validator
+ * does not support.
+ */
 function composeErrors(file: unknown) {
   const withoutIds = JSON.stringify({ ...composeSchema, $schema: undefined }, (name, value) =>
     name === "id" && typeof value === "string" ? undefined : value,
@@ -165,7 +168,7 @@ test.each(["compose.yml", "compose-cluster.yml"])(
   },
 );
 
-test("the nodes of the example of a cluster share its file and its key, and have the image that is built for them", () => {
+test("the nodes of the example cluster share their file and key, and use the built image", () => {
   const { services, networks } = parse(read("examples/compose-cluster.yml"), { merge: true });
   const { foundationdb, configure, ...nodes } = services;
   expect(Object.keys(nodes)).toEqual(["tandem-1", "tandem-2", "tandem-3"]);
@@ -185,7 +188,7 @@ test("the nodes of the example of a cluster share its file and its key, and have
   }
 });
 
-test("the manifests follow Kubernetes' schemas, and name each other", () => {
+test("the manifests follow Kubernetes' schemas, and refer to each other", () => {
   const manifests = parseAllDocuments(read("examples/kubernetes.yml"));
   const [service, set] = manifests.map((document) => document.toJS());
   expect(manifests).toHaveLength(2);
@@ -201,9 +204,9 @@ test("the manifests follow Kubernetes' schemas, and name each other", () => {
   expect(mounts.map(nameOf).sort()).toEqual(volumes.map(nameOf).sort());
 });
 
-const isThere = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
+const exists = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
 
-test.skipIf(!isThere("systemd-analyze"))("systemd finds nothing wrong with the unit", () => {
+test.skipIf(!exists("systemd-analyze"))("systemd accepts the unit", () => {
   const check = (unit: string) => {
     const file = join(directory, "tandem-check.service");
     writeFileSync(file, unit);
@@ -215,7 +218,7 @@ test.skipIf(!isThere("systemd-analyze"))("systemd finds nothing wrong with the u
   expect(check(unit.replace("Restart=", "Restrat=")).said).toContain("Restrat");
 });
 
-/** The check of a proxy's own program, and what its file is wrapped in to be whole. */
+/** The check command of each proxy, and a wrapper that completes its configuration file. */
 const PROXIES: readonly (readonly [string, string, string[], (text: string) => string])[] = [
   [
     "nginx.conf",
@@ -232,7 +235,7 @@ const PROXIES: readonly (readonly [string, string, string[], (text: string) => s
   ],
 ];
 
-test.each(PROXIES.filter(([, program]) => isThere(program)))(
+test.each(PROXIES.filter(([, program]) => exists(program)))(
   "%s is valid for %s itself",
   (name, program, flags, wrap) => {
     const check = (text: string) => {

@@ -1,15 +1,17 @@
-/** Every block for a shell in README and docs is run by a test, or stands in a list with the reason why it is not. */
+/**
+ * Every shell block in README and docs is run by a test, or listed with the reason why it is not.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { documentationPages, obsoleteReasons, shellBlocks } from "./support/page-blocks.ts";
 
-/** Runs all blocks of its pages, and fails when one is left out. */
+/** Tests that run all blocks of their pages, and fail if one is omitted. */
 const ALL_OF_ITS_PAGES = [
   "test/end-to-end/api-examples.test.ts",
   "test/end-to-end/page-commands.test.ts",
 ];
-/** Tests of one page each, which take its blocks one by one: how many they run. */
+/** Tests of one page each, which run its blocks one by one, with the number of blocks. */
 const BLOCKS_OF: Readonly<Record<string, readonly [test: string, count: number]>> = {
   "docs/coming-from-couchdb.md": ["test/end-to-end/move.test.ts", 2],
   "docs/per-user-databases.md": ["test/end-to-end/per-user-databases.test.ts", 4],
@@ -32,7 +34,7 @@ test.each(pages)("the commands of %s are run by a test", (page) => {
   expect(isExample ? ["api-examples"] : tests).toHaveLength(1);
 });
 
-test("no reason stands for a block that is not there", () => {
+test("no reason is given for a missing block", () => {
   expect(obsoleteReasons()).toEqual([]);
 });
 

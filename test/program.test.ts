@@ -1,4 +1,4 @@
-/** What the built program loads before it knows what it is asked for. */
+/** Modules that the built program loads at its start. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const PROGRAM = fileURLToPath(new URL("../dist/program", import.meta.url));
 
-/** The packages that `file` and all that it imports need, those of dynamic imports left out. */
+/** The packages that `file` and its static imports need. */
 function packagesOf(file: string, seen = new Set<string>()): string[] {
   if (seen.has(file)) return [];
   seen.add(file);
@@ -29,7 +29,7 @@ test.each([
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
 });
 
-test("what a program takes of the machine, such as the store alone, comes without the API and the replicator", () => {
+test("a module such as the store loads without the API and the replicator", () => {
   const host = fileURLToPath(new URL("../dist/host", import.meta.url));
   const files = readdirSync(host, { recursive: true, encoding: "utf8" });
   const loaded = files

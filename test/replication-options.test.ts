@@ -1,4 +1,7 @@
-/** The options of a replication are what their table says: in documents and bodies, and in the configuration. */
+/**
+ * The options of a replication match their table: in documents and bodies, and in the
+ * configuration.
+ */
 
 import { expect, test } from "vitest";
 import { FAR_BOUNDS, type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/contract/index.ts";
@@ -17,7 +20,7 @@ const SETTINGS = Object.entries(REPLICATION_OPTIONS) as [
 ][];
 const ROWS: readonly Option[] = [...SETTINGS.map(([, option]) => option), WEIGHT];
 
-/** Values at the bounds of an option, inside and outside; each also as a text of the configuration. */
+/** Values at the limits of an option, inside and outside, also as configuration strings. */
 function values(option: Option): { readonly right: unknown[]; readonly wrong: unknown[] } {
   if (option.kind === "boolean") return { right: [true, false], wrong: ["yes", 1] };
   if (option.kind === "choice") return { right: [...option.choices], wrong: ["Skip", "drop"] };
@@ -42,7 +45,7 @@ function refusal(name: string, value: unknown): string | undefined {
 }
 
 test.each(SETTINGS)(
-  "%s is what a document says, else the configuration, else the default",
+  "%s comes from the document, else the configuration, else the default",
   (member, option) => {
     expect(parseReplication(BODY).options[member]).toBe(option.default);
     for (const value of values(option).right) {
@@ -57,7 +60,7 @@ test.each(SETTINGS)(
 );
 
 test.each(ROWS.map((option) => [option.name, option] as const))(
-  "a value that %s cannot have is refused, with the name and the value",
+  "an invalid value for %s is refused, with the name and the value",
   (name, option) => {
     for (const value of values(option).wrong) {
       expect(refusal(name, value)).toContain(`\`${name}\` must be`);
@@ -68,7 +71,7 @@ test.each(ROWS.map((option) => [option.name, option] as const))(
   },
 );
 
-test("a policy that there is not is refused with those that there are", () => {
+test("an unknown policy is refused with the known ones", () => {
   const choices = "one of skip, hold, crash";
   expect(refusal("failure_policy", "drop")).toBe(
     `\`failure_policy\` must be ${choices}, but is "drop"`,
@@ -79,7 +82,7 @@ test("a policy that there is not is refused with those that there are", () => {
 });
 
 test.each(FAR_BOUNDS)(
-  "who says $of has no more of them far away, unless $bound is said too",
+  "setting $of also limits it for distant servers, unless $bound is set",
   ({ of, bound }) => {
     const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
     const boundOf = (members: object, value?: string): number =>
@@ -96,7 +99,7 @@ test.each(FAR_BOUNDS)(
   },
 );
 
-test("a weight is 1 to 1000, and no setting", () => {
+test("a weight is 1 to 1000, and not a setting", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
   expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);

@@ -1,4 +1,7 @@
-/** docs/spec/replicator-tests.md says which test stands for which of CouchDB's: every file, title and name in it is there. */
+/**
+ * docs/spec/replicator-tests.md maps CouchDB's tests to ours: every file, title and name in it
+ * exists.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -12,7 +15,7 @@ function read(path: string): string | undefined {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** What a row says of our tests that is not so. */
+/** Wrong references to our tests in a row. */
 function mistakes(row: string): string[] {
   const [, theirs = "", ours = ""] = row.split("|");
   const paths = [...ours.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => String(path));
@@ -22,7 +25,7 @@ function mistakes(row: string): string[] {
   const isWithout = /^\s*no counterpart: \S/.test(ours);
   if (paths.length === 0 && !isWithout) found.push(`neither a test nor a reason: ${theirs}`);
   const names = [...theirs.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
-  // Where no title is named, the tests have the names that CouchDB's have.
+  // If no title is given, our tests have the names of CouchDB's.
   for (const name of isWithout || titles.length > 0 ? titles : names) {
     if (!texts.some((text) => text.includes(name))) found.push(`not found: ${name}`);
   }
@@ -33,7 +36,7 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|CouchDB )/.test(line));
 
-test("every test that the page names is there", () => {
+test("every test named on the page exists", () => {
   expect(rows.length).toBeGreaterThan(60);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
@@ -46,6 +49,6 @@ test.each([
     "missing: couchdb-replicator/nosuch.test.ts",
   ],
   ["| `x` | none yet |", "neither a test nor a reason:  `x` "],
-])("a row that is wrong is noticed: %s", (row, mistake) => {
+])("rejects a row with a mistake: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

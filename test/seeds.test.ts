@@ -1,4 +1,4 @@
-/** docs/spec/seeds.md says where each requirement is met, and which test fails without it: what it names is there. */
+/** docs/spec/seeds.md lists the source and the test of each requirement: every reference exists. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
@@ -11,7 +11,9 @@ function pathOf(path: string, base: URL): string {
   return fileURLToPath(new URL(path, base));
 }
 
-/** Titles of the tests of a file: the first argument of `test(…)`, `test.each(…)(…)` and their like. */
+/**
+ * Titles of the tests in a file: the first argument of `test(…)`, `test.each(…)(…)` and the like.
+ */
 function titlesOf(path: string): readonly string[] {
   const known = titlesByPath.get(path);
   if (known !== undefined) return known;
@@ -21,7 +23,8 @@ function titlesOf(path: string): readonly string[] {
     const visit = (node: ts.Node): void => {
       if (ts.isCallExpression(node) && isTest(node.expression)) {
         const title = textOf(node.arguments[0]);
-        if (title !== undefined) titles.push(title, ...ofRows(title, node.expression, source));
+        if (title !== undefined)
+          titles.push(title, ...titlesOfRows(title, node.expression, source));
       }
       ts.forEachChild(node, visit);
     };
@@ -31,7 +34,7 @@ function titlesOf(path: string): readonly string[] {
   return titles;
 }
 
-/** A text, and of a template what stands around its values. */
+/** The text of a string literal; for a template, the text between its values. */
 function textOf(node: ts.Node | undefined): string | undefined {
   if (node === undefined) return undefined;
   if (ts.isStringLiteralLike(node)) return node.text;
@@ -39,8 +42,12 @@ function textOf(node: ts.Node | undefined): string | undefined {
   return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("…");
 }
 
-/** Titles that a table of `test.each` makes of `%s`, by the text that each of its rows begins with. */
-function ofRows(title: string, callee: ts.Expression, source: ts.SourceFile): readonly string[] {
+/** Titles that a table of `test.each` generates from `%s`, using the first string of each row. */
+function titlesOfRows(
+  title: string,
+  callee: ts.Expression,
+  source: ts.SourceFile,
+): readonly string[] {
   if (!title.includes("%s") || !ts.isCallExpression(callee)) return [];
   const [given] = callee.arguments;
   const table =
@@ -57,7 +64,7 @@ function unwrapped(table: ts.Expression): readonly ts.Expression[] {
   return ts.isArrayLiteralExpression(table) ? table.elements : [];
 }
 
-/** The value of a constant of the file. */
+/** The value of a constant in the file. */
 function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefined {
   const declared = source.statements
     .filter((statement) => ts.isVariableStatement(statement))
@@ -68,7 +75,10 @@ function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefi
 
 const titlesByPath = new Map<string, readonly string[]>();
 
-/** Whether what is called is `test`, a member of it, or what such a member has returned; but no skipped test. */
+/**
+ * Whether the callee is `test`, a member of it, or the result of such a member, except skipped
+ * tests.
+ */
 function isTest(callee: ts.Expression): boolean {
   if (ts.isIdentifier(callee)) return callee.text === "test";
   if (ts.isCallExpression(callee)) return isTest(callee.expression);
@@ -76,7 +86,7 @@ function isTest(callee: ts.Expression): boolean {
   return !["skip", "todo"].includes(callee.name.text) && isTest(callee.expression);
 }
 
-/** What a row says of our tests that is not so: titles are those of the file before them. */
+/** Wrong references to our tests in a row. A title belongs to the preceding file. */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];
   let titles: readonly string[] = [];
@@ -92,21 +102,24 @@ function testMistakes(cell: string): string[] {
   return found;
 }
 
-/** What a row says that is not so. */
+/** Mistakes in a row. */
 function mistakes(row: string): string[] {
   const cells = row.split("|").map((cell) => cell.trim());
-  const [, requirement = "", source = "", places = "", tests = "", verdict = ""] = cells;
-  const found = testMistakes(tests);
-  if (!/`[^`]+\.test\.ts`/.test(tests)) found.push(`no test: ${requirement}`);
-  if (cells.length !== 7 || source === "") found.push(`not five cells: ${requirement}`);
+  const [, first = "", places = "", tests = ""] = cells;
+  const [, requirement = first, source] = /^(.*[.]) \((.+)\)$/.exec(first) ?? [];
+  const [, named = tests, link] = /^(.*?)(?:; (\[differs\].*))?$/.exec(tests) ?? [];
+  const found = testMistakes(named);
+  if (!/`[^`]+\.test\.ts`/.test(named)) found.push(`no test: ${requirement}`);
+  if (cells.length !== 5) found.push(`not three cells: ${requirement}`);
+  if (source === undefined) found.push(`no source: ${requirement}`);
   const files = [...places.matchAll(/`([^`]+)`/g)].map(([, file]) => String(file));
   if (files.length === 0) found.push(`no place: ${requirement}`);
   for (const file of files) {
-    const isThere = file.startsWith("src/") && existsSync(pathOf(file, ROOT));
-    if (!isThere) found.push(`missing: ${file}`);
+    const exists = file.startsWith("src/") && existsSync(pathOf(file, ROOT));
+    if (!exists) found.push(`missing: ${file}`);
   }
-  const [, decision] = /^\[differs\]\((\.\.\/decisions\/\d{4}-[^)]+\.md)\)$/.exec(verdict) ?? [];
-  if (decision === undefined && verdict !== "holds") found.push(`no verdict: ${requirement}`);
+  const [, decision] = /^\[differs\]\((\.\.\/decisions\/\d{4}-[^)]+\.md)\)$/.exec(link ?? "") ?? [];
+  if (link !== undefined && decision === undefined) found.push(`no decision: ${requirement}`);
   if (decision !== undefined && !existsSync(pathOf(decision, PAGE)))
     found.push(`missing: ${decision}`);
   return found;
@@ -116,35 +129,35 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|requirement )/.test(line));
 
-test("all that the page names is there", () => {
+test("every reference on the page exists", () => {
   expect(rows.length).toBeGreaterThan(130);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
 
-const HERE = "`seeds.test.ts`, *all that the page names*";
+const HERE = "`seeds.test.ts`, *every reference on the page*";
 
 test.each([
-  [`| A. | S | \`src/nosuch.ts\` | ${HERE} | holds |`, "missing: src/nosuch.ts"],
-  [`| A. | S | | ${HERE} | holds |`, "no place: A."],
-  ["| A. | S | `src/base/page.ts` | awaited | holds |", "no test: A."],
-  ["| A. | S | `src/base/page.ts` | `nosuch.test.ts` | holds |", "missing: nosuch.test.ts"],
-  ["| A. | S | `src/base/page.ts` | `tidy.test.ts`, *nosuch* | holds |", "not found: nosuch"],
+  [`| A. (S) | \`src/nosuch.ts\` | ${HERE} |`, "missing: src/nosuch.ts"],
+  [`| A. (S) | | ${HERE} |`, "no place: A."],
+  ["| A. (S) | `src/base/page.ts` | awaited |", "no test: A."],
+  ["| A. (S) | `src/base/page.ts` | `nosuch.test.ts` |", "missing: nosuch.test.ts"],
+  ["| A. (S) | `src/base/page.ts` | `tidy.test.ts`, *nosuch* |", "not found: nosuch"],
   [
-    `| A. | S | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *that the page names* | holds |`,
-    "not found: that the page names",
+    `| A. (S) | \`src/base/page.ts\` | ${HERE}; \`tidy.test.ts\`, *reference on the page* |`,
+    "not found: reference on the page",
   ],
   [
-    // The text is in that file, and no test has it as its title.
-    `| A. | S | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* | holds |`,
+    // The file contains the text, but not as a title.
+    `| A. (S) | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* |`,
     "not found: fileURLToPath",
   ],
-  [`| A. | S | \`src/base/page.ts\` | ${HERE} | partly |`, "no verdict: A."],
-  [`| A. | S | \`src/base/page.ts\` | ${HERE} | differs |`, "no verdict: A."],
+  [`| A. (S) | \`src/base/page.ts\` | ${HERE}; [differs] |`, "no decision: A."],
   [
-    `| A. | S | \`src/base/page.ts\` | ${HERE} | [differs](../decisions/0000-nosuch.md) |`,
+    `| A. (S) | \`src/base/page.ts\` | ${HERE}; [differs](../decisions/0000-nosuch.md) |`,
     "missing: ../decisions/0000-nosuch.md",
   ],
-  [`| A. | \`src/base/page.ts\` | ${HERE} | holds |`, "not five cells: A."],
-])("a row that is wrong is noticed: %s", (row, mistake) => {
+  [`| A. (S) | \`src/base/page.ts\` | ${HERE} | |`, "not three cells: A."],
+  [`| A. | \`src/base/page.ts\` | ${HERE} |`, "no source: A."],
+])("rejects a row with a mistake: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

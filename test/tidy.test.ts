@@ -1,37 +1,64 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
-import { checkCircles, checkSource, checkSources } from "../tools/tidy.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { checkCircles, checkOtherFolders, checkSource, checkSources } from "../tools/tidy.ts";
 
-test("the sources keep the rules", () => {
+test("the sources follow the rules", () => {
   expect(checkSources(fileURLToPath(new URL("../src", import.meta.url)))).toEqual([]);
+});
+
+test("comments in test, bench and tools follow the rules", () => {
+  expect(checkOtherFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
+});
+
+test("detects comments that break the rules in test, bench and tools", () => {
+  const root = mkdtempSync(join(tmpdir(), "tidy-"));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  for (const folder of ["bench", "test/kv", "tools"]) {
+    mkdirSync(join(root, folder), { recursive: true });
+  }
+  writeFileSync(join(root, "bench/a.mjs"), "// Who reads waits.");
+  writeFileSync(join(root, "test/kv/a.test.ts"), "/** The key, which nobody reads. */");
+  writeFileSync(join(root, "tools/a.c"), `/* ${"x".repeat(98)} */`);
+  expect(checkOtherFolders(root).map((problem) => problem.split(": ")[0])).toEqual([
+    "bench/a.mjs:1",
+    "test/kv/a.test.ts:1",
+    "tools/a.c:1",
+  ]);
 });
 
 test.each([
   ["an import against the direction", "kv/a.ts", 'import { x } from "../jobs/index.ts";'],
   ["an import past the index", "jobs/a.ts", 'import { x } from "../kv/tuple.ts";'],
-  ["one from a folder within", "api/jobs/a.ts", 'import { x } from "../../kv/tuple.ts";'],
   [
-    "replication in an ordinary resource",
+    "an import past the index from a nested folder",
+    "api/jobs/a.ts",
+    'import { x } from "../../kv/tuple.ts";',
+  ],
+  [
+    "the replicator imported by an ordinary resource",
     "api/edits.ts",
     'import { x } from "../replicator/index.ts";',
   ],
   ["the clock in the core", "jobs/a.ts", "const now = Date.now();"],
-  ["chance in the core", "base/a.ts", "Math.random();"],
+  ["randomness in the core", "base/a.ts", "Math.random();"],
   ["a forgotten mark", "cli/a.ts", "// FIXME"],
   ["JSON.parse in a file that is not listed", "cli/a.ts", "  return JSON.parse(text);"],
   ["encoding that throws", "cli/a.ts", "encodeURIComponent(id);"],
   ["decoding that throws", "cli/a.ts", "text.map(decodeURIComponent);"],
   ["a default export", "cli/a.ts", "export default 1;"],
   ["a comment that hides its subject", "kv/a.ts", "/** What a commit wrote. */"],
-  ["one on several lines", "kv/a.ts", "/**\n * Of one run.\n */"],
-  ["one behind a slash", "kv/a.ts", "  // Who reads waits."],
-  ["a word that readers stumble over", "kv/a.ts", "/** The key, which nobody reads. */"],
+  ["such a comment on several lines", "kv/a.ts", "/**\n * Of one run.\n */"],
+  ["such a comment after slashes", "kv/a.ts", "  // Who reads waits."],
+  ["a word to avoid", "kv/a.ts", "/** The key, which nobody reads. */"],
   ["a long comment", "kv/a.ts", `// ${"x".repeat(98)}`],
-])("%s is noticed", (_, path, text) => {
+])("detects %s", (_, path, text) => {
   expect(checkSource(path, text)).toHaveLength(1);
 });
 
-test("what is allowed is not noticed", () => {
+test("accepts what is allowed", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(
@@ -45,7 +72,7 @@ test("what is allowed is not noticed", () => {
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });
 
-test("a circle of imports is noticed, even one of types", () => {
+test("detects a circle of imports, even one of types", () => {
   const sources = new Map([
     ["documents/a.ts", 'import { b } from "./b.ts";\nexport { d } from "./d.ts";'],
     ["documents/b.ts", 'import type {\n  C,\n} from "./inner/c.ts";'],
@@ -62,7 +89,7 @@ test("a circle of imports is noticed, even one of types", () => {
 test.each([
   ["a module that is loaded later", 'const b = await import("./b.ts");'],
   ["a type of a module", 'type B = typeof import("./b.ts");'],
-])("a circle through %s is noticed", (_, line) => {
+])("detects a circle through %s", (_, line) => {
   const sources = new Map([
     ["cli/a.ts", line],
     ["cli/b.ts", 'import type { A } from "./a.ts";'],
@@ -70,7 +97,7 @@ test.each([
   expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
 });
 
-test("a circle of folders is noticed, where no file is in one", () => {
+test("detects a circle of folders without a circle of files", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
     ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],

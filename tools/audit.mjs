@@ -1,6 +1,7 @@
 /**
- * `npm run audit`: asks the registry for advisories about the packages that a server runs with. Ends with 1 when there is one that
- * `accepted-advisories.json` does not explain, and with 2 when the registry does not answer.
+ * `npm run audit`: asks the registry for advisories about production packages. Exits with 1 if
+ * there is one that `accepted-advisories.json` does not explain, and with 2 if the registry does
+ * not respond.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -21,7 +22,7 @@ const { stdout } = spawnSync("npm", ["audit", "--omit=dev", "--json"], {
 try {
   const open = openAdvisories(JSON.parse(stdout), accepted);
   for (const advisory of open) process.stdout.write(`${advisory}\n`);
-  process.stdout.write(`${open.length} advisories that nobody has explained\n`);
+  process.stdout.write(`${open.length} unexplained advisories\n`);
   process.exitCode = open.length === 0 ? 0 : 1;
 } catch (error) {
   process.stderr.write(`npm audit: ${error.message}\n`);

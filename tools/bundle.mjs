@@ -1,7 +1,7 @@
 /**
- * Makes the program `dist/program/main.js` of the sources: few files instead of several hundred, which Node.js loads in half the time.
- * The threads and processes that it starts are files beside it, under the names by which `builtFile` looks for them. Packages stay
- * what is installed.
+ * Bundles the sources into the program `dist/program/main.js`: few files instead of several
+ * hundred, which Node.js loads in half the time. Its threads and child processes are separate files
+ * next to it, with the names that `builtFile` expects. Installed packages are not bundled.
  */
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
@@ -24,7 +24,7 @@ const bundle = await rolldown({
   },
   platform: "node",
   external: /^[^./]/,
-  // A command loads what it uses: no module of ours is imported for what happens while it is loaded.
+  // A command loads only the modules that it uses: none of ours has side effects when it is loaded.
   treeshake: { moduleSideEffects: false },
 });
 const { output } = await bundle.generate({ dir: PROGRAM, format: "esm", sourcemap: true });

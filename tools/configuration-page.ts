@@ -1,7 +1,7 @@
 /**
- * Generates the tables of docs/configuration.md: the settings of each section, the options of a
- * replication, and CouchDB's settings without effect. `npm test` fails when the page is stale;
- * `npx vitest run --project quick test/configuration-page.test.ts -u` updates it.
+ * Generates the tables of docs/configuration.md from the sources: the settings of each section, the
+ * options of a replication, and CouchDB's settings without effect. `npm test` fails if the page is
+ * stale; `npx vitest run --project quick test/configuration-page.test.ts -u` updates it.
  */
 import { DOCUMENT_OPTIONS, type Option } from "../src/contract/index.ts";
 import { LISTED_SETTINGS } from "../src/server/settings/config.ts";
@@ -14,7 +14,10 @@ import type { Setting } from "../src/server/settings/settings.ts";
 
 const BOOLEANS = "true, false";
 
-/** Returns the page with new tables. Throws an Error for a section that the page does not introduce. */
+/**
+ * Returns the page with regenerated tables. Throws an Error for a section that the page does not
+ * introduce.
+ */
 export function withTables(page: string): string {
   const sections = new Map<string, Setting<unknown>[]>();
   for (const setting of LISTED_SETTINGS) {
@@ -35,7 +38,7 @@ export function withTables(page: string): string {
   return withList(made, "Every other setting of CouchDB", ineffectiveItems());
 }
 
-/** Replaces the table after the paragraph that begins so. */
+/** Replaces the table after the paragraph with this beginning. */
 function withTable(page: string, opening: string, [head = "", ...rows]: string[]): string {
   for (let start = 0; ; start++) {
     start = page.indexOf(`\n${opening}`, start);

@@ -1,6 +1,7 @@
 /**
- * Builds the dashboard, `dist/dashboard/`, of `src/dashboard/`: a page, and files whose names have a hash of their content. Each is
- * there compressed as well, so that no node does that again.
+ * Builds the dashboard, `dist/dashboard/`, from `src/dashboard/`: a page, and files whose names
+ * contain a hash of their content. Each is also stored compressed, so that nodes need not compress
+ * it.
  */
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -14,17 +15,17 @@ const COMPRESSED_BYTES_MIN = 1_400;
 const { output } = await build({
   root: `${ROOT}src/dashboard`,
   configFile: false,
-  // The dashboard does not know where the node's API begins, behind a proxy.
+  // The dashboard does not know the base path of the node's API behind a proxy.
   base: "./",
   logLevel: "warn",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     write: false,
     target: "es2022",
-    // The content security policy lets no data: in.
+    // The content security policy forbids data: URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    // The dashboard needs words and types of the contract, not its schemas.
+    // The dashboard needs constants and types of the contract, not its schemas.
     rolldownOptions: {
       treeshake: { moduleSideEffects: (id) => !/\/contract\/|\/typebox\//.test(id) },
     },

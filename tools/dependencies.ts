@@ -1,6 +1,6 @@
-/** What the packages may be that a server runs with, as `package-lock.json` names them: checked without a network. */
+/** Rules for production packages in `package-lock.json`, checked without a network. */
 
-/** An entry of the lock file; `npm` writes it. */
+/** An entry of the lock file, as npm writes it. */
 export interface LockedPackage {
   readonly version?: string;
   readonly license?: string;
@@ -8,20 +8,23 @@ export interface LockedPackage {
   readonly integrity?: string;
   readonly dev?: boolean;
   readonly devOptional?: boolean;
-  /** Binaries for one kind of machine: the lock file has checksums only of those that its writer could fetch. */
+  /**
+   * Binaries for one platform: the lock file has checksums only for those that its writer could
+   * fetch.
+   */
   readonly optional?: boolean;
   readonly hasInstallScript?: boolean;
 }
 
 export type LockedPackages = Readonly<Record<string, LockedPackage>>;
 
-/** Licences under which a package may be used by a program under the Apache License 2.0, and passed on with it. */
+/** Licences of packages that a program under the Apache License 2.0 may use and distribute. */
 const LICENCES = new Set(["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"]);
 
-/** Packages that run a program when they are installed: native modules with prebuilt binaries. */
+/** Packages with an install script: native modules with prebuilt binaries. */
 const INSTALL_SCRIPTS = new Set(["lmdb", "msgpackr-extract"]);
 
-/** By name, those that are installed without the tools of development. */
+/** Packages that are installed without development dependencies, by name. */
 export function productionPackages(packages: LockedPackages): ReadonlyMap<string, LockedPackage> {
   const entries = Object.entries(packages)
     .filter(([path, { dev, devOptional }]) => path !== "" && !dev && !devOptional)
@@ -29,7 +32,7 @@ export function productionPackages(packages: LockedPackages): ReadonlyMap<string
   return new Map(entries);
 }
 
-/** A sentence for each package that is not as it should be. */
+/** A sentence for each package that violates a rule. */
 export function dependencyFaults(packages: LockedPackages): readonly string[] {
   const faults = [...productionPackages(packages)].flatMap(([name, locked]) => {
     const { license, hasInstallScript, integrity, optional } = locked;
@@ -39,38 +42,38 @@ export function dependencyFaults(packages: LockedPackages): readonly string[] {
         : [`${name}: licence ${license ?? "unknown"}`]),
       ...(integrity === undefined && !optional ? [`${name}: no checksum`] : []),
       ...(hasInstallScript === true && !INSTALL_SCRIPTS.has(name)
-        ? [`${name}: runs a program when it is installed`]
+        ? [`${name}: has an install script`]
         : []),
     ];
   });
   const addresses = Object.entries(packages)
     .filter(([, { resolved }]) => resolved !== undefined)
-    .map(([path]) => `${path}: names the address that it came from`);
+    .map(([path]) => `${path}: contains the registry address`);
   return [...faults, ...addresses];
 }
 
-/** An advisory that was looked at: why it does not concern this program. */
+/** A reviewed advisory, with the reason why it does not affect this program. */
 export interface AcceptedAdvisory {
-  /** As in its address: `GHSA-…`. */
+  /** As in its URL: `GHSA-…`. */
   readonly id: string;
   readonly reason: string;
 }
 
-/** The part of what `npm audit --json` prints that counts. */
+/** The relevant part of the output of `npm audit --json`. */
 export interface AuditReport {
   readonly vulnerabilities?: Readonly<
     Record<
       string,
       {
         readonly severity: string;
-        /** Names of packages, or what is known of the package itself. */
+        /** Names of packages, or advisories for the package itself. */
         readonly via: readonly (string | { readonly url: string; readonly title: string })[];
       }
     >
   >;
 }
 
-/** A sentence for each advisory that nobody has accepted. Throws when the report is none. */
+/** A sentence for each advisory that is not accepted. Throws if the report is invalid. */
 export function openAdvisories(
   { vulnerabilities }: AuditReport,
   accepted: readonly AcceptedAdvisory[],

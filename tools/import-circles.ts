@@ -1,10 +1,13 @@
-/** Circles among the imports of files, and of folders. Imports of types count: a reader of one file of a circle has to read all of them. */
+/**
+ * Import cycles between files and between folders. Type imports count: to read one file of a cycle,
+ * one has to read all of them.
+ */
 import { posix } from "node:path";
 
 /** Static imports, and `import("…")` as an expression or a type. */
 const IMPORT = /\b(?:from |import |import\()"(\.\.?\/[^"]+\.tsx?)"/g;
 
-/** The files that each file imports, of those that are given. */
+/** The imports of each given file, restricted to the given files. */
 function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly string[]> {
   const imports = new Map<string, readonly string[]>();
   for (const [path, text] of texts) {
@@ -19,14 +22,14 @@ function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly str
   return imports;
 }
 
-/** A circle, as the paths of its files in the order of their imports; undefined when there is none. */
+/** An import cycle as the paths of its files in order, if any. */
 export function importCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   return circleOf(importsOf(texts));
 }
 
 /**
- * A circle among the folders of the layers, such as `api/documents > api/queries`; undefined when there is none. Files that
- * stand in a layer itself are left out: they are what its folders share, or put them together.
+ * A cycle between the folders of the layers, such as `api/documents > api/queries`, if any. Files
+ * directly in a layer are ignored: they are shared by its folders, or combine them.
  */
 export function folderCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   const imports = new Map<string, string[]>();

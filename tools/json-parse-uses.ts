@@ -1,6 +1,7 @@
 /**
- * Files that may use `JSON.parse`, each with the reason. It changes long integers, 1.0 and the order of some members, so nothing that
- * it yields may be stored, compared or sent on as data: that is for `parseJson` and the functions on JSON text.
+ * Files that may use `JSON.parse`, each with the reason. It changes long integers, 1.0 and the
+ * order of some members, so its results must not be stored, compared or forwarded as data: use
+ * `parseJson` and the functions on JSON text for that.
  */
 const OWN_RECORD = "reads a record of this program's own";
 const FIELDS = "reads fields of known types, and keeps the text";

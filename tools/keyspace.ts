@@ -1,6 +1,7 @@
 /**
- * Makes the page that lists every key shape of the store from the lists that the layers export beside their keys. `npm test` fails
- * when `docs/keyspace.md` is stale; `npx vitest run test/keyspace.test.ts -u` updates it.
+ * Generates the page that lists every key shape of the store, from the lists that the layers export
+ * next to their keys. `npm test` fails if `docs/keyspace.md` is stale; `npx vitest run
+ * test/keyspace.test.ts -u` updates it.
  */
 import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index.ts";
 import { COPY_KEY_SHAPES, LMDB_KEY_SHAPES } from "../src/host/index.ts";
@@ -49,7 +50,7 @@ const SECTIONS: readonly Section[] = [
   },
 ];
 
-/** The names of all lists of shapes that `sources` export: none may be missing on the page. */
+/** The names of all lists of key shapes exported by `sources`. Each has to be on the page. */
 export function declaredShapes(sources: readonly string[]): string[] {
   return sources
     .flatMap((source) => [...source.matchAll(/export const (\w+_KEY_SHAPES)\b/g)])
@@ -57,7 +58,7 @@ export function declaredShapes(sources: readonly string[]): string[] {
     .toSorted();
 }
 
-/** The names of the lists that the page is made from. */
+/** The names of the lists from which the page is generated. */
 export const LISTED_SHAPES: readonly string[] = [
   "COPY_KEY_SHAPES",
   "DATABASE_KEY_SHAPES",

@@ -1,6 +1,6 @@
-/** Wording of comments: patterns that readers stumble over, in the layers already reworded. */
+/** Rules for the wording of comments. */
 
-/** Layers whose comments follow the rules. Every layer belongs here once it has been reworded. */
+/** Layers whose comments follow the rules. */
 export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
   "base",
@@ -19,13 +19,18 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "server",
 ]);
 
+/** Folders outside `src/` whose comments follow the rules. */
+export const PLAIN_FOLDERS: readonly string[] = ["bench", "test", "tools"];
+
 const COLUMNS_MAX = 100;
 
 /** Opening words that hide the subject. The noun comes first. */
 const OPENING = /^(Of|So many|So much|Who|Whoever|What)\b/;
 const WORDS = /\b((?:is|are) none|nobody|somebody|anew)\b|undefined:/i;
 
-/** A comment on one line, or a line of a longer one; group 1 is set on the first line of a block. */
+/**
+ * A comment on one line, or a line of a longer one. Group 1 is set on the first line of a block.
+ */
 const COMMENT = /^\s*(?:(\/\*\*?)|\/\/|\*(?!\/))\s?(.*?)(?:\*\/)?$/;
 
 /** Problems with the comments of one file, as `[line, problem]`; lines count from 1. */
@@ -40,7 +45,7 @@ export function commentProblems(text: string): [line: number, problem: string][]
     }
     const [, begin, words = ""] = match;
     const isFirst = !isInside && (begin === undefined || words.trim() !== "");
-    // The words of a longer block begin on its second line.
+    // The text of a longer block begins on its second line.
     isInside = begin === undefined || words.trim() !== "";
     const report = (problem: string): void => {
       problems.push([index + 1, problem]);

@@ -1,6 +1,6 @@
 /**
- * `npm run sbom`: prints a bill of materials (CycloneDX) of what a server runs with. `npm sbom --omit dev` leaves out packages that
- * a tool of development could use as well, so the tools are taken out here.
+ * `npm run sbom`: prints a bill of materials (CycloneDX) of the production packages. `npm sbom
+ * --omit dev` also omits packages shared with development tools, so the tools are removed here.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,14 +1,18 @@
 /**
- * Checks of the sources that neither compiler nor linter makes: which layer may import which, no clock or chance in the core, no
- * circles of imports, and no marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
+ * Source checks beyond compiler and linter: import directions between layers, no clock or
+ * randomness in the core, no import cycles, no leftover marks, and plain comments. `npm test` runs
+ * it; a test triggers each rule.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
 import { folderCircle, importCircle } from "./import-circles.ts";
 import { JSON_PARSE_USES } from "./json-parse-uses.ts";
-import { commentProblems, PLAIN_LAYERS } from "./plain-comments.ts";
+import { commentProblems, PLAIN_FOLDERS, PLAIN_LAYERS } from "./plain-comments.ts";
 
-/** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
+/**
+ * The layers that each layer may import. References between the TypeScript projects are transitive;
+ * these are exact.
+ */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
   base: [],
   contract: ["base"],
@@ -56,7 +60,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
-  // Runs in browsers, and knows the API and its contract.
+  // Runs in browsers, with the API and its contract only.
   dashboard: ["base", "contract"],
   cli: [
     "base",
@@ -74,33 +78,33 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
 /** The part of the API that serves replications: no other may import the replicator. */
 const REPLICATION_RESOURCES = "api/replication/";
 
-/** Layers that may name the machine. */
+/** Layers that may use the machine directly. */
 const OUTER = new Set(["host", "server", "cli", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
-  [/\bDate\.now\b/, "Date.now: take a Clock"],
-  [/\bnew Date\(\)/, "new Date(): take a Clock"],
-  [/\bMath\.random\b/, "Math.random: take a Random"],
+  [/\bDate\.now\b/, "Date.now: inject a Clock"],
+  [/\bnew Date\(\)/, "new Date(): inject a Clock"],
+  [/\bMath\.random\b/, "Math.random: inject a Random"],
 ];
 
-/** The one use of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
+/** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
 const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
 /** Not in tests, whose lists have a known length. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
     /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,
-    "a spread of a list into a call overflows the stack: take append, largest or smallest of base",
+    "spreading a list into a call may overflow the stack: use append, largest or smallest of base",
   ],
 ];
 
 const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bconsole\./, "console: announce an event, or write to a stream"],
-  [/\b(FIXME|XXX)\b/, "a mark that must not stay"],
+  [/\b(FIXME|XXX)\b/, "a leftover mark"],
   [/\bTODO\b(?! #\d+)/, "TODO without the number of an issue"],
-  [/\.only\(/, "a test that keeps the others from running"],
+  [/\.only\(/, "a test that disables the others"],
   [/\bexport default\b/, "a default export"],
-  [/\bexport \*/, "a nameless re-export"],
+  [/\bexport \*/, "a wildcard re-export"],
 ];
 
 /** A use in code, not in a comment or in quotes. */
@@ -108,14 +112,12 @@ const JSON_PARSE = /^(?!\s*(\*|\/[*/])).*\bJSON\.parse\b(?!`)/;
 
 const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
-/** Problems with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
+/** Problems with one file under `src/`: `path:line: problem`. `path` is relative to `src/`. */
 export function checkSource(path: string, text: string): string[] {
   const layer = path.split("/")[0] as string;
   const problems: string[] = [];
   const isTest = TEST_FILE.test(path);
-  if (PLAIN_LAYERS.has(layer)) {
-    for (const [line, what] of commentProblems(text)) problems.push(`${path}:${line}: ${what}`);
-  }
+  if (PLAIN_LAYERS.has(layer)) problems.push(...checkComments(path, text));
   for (const [index, line] of text.split("\n").entries()) {
     const report = (what: string): void => {
       problems.push(`${path}:${index + 1}: ${what}`);
@@ -123,9 +125,9 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The dashboard knows no other layer.
+    // The dashboard imports no other layer.
     if (coder !== undefined && layer !== "dashboard" && !URI_COMPONENTS.has(path)) {
-      report(`${coder} throws for outside text: use percentEncode or percentDecode of protocol`);
+      report(`${coder} throws for invalid text: use percentEncode or percentDecode of protocol`);
     }
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);
     if (JSON_PARSE.test(line) && JSON_PARSE_USES[path] === undefined) {
@@ -140,14 +142,30 @@ export function checkSource(path: string, text: string): string[] {
     if (target === undefined || target === layer || EDGES[target] === undefined) continue;
     if (!EDGES[layer]?.includes(target)) report(`${layer} may not import ${target}`);
     if (layer === "api" && target === "replicator" && !path.startsWith(REPLICATION_RESOURCES)) {
-      report("only what serves replications may import replicator");
+      report("only api/replication may import replicator");
     }
-    if (rest.join("/") !== "index.ts") report(`${target} is entered by its index.ts only`);
+    if (rest.join("/") !== "index.ts") report(`${target} may be imported only by its index.ts`);
   }
   return problems;
 }
 
-/** What is wrong with the imports of files, and of folders, by each other. Paths are relative to `src/`. */
+function checkComments(path: string, text: string): string[] {
+  return commentProblems(text).map(([line, problem]) => `${path}:${line}: ${problem}`);
+}
+
+/** Checks the comments in the folders of `root` other than `src/`. */
+export function checkOtherFolders(root: string): string[] {
+  const files = PLAIN_FOLDERS.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.(tsx?|mjs|c)$/.test(file))
+      .map((file) => join(folder, file)),
+  );
+  return files.flatMap((file) =>
+    checkComments(file.split(sep).join("/"), readFileSync(join(root, file), "utf8")),
+  );
+}
+
+/** Import cycles between files and between folders. Paths are relative to `src/`. */
 export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
   const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
   const circles = [importCircle(sources), folderCircle(new Map(code))];

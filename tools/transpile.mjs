@@ -1,7 +1,8 @@
 /**
- * Writes `dist/**.js` from `src/`, file by file and without checking types (`npm run type-check` does), so that a test runs
- * a second after an edit. An output has its source's modification time, by which a later run knows that it is current.
- * `node tools/transpile.mjs src/base/lists.ts` writes the output of that file only.
+ * Writes `dist/**.js` from `src/`, file by file and without type checks (see `npm run type-check`),
+ * so that a test runs a second after an edit. An output has its source's modification time, which
+ * marks it as current. `node tools/transpile.mjs src/base/lists.ts` writes the output of that file
+ * only.
  */
 import {
   mkdirSync,
@@ -19,7 +20,7 @@ import { transformSync } from "rolldown/experimental";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 const OUTPUTS = join(ROOT, "dist");
-/** Folders that other steps of the build write. */
+/** Folders that other build steps write. */
 const OTHERS = /^(program|dashboard)\//;
 const UNBUILT = /\.(test|fuzz|fixture)\.ts$|\.d\.ts$|^dashboard\//;
 /** `utimes` rounds. */

@@ -1,10 +1,10 @@
-/** Writes what a build made. */
+/** Writes the output of a build step. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * Makes `folder` hold these files, `[path, text or bytes]`, and no others. What is the same stays as it is: processes of another
- * run may be reading it.
+ * Makes `folder` contain exactly these files, `[path, text or bytes]`. Unchanged files are not
+ * rewritten: processes of another run may be reading them.
  */
 export function writeFolder(folder, files) {
   mkdirSync(folder, { recursive: true });

@@ -1,7 +1,7 @@
 /**
- * Compares the tools of `base` for long JSON texts with plain code:
- * `npm run build && node --expose-gc bench/base/long-json.mjs`. Each row shows the total time, the
- * longest turn of the event loop, and the memory that the result keeps; medians of five rounds.
+ * Compares the tools of `base` for long JSON texts with plain code: `npm run build && node
+ * --expose-gc bench/base/long-json.mjs`. Each row shows the total time, the longest turn of the
+ * event loop, and the memory that the result keeps; medians of five rounds.
  */
 import {
   JsonFields,

@@ -1,13 +1,15 @@
 /**
- * The dashboard in Chromium, from a node with many jobs.
+ * Load time of the dashboard in Chromium, from a node with many jobs.
  *
  *   npm run build && node bench/dashboard/first-page.mjs [JOBS]
  *
- * A store of LMDB in a temporary folder has JOBS (100,000) jobs: three fail, a hundred are behind, and none runs. The overview and the
- * list of jobs are opened ROUNDS (5) times each by a browser that has nothing of them, and once more by each of these browsers. Printed
- * are the medians: milliseconds from the begin of the navigation until the page can be used (the tiles, or the first rows, are drawn);
- * milliseconds of work of the page's thread; and kilobytes that came over the wire. Then a list is scrolled to its end: seconds, and
- * the live heap of the page. `CHROMIUM_PATH` names another browser than the one of the package `@sparticuz/chromium`.
+ * An LMDB store in a temporary folder has JOBS (100,000) jobs: three fail, a hundred are behind,
+ * and none runs. A browser with an empty cache opens the overview and the list of jobs ROUNDS (5)
+ * times each, and once more with a warm cache. Prints medians: milliseconds from the start of the
+ * navigation until the page is usable (the tiles, or the first rows, are drawn); milliseconds of
+ * CPU time of the page's thread; and kilobytes transferred. Then a list is scrolled to its end:
+ * seconds, and the live heap of the page. `CHROMIUM_PATH` overrides the browser of the package
+ * `@sparticuz/chromium`.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,13 +23,13 @@ const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const WAIT_MS = 600_000;
 const VIEWPORT = { width: 1280, height: 900 };
 
-/** Each page, and the condition under which it can be used. */
+/** Each page, and the condition under which it is usable. */
 const PAGES = [
   ["overview", "/_dashboard/", `document.querySelector(".tile-bad .tile-value") !== null`],
   ["jobs", "/_dashboard/#/jobs", `document.querySelectorAll("tbody .job-link").length > 10`],
 ];
 
-/** When it is so, in milliseconds from the begin of the navigation. */
+/** Resolves when the condition holds, with milliseconds from the start of the navigation. */
 const onceDrawn = (condition) => `new Promise((resolve) => {
   const look = () => {
     if (${condition}) resolve(performance.now());
@@ -36,7 +38,7 @@ const onceDrawn = (condition) => `new Promise((resolve) => {
   look();
 })`;
 
-/** Drawing goes on until the row with this place is drawn. */
+/** Waits until the row at this position is drawn. */
 const scrollTo = (rowIndex) => `new Promise((resolve) => {
   const begin = performance.now();
   const scroller = document.querySelector(".table-scroller");
@@ -56,7 +58,7 @@ async function executablePath() {
   return packaged.executablePath();
 }
 
-/** A page of its own browser context, and what is measured of it. */
+/** A page in its own browser context, with its measurements. */
 async function openPage(browser) {
   const context = await browser.newContext({ viewport: VIEWPORT });
   context.setDefaultTimeout(WAIT_MS);
@@ -135,7 +137,7 @@ await withDirectory(async (directory) => {
   const node = await openProcess(directory, { flags: ["--config", configFile] });
   const browser = await chromium.launch({
     executablePath: await executablePath(),
-    // The sandbox of Chromium wants a user namespace, which containers seldom have.
+    // Chromium's sandbox needs a user namespace, which containers rarely have.
     args: ["--no-sandbox"],
   });
   try {

@@ -1,11 +1,11 @@
 /**
- * How much does a node grow while an attachment of 1 GiB goes in, and out again?
+ * Memory growth of a node while an attachment of 1 GiB is uploaded and downloaded.
  *
  *   npm run build && node bench/databases/attachment-memory.mjs [MiB]
  *
- * Prints, from `/proc/{pid}/status` of the node: RssAnon, the memory of its own that the system has given it, and VmRSS, which
- * also counts the pages of LMDB's file that happen to be mapped, and can be dropped at any time. A small attachment goes first, so that
- * code and buffers that every node has once are not counted.
+ * Prints, from `/proc/{pid}/status` of the node: RssAnon, its anonymous memory, and VmRSS, which
+ * also counts mapped pages of LMDB's file that the system can drop at any time. A small attachment
+ * is sent first, so that one-time allocations are not counted.
  */
 import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
@@ -34,7 +34,7 @@ const child = spawn(
 try {
   const port = await listening();
   await send(port, "PUT", "/films");
-  // Random bytes, so that nothing is deduplicated, compressed, or easy.
+  // Random bytes, which cannot be deduplicated or compressed.
   const block = randomBytes(MIB);
   await upload(port, "/films/warm/a", block, WARM_UP_MIB);
   await download(port, "/films/warm/a");
@@ -109,7 +109,7 @@ function uploadMultipart(port, path, block, blockCount) {
   return sendBlocks(asked, block, { blockCount, head, tail: "\r\n--b--" });
 }
 
-/** The digest of the blocks that were sent. Each differs in its first bytes. */
+/** The digest of the sent blocks. Each differs in its first bytes. */
 async function sendBlocks(asked, block, { blockCount, head, tail }) {
   const answered = once(asked, "response");
   const hash = createHash("md5");

@@ -1,6 +1,6 @@
 /**
- * What Node.js itself can carry: reads what it is sent and forgets it, parses JSON, and answers a GET with so many bytes from
- * memory as its path says. No server in this language does more. For `peers.mjs`.
+ * The limit of Node.js itself: a server that discards uploads, parses JSON, and answers a GET with
+ * as many bytes from memory as its path says. For `peers.mjs`.
  */
 import { createServer } from "node:http";
 

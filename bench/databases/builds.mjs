@@ -1,8 +1,9 @@
 /**
- * What a document costs in processor time, in this build and in others, in turn in one process: `node bench/databases/builds.mjs
- * [folder of another checkout, built] …`. Without another build it prints the figures alone. It tells whether a technique on a hot
- * path is worth its place (docs/performance.md): take it out in a checkout beside this one, build, and compare. The least of many
- * rounds is what the work costs when nothing else runs; the first quarter says how far to trust it.
+ * CPU time per document in this build and in others, in turn in one process: `node
+ * bench/databases/builds.mjs [folder of another checkout, built] …`. Without another build it
+ * prints the figures only. It shows whether an optimization of a hot path is worth its complexity
+ * (docs/performance.md): remove it in another checkout, build, and compare. The minimum of many
+ * rounds is the cost on an idle machine; the first quartile shows how reliable it is.
  */
 import { readFileSync } from "node:fs";
 import http from "node:http";
@@ -49,7 +50,7 @@ async function openBuild(folder) {
   return { name: basename(folder), server, url, writtenCount: 0, micros: new Map() };
 }
 
-/** Each with the number of documents that it is about. */
+/** Each with the number of documents that it processes. */
 const WORK = new Map([
   [
     "POST _bulk_docs",

@@ -1,6 +1,7 @@
 /**
- * What functions of design documents cost: `npm run build && node bench/databases/functions.mjs`. Microseconds for each call with one
- * document, one after the other, and the memory of twenty design documents whose functions keep 60 MB each.
+ * Cost of functions in design documents: `npm run build && node bench/databases/functions.mjs`.
+ * Microseconds per call with one document, sequentially, and the memory of twenty design documents
+ * whose functions keep 60 MB each.
  */
 import { SandboxPool } from "../../dist/host/sandbox/pool.js";
 import { createSystemRuntime } from "../../dist/host/system/runtime.js";

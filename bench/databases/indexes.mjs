@@ -1,13 +1,14 @@
 /**
- * What does an index make of a query, and of a write?
+ * Effect of an index on queries and writes.
  *
  *   npm run build && node bench/databases/indexes.mjs [DOCUMENTS]
  *
- * Fills a database of a node of its own, on LMDB, with 100,000 documents unless told otherwise; has an index built; asks for one document of its
- * many values, for a page of a range and for a page of a sort, many times each, one after the other; then for the first without
- * the index, which reads everything. Then it writes the same documents into databases with no index, one and three, in turn,
- * and prints what each costs beside none. The least of the rounds is what the work costs when nothing else runs; the first
- * quarter says how far to trust it.
+ * Fills a database of a new node on LMDB with DOCUMENTS (100,000) documents and builds an index.
+ * Then it sequentially queries, many times each: one document by its value, a page of a range, and
+ * a page of a sort; then the first again without the index, which scans everything. Finally it
+ * writes the same documents into databases with no index, one and three, in turn, and prints the
+ * additional cost of each. The minimum of the rounds is the cost on an idle machine; the first
+ * quartile shows how reliable it is.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

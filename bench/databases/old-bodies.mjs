@@ -1,11 +1,12 @@
 /**
- * What do updates cost when the bodies of earlier revisions are kept?
+ * Cost of updates when the bodies of earlier revisions are kept.
  *
  *   npm run build && node bench/databases/old-bodies.mjs [UPDATES] [ROUNDS]
  *
- * Two nodes, one with `[couchdb] keep_old_bodies_sec = 0` and one with the default. In turn, each gets the same updates: of ten
- * documents, one after the other, and of a thousand, in batches of 100; bodies of 500 bytes. Prints the processor time of an update in
- * each, the ratio round by round, and the growth of the store.
+ * Two nodes, one with `[couchdb] keep_old_bodies_sec = 0` and one with the default, get the same
+ * updates in turn: of ten documents sequentially, and of a thousand in batches of 100; bodies of
+ * 500 bytes. Prints the CPU time per update of each, the ratio per round, and the growth of the
+ * store.
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,12 +1,14 @@
 /**
- * How fast are documents and attachments written and read over HTTP, beside express-pouchdb on LevelDB, and beside a CouchDB when
- * `COUCHDB_URL` names one (with an administrator's credentials)?
+ * Speed of reading and writing documents and attachments over HTTP, compared with express-pouchdb
+ * on LevelDB and, if `COUCHDB_URL` is set (with an administrator's credentials), a CouchDB.
  *
  *   npm run build && node bench/databases/peers.mjs [BATCHES]
  *
- * Each server gets the same requests from this process, one at a time. A figure is the median of its rounds; what is printed is ours
- * over the peer's. The limit is a bare server of Node.js that stores nothing and answers as many bytes (`bare-server.mjs`). Documents acknowledged by us and by CouchDB are on the disk; PouchDB's LevelDB leaves that to the system.
- * The same documents are also put into LMDB as they are, a batch in a transaction, to see what the store itself would take.
+ * Each server gets the same sequential requests from this process. A figure is the median of its
+ * rounds; printed is the ratio of ours to the peer's. The limit is a bare Node.js server that
+ * stores nothing and sends responses of the same size (`bare-server.mjs`). Documents acknowledged
+ * by Tandem and CouchDB are on the disk; PouchDB's LevelDB leaves that to the system. The same
+ * documents are also put into LMDB directly, a batch per transaction, to measure the store alone.
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -25,7 +27,10 @@ const POUCHDB = fileURLToPath(new URL("./pouchdb-server.mjs", import.meta.url));
 const BATCH_DOCUMENTS = 500;
 const DOCUMENT_BYTES = 500;
 const READ_ROUNDS = 15;
-/** Not measured: all three servers compile what they run often. Databases that are filled and deleted before, and the first rounds of all. */
+/**
+ * Warm-up, not measured: all three servers compile hot code. These databases are filled and deleted
+ * before the first round.
+ */
 const WARM_UP_DATABASES = 4;
 const WARM_UP_ROUNDS = 5;
 const ATTACHMENT_ROUNDS = 5;
@@ -37,7 +42,7 @@ const batchCount = Number(process.argv[2] ?? 20);
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const children = [];
-/** How long our own answers were, by what was measured. */
+/** Sizes of our own responses, by measurement. */
 const answerBytes = new Map();
 const batches = Array.from({ length: batchCount }, (_, batch) =>
   Array.from({ length: BATCH_DOCUMENTS }, (_, n) => documentText(batch * BATCH_DOCUMENTS + n)),
@@ -136,7 +141,7 @@ async function measureServer(url) {
   }
 }
 
-/** The same bytes both ways, with nothing done about them. */
+/** The same bytes both ways, without processing. */
 async function measureLimits(url) {
   const written = [];
   for (const body of bulkBodies) written.push(await time(() => ask(url, "POST", "/", body)));
@@ -156,7 +161,7 @@ async function measureLimits(url) {
   };
 }
 
-/** The first server that is asked is ours. */
+/** The first server in the list is ours. */
 function noteBytes(measure, byteCount) {
   if (!answerBytes.has(measure)) answerBytes.set(measure, byteCount);
 }

@@ -1,4 +1,4 @@
-/** express-pouchdb on LevelDB, with its data in the folder that is named. For `peers.mjs`. */
+/** express-pouchdb on LevelDB, with its data in the given folder. For `peers.mjs`. */
 import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";

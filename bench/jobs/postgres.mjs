@@ -1,4 +1,7 @@
-/** A PostgreSQL of its own in a temporary folder, as durable as it is by default: a commit returns when it is on the disk. */
+/**
+ * A separate PostgreSQL in a temporary folder with its default durability: a commit returns when it
+ * is on the disk.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, readdirSync } from "node:fs";
@@ -7,7 +10,10 @@ import { join } from "node:path";
 
 const DEBIAN = "/usr/lib/postgresql";
 
-/** `directory` is the caller's to remove. PostgreSQL refuses to run as root: it then runs as the user `postgres`. */
+/**
+ * The caller removes `directory`. PostgreSQL refuses to run as root: it then runs as the user
+ * `postgres`.
+ */
 export async function startPostgres(directory) {
   const version = readdirSync(DEBIAN).toSorted().at(-1);
   const program = (name) => join(DEBIAN, version, "bin", name);

@@ -1,10 +1,11 @@
 /**
- * One process of a benchmark: `process.mjs QUEUE LOCATION`, told what to do by messages.
+ * One process of a benchmark: `process.mjs QUEUE LOCATION`, controlled by messages.
  *
- *   { add: count, lanes }   adds so many, so many at once; answers { added: milliseconds }
- *   { work: true }          runs jobs; answers { worked: count } now and then, and { latencyMs } of jobs with a time in their data
- *   { hold: true }          runs jobs that never end; says { held: 1 } for each
- *   { stop: true }          ends
+ *   { add: count, lanes }   adds `count` jobs, `lanes` concurrently; replies { added: ms }
+ *   { work: true }          runs jobs; replies { worked: count } periodically, and { latencyMs }
+ *                           for jobs with a time in their data
+ *   { hold: true }          runs jobs that never end; sends { held: 1 } for each
+ *   { stop: true }          exits
  */
 import { QUEUES } from "./queues.mjs";
 
@@ -13,7 +14,7 @@ const queue = await QUEUES[name](location);
 const stopping = new AbortController();
 let working = Promise.resolve();
 
-/** The clock that all processes of a machine read alike. */
+/** A clock shared by all processes of a machine. */
 const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
 
 async function add(count, lanes) {

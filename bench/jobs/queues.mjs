@@ -1,11 +1,12 @@
 /**
- * The queues that are compared, behind one face:
+ * The compared queues, with a common interface:
  *
  *   prepare()              once, before any process works
- *   fill(count)            adds jobs as fast as it can
- *   pendingCount()         jobs that wait
- *   add(data)              adds one job in a transaction of its own
- *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE of them at once; each calls `onJob(data)` and is finished
+ *   fill(count)            adds jobs as fast as possible
+ *   pendingCount()         number of waiting jobs
+ *   add(data)              adds one job in its own transaction
+ *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE concurrently; each calls
+ *                          `onJob(data)` and is finished
  *   close()
  */
 import { once } from "node:events";
@@ -19,7 +20,7 @@ import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
 const NAME = "bench";
-/** Jobs that a process runs at once: for each queue in as many lanes as do it best. */
+/** Concurrent jobs per process, for each queue in its optimal number of lanes. */
 const JOBS_AT_ONCE = 64;
 const LANES = { tandem: 2, boss: 4 };
 const FILL_ROWS = 500;
@@ -63,9 +64,9 @@ async function openTandem(directory) {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
-        /** One idle lane waits for the queue, and the others for that one to have found something. */
+        /** One idle lane waits for the queue, and the others wait until that one has found jobs. */
         let isWatched = false;
-        /** Finishes what has run and accepts what is next, in one transaction. */
+        /** Finishes completed jobs and accepts new ones, in one transaction. */
         const lane = async () => {
           let ran = [];
           let isWatching = false;
@@ -77,7 +78,7 @@ async function openTandem(directory) {
             });
             ran = [];
             const acceptance = await exchanged.catch((error) => {
-              // Its lease lapsed on a machine that is too busy: the jobs are in the queue again.
+              // Its lease expired on an overloaded machine: the jobs are in the queue again.
               if (error.code !== "JOBS_HALTED") throw error;
             });
             if (acceptance === undefined) continue;
@@ -119,7 +120,7 @@ class IdleLanes {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Until it is woken, or the signal aborts. */
+  /** Resolves when it is woken, or the signal aborts. */
   wait() {
     if (this.#signal.aborted) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));
@@ -128,7 +129,7 @@ class IdleLanes {
 
 async function openGraphile(url) {
   const pool = new pg.Pool({ connectionString: url, max: 32 });
-  // Connections that break when the server stops are nobody's concern.
+  // Connections that break when the server stops do not matter.
   pool.on("error", () => {});
   const utils = await makeWorkerUtils({ pgPool: pool });
   return {
@@ -139,7 +140,7 @@ async function openGraphile(url) {
         [NAME, count],
       ),
     async pendingCount() {
-      // What a stopped process held stays locked for hours, or is due again in minutes.
+      // Jobs of a stopped process stay locked for hours, or are due again in minutes.
       const waiting = "locked_at is null and run_at <= now()";
       const { rows } = await pool.query(
         `select count(*) from graphile_worker.jobs where ${waiting}`,
@@ -156,7 +157,7 @@ async function openGraphile(url) {
         taskList: { [NAME]: (data) => onJob(data) },
         logger: await silentLogger(),
       });
-      // The signal may have come while it started.
+      // The signal may have aborted during the start.
       if (!signal.aborted) await once(signal, "abort");
       await runner.stop();
     },
@@ -190,7 +191,8 @@ async function openBoss(url) {
     pendingCount: () => boss.getQueueSize(NAME),
     add: (data) => boss.send(NAME, data),
     async work(onJob, signal) {
-      // Its own loop (`work`) looks at most twice a second; this one asks again at once while there are jobs.
+      // Its own loop (`work`) polls at most twice a second; this one polls again immediately while
+      // there are jobs.
       const lane = async () => {
         while (!signal.aborted) {
           const fetched = await boss.fetch(NAME, { batchSize: JOBS_AT_ONCE / LANES.boss });

@@ -1,6 +1,7 @@
 /**
- * Jobs per second, and how soon a waiting process has a job that another adds: Tandem on LMDB beside graphile-worker and pg-boss
- * on PostgreSQL, in turn on the same disk, all of them with commits that wait for it. README.md says how to run it.
+ * Jobs per second, and the time until a waiting process gets a job added by another one: Tandem on
+ * LMDB compared with graphile-worker and pg-boss on PostgreSQL, in turn on the same disk, all with
+ * synchronous commits. README.md explains how to run it.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -16,19 +17,27 @@ const PROGRAM = fileURLToPath(new URL("./process.mjs", import.meta.url));
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
 const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
-/** Jobs that are worked off before the clock runs: the compiler of a process that works for days is done with its code. */
+/**
+ * Jobs that run before the measurement: in a process that has run for days, the code is compiled.
+ */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
-/** The same for wake-ups, which run other code than a full queue does: so long for each, however many that makes. */
+/**
+ * Warm-up for wake-ups, which run other code than a full queue: this duration for each, independent
+ * of their number.
+ */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
-/** Wake-ups are measured for so long: some 3,000 of a queue that wakes at once. The 99th percentile of 300 was chance. */
+/**
+ * Duration of the measurement of wake-ups: some 3,000 of a queue that wakes immediately. With 300
+ * the 99th percentile was random.
+ */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
-/** Wake-ups are random times apart, up to this; while they warm up, they follow each other. */
+/** Maximum of the random time between wake-ups. The warm-up has no pauses. */
 const WAKE_PAUSE_MS_MAX = 20;
-/** Jobs of a process that is killed: as many as it runs at once. */
+/** Jobs of a process that is killed: as many as it runs concurrently. */
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
 const RESCUE_SEC_DOCUMENTED = { graphile: 4 * 3600, boss: 15 * 60 };
-/** Adders at once, over all processes. */
+/** Concurrent adders, over all processes. */
 const ADD_LANES = 32;
 
 const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
@@ -65,7 +74,7 @@ async function addPerSecond(name, location, processCount) {
   return perSecond;
 }
 
-/** Jobs accepted, run and finished. All that `addPerSecond` left is worked off first. */
+/** Jobs accepted, run and finished. Jobs left by `addPerSecond` run first. */
 async function workPerSecond(name, location, processCount, queue) {
   await queue.fill(WARM_COUNT + WORK_COUNT);
   const processes = await openProcesses(processCount, name, location);
@@ -91,7 +100,7 @@ async function workPerSecond(name, location, processCount, queue) {
   return perSecond;
 }
 
-/** From before the call that adds to the beginning of the run, in another process that waits. */
+/** From before the call that adds to the start of the run, in another, waiting process. */
 async function wakeUps(name, location, queue) {
   await queue.fill(WARM_COUNT);
   const [waiting] = await openProcesses(1, name, location);
@@ -129,7 +138,7 @@ function workedOff(one, count) {
   });
 }
 
-/** Of the next job with a time in its data. */
+/** Latency of the next job with a time in its data. */
 async function latencyOf(waiting) {
   for (;;) {
     const [{ latencyMs }] = await once(waiting, "message");
@@ -137,7 +146,7 @@ async function latencyOf(waiting) {
   }
 }
 
-/** Until nothing waits, or nothing that waits has been worked for two seconds. */
+/** Resolves when no job waits, or no waiting job has run for two seconds. */
 async function workOff(name, location, queue) {
   const [one] = await openProcesses(1, name, location);
   let lastMs = nowMs();
@@ -149,7 +158,7 @@ async function workOff(name, location, queue) {
   await stopAll([one]);
 }
 
-/** From the death of a process that holds jobs to the beginning of the last of them in another one. */
+/** From the death of a process that holds jobs to the start of the last of them in another one. */
 async function rescueSec(name, location, queue) {
   await queue.fill(RESCUED_COUNT);
   const [victim, other] = await openProcesses(2, name, location);
@@ -197,7 +206,7 @@ async function measure(name, location) {
   await workOff(name, location, queue);
   note("wake-up p50, ms", quantile(latencies, 0.5));
   note("wake-up p99, ms", quantile(latencies, 0.99));
-  // The others' defaults are hours and minutes: nobody waits for them here.
+  // The others' defaults are hours and minutes, which are not awaited here.
   const documented = RESCUE_SEC_DOCUMENTED[name];
   note("rescue, s", documented ?? (await rescueSec(name, location, queue)));
   await queue.close();

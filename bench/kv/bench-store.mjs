@@ -1,4 +1,7 @@
-/** What the benchmarks of the key-value layer share: temporary stores, raw LMDB with the same options, medians of rounds. */
+/**
+ * Tools of the key-value benchmarks: temporary stores, raw LMDB with the same options, medians of
+ * rounds.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,7 +38,10 @@ export function openRaw(directory) {
   });
 }
 
-/** Operations per second of `operate(loop, index)` with so many loops at once, for about so long. */
+/**
+ * Operations per second of `operate(loop, index)` in this many concurrent loops, for about this
+ * duration.
+ */
 export async function rate(loopCount, durationMs, operate) {
   const startedMs = performance.now();
   const endMs = startedMs + durationMs;
@@ -55,7 +61,7 @@ export function median(values) {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)];
 }
 
-/** Takes both in turn, so that a busy machine meets both, and prints the ratio of the medians. */
+/** Runs both in turn, so that other load affects both, and prints the ratio of the medians. */
 export async function compare(what, rounds, ours, theirs) {
   const rates = { ours: [], theirs: [] };
   for (let round = 0; round < rounds; round++) {

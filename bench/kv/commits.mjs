@@ -1,4 +1,7 @@
-/** How many durable commits a second, as a ratio to raw LMDB doing the same puts: four of 600 bytes per transaction. */
+/**
+ * Durable commits per second, as a ratio to raw LMDB with the same puts: four of 600 bytes per
+ * transaction.
+ */
 import { Subspace } from "../../dist/kv/index.js";
 import { compare, openRaw, openStore, rate, withDirectory } from "./bench-store.mjs";
 

@@ -1,8 +1,9 @@
 /**
- * Two writing processes against one: read and write of four of 20,000 keys, 32 at once in each process.
+ * Two writing processes compared with one: reads and writes of four of 20,000 keys, 32 concurrently
+ * in each process.
  *
- * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs: 0.80
- * and 0.82; the slower process gets 0.87 of the faster one.
+ * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
+ * 0.80 and 0.82; the slower process gets 0.87 of the faster one.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

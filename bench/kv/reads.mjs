@@ -1,9 +1,11 @@
 /**
- * Point reads and ranges of 500 rows, as ratios to raw LMDB: 100,000 rows of 600 bytes, many reads per transaction.
+ * Point reads and ranges of 500 rows, as ratios to raw LMDB: 100,000 rows of 600 bytes, many reads
+ * per transaction.
  *
  * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
- * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if raw reads are awaited, too); 0.28 and 0.26, one per
- * transaction; 0.82 and 0.67 for ranges as a page, 0.64 and 0.62 row by row. The difference is the promise of each call.
+ * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if raw reads are awaited,
+ * too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges as a page, 0.64 and 0.62 row
+ * by row. The difference is the promise of each call.
  */
 import { Subspace } from "../../dist/kv/index.js";
 import { compare, openRaw, openStore, withDirectory } from "./bench-store.mjs";

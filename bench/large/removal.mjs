@@ -1,16 +1,18 @@
 /**
- * How long do other clients wait while a large database is deleted?
+ * Latency of other clients while a large database is deleted.
  *
  *   npm run build && node bench/large/removal.mjs [DOCUMENTS] [BYTES]
  *
- * One node on LMDB with a database of 200,000 documents of 450 bytes with random ids and an index on them. Another client
- * writes a document to another database every 5 ms: first on the quiet node, then while the database is deleted, and until
- * nothing of it is left. Afterwards, a new process serves the same writes for as long, without a removal, because V8 lets
- * the garbage of any requests pile up for minutes. Prints the median, 99th percentile and longest wait, the growth of the
- * node's anonymous memory with and without the removal, and how long the removal takes.
+ * One node on LMDB has a database of 200,000 documents of 450 bytes with random ids and an index on
+ * them. Another client writes a document to another database every 5 ms: first on the idle node,
+ * then while the database is deleted, until it is gone. Afterwards, a new process serves the same
+ * writes for the same time without a removal, because V8 may keep garbage of requests for minutes.
+ * Prints the median, 99th percentile and longest wait, the growth of the node's anonymous memory
+ * with and without the removal, and the duration of the removal.
  *
- * Measured 2026-11-28 with 1,000,000 documents and an index, two busy cores: DELETE answered after 11 ms, removal 113 s. A write of
- * another client took 2.8 ms before (99th percentile 7.6) and 3.9 ms during the removal (23.2).
+ * Measured 2026-11-28 with 1,000,000 documents and an index, two busy cores: DELETE answered after
+ * 11 ms, removal 113 s. A write of another client took 2.8 ms before (99th percentile 7.6) and 3.9
+ * ms during the removal (23.2).
  */
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -45,7 +47,10 @@ function anonymousMiB(pid) {
   return Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1]) / 1_024;
 }
 
-/** Writes documents until `isOver`, and returns the waits of each in milliseconds and the most anonymous memory. */
+/**
+ * Writes documents until `isOver`. Returns the latency of each in milliseconds, and the maximum
+ * anonymous memory.
+ */
 async function writeUntil({ url, child }, isOver) {
   const waits = [];
   let mostMiB = 0;
@@ -72,7 +77,7 @@ async function removals(url) {
   return body.filter(({ type }) => type === "removal");
 }
 
-/** Opens the store in a new process, which holds none of the memory of what was done before, and warms it up. */
+/** Opens the store in a new process, with a fresh heap, and warms it up. */
 async function openWarm(directory) {
   const node = await openProcess(directory);
   await ask(node.url, "PUT", "/other");

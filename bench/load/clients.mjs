@@ -1,11 +1,12 @@
 /**
- * Does a node stand many clients at once? 1,000 clients read and write, 4,000 live feeds wait beside them, and 200 jobs copy databases
- * of the node and of a second one.
+ * A node under many concurrent clients: 1,000 clients read and write, 4,000 live feeds wait, and
+ * 200 jobs copy databases of the node and of a second one.
  *
  *   npm run build && node bench/load/clients.mjs [MINUTES] [CLIENTS] [FEEDS] [JOBS]
  *
- * Prints requests a second, p50 and p99 of reads and writes, the answers by status, and memory and handles of both nodes. At the end
- * every acknowledged write is read back. Exit code 1 when one was lost, or an answer was 5xx and not 503.
+ * Prints requests per second, p50 and p99 of reads and writes, the responses by status, and memory
+ * and handles of both nodes. At the end every acknowledged write is read back. The exit code is 1
+ * if one was lost, or a response was 5xx other than 503.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
@@ -20,7 +21,7 @@ const FEEDS = Number(process.argv[4] ?? 4_000);
 const JOBS = Number(process.argv[5] ?? 200);
 const DATABASE_COUNT = 20;
 const WRITE_RATIO = 0.5;
-/** Feeds that are opened at the same time. */
+/** Feeds that are opened concurrently. */
 const OPENED_AT_ONCE = 200;
 
 const draw = drawsOf(1);
@@ -29,7 +30,7 @@ const nodes = [];
 const feeds = [];
 const durationsMs = { GET: [], PUT: [] };
 const statuses = new Map();
-/** `database/id` and the revision that was acknowledged. */
+/** `database/id`, and the acknowledged revision. */
 const acknowledged = new Map();
 const counts = { broken: 0, feedsEnded: 0 };
 let isOver = false;
@@ -97,7 +98,7 @@ function openFeed(url) {
 async function run(url, client) {
   for (let number = 0; !isOver; number++) {
     const isWrite = number === 0 || draw() < WRITE_RATIO;
-    // What is read is the client's first document.
+    // Reads return the client's first document.
     const place = isWrite && number > 0 ? Math.floor(draw() * DATABASE_COUNT) : client;
     const database = `db-${place % DATABASE_COUNT}`;
     const id = `c${client}-${number}`;

@@ -1,6 +1,7 @@
 /*
- * Loaded before the C library, it moves the time of day, as an operator or a time server may: by the seconds that the file CLOCK_STEP holds,
- * a number that can change at any time. Durations stay what they are.
+ * Preloaded before the C library (LD_PRELOAD), it steps the wall clock, like an operator or a time
+ * server: by the number of seconds in the file CLOCK_STEP, which may change at any time. Monotonic
+ * clocks are unchanged.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,14 +1,17 @@
 /**
- * What is lost, doubled or left ill when the world around the program fails? One store on a disk of its own, with an API process and two
- * that replicate, another node behind a faulty network, writers, continuous jobs and one-shot jobs.
+ * Data loss, duplicates and lasting problems after faults of the environment. One store on its own
+ * disk, with an API process and two that replicate, another node behind a faulty network, writers,
+ * continuous jobs and one-shot jobs.
  *
  *   npm run build && node bench/load/faults.mjs [ROUNDS] [SEED] [NAME]
  *
- * Each round has all faults of the table below, or those whose names begin with NAME, in an order that the seed draws. After each of
- * them, within `HEAL_MS_MAX`, every continuous job must run and have copied everything, the one-shot job that began during the fault
- * must have ended, and every acknowledged write must be there. No checkpoint may ever go back, as it would when a process wrote that had
- * lost its job to another. Processes that end are started again. Prints what each fault did; exit code 1 when something was wrong.
- * Linux only; needs root, for the disk, and a C compiler, for the clock.
+ * Each round has all faults of the table below, or those whose names begin with NAME, in a seeded
+ * order. After each of them, within `HEAL_MS_MAX`, every continuous job must run and have copied
+ * everything, the one-shot job started during the fault must have ended, and every acknowledged
+ * write must be there. A checkpoint must never move back, as it would if a process wrote after it
+ * had lost its job. Processes that exit are restarted. Prints the effect of each fault; the exit
+ * code is 1 if a check failed. Linux only; needs root, for the disk, and a C compiler, for the
+ * clock.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
@@ -26,7 +29,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { FaultyNetwork } from "./faulty-network.mjs";
-import { Checkpoints, Ledger, lackOf, otherStateOf, patiently } from "./ledger.mjs";
+import { Checkpoints, Ledger, missingOf, otherStateOf, patiently } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 import { Supervised } from "./supervised.mjs";
 
@@ -78,15 +81,15 @@ const FAULTS = {
     rmSync(join(store, "filler"));
   },
   "read-only disk": async () => {
-    // As the kernel does it when it finds an error of the file system. Nobody can write there before it was mounted again.
+    // Like the kernel after an error of the file system. Writes fail until it is mounted again.
     execFileSync("mount", ["-o", "remount,abort", store], { stdio: "ignore" });
     await pause(4_000);
     await processes.hold();
     await unmount();
-    // Its exit code tells whether it found something to repair.
+    // Its exit code shows whether it repaired something.
     spawnSync("e2fsck", ["-p", "-f", disk]);
     mount();
-    processes.goOn();
+    processes.resume();
   },
   "folder away": async () => {
     renameSync(join(store, "data"), join(store, "away"));
@@ -154,7 +157,7 @@ function mount() {
   execFileSync("mount", ["-o", "loop", disk, store]);
 }
 
-/** A process that was killed lets go of its files a moment later. */
+/** A killed process releases its files with a delay. */
 async function unmount() {
   for (let attempt = 1; spawnSync("umount", [store]).status !== 0; attempt++) {
     if (attempt === 50) throw new Error(`${store} cannot be unmounted`);
@@ -206,7 +209,7 @@ async function strike(url, round, name) {
   counts.faults++;
   const once = `once-${counts.faults}`;
   await FAULTS[name]();
-  // A disk may be full, or the API process not be there: the one-shot job begins as soon as it can.
+  // The disk may be full, or the API process down: the one-shot job begins as soon as it can.
   const job = { source: "a", target: once, create_target: true };
   await patiently(() => mustInTime(url, "PUT", `/_replicator/${once}`, job));
   await heal(url, `${name}, round ${round}`, [once]);
@@ -216,7 +219,7 @@ async function strike(url, round, name) {
   );
 }
 
-/** Waits until everything is as it should be, and notes what is not. */
+/** Waits until every check passes, and records those that fail. */
 async function heal(url, when, documents) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   const wrong = (what) => {
@@ -236,9 +239,9 @@ async function heal(url, when, documents) {
           otherStateOf({ url, document, state: "running", untilMs }),
         );
         if (state !== undefined) wrong(`${document} is ${state}`);
-        const lack = await patiently(() => lackOfSome({ url, name, copyUrl, copy, untilMs }));
+        const lack = await patiently(() => missingOfSome({ url, name, copyUrl, copy, untilMs }));
         if (lack !== undefined) wrong(`${copy} lacks ${lack}`);
-        const setBack = await checkpoints.look(url, document);
+        const setBack = await checkpoints.check(url, document);
         if (setBack !== undefined) wrong(setBack);
       }
     }
@@ -254,9 +257,12 @@ async function heal(url, when, documents) {
   }
 }
 
-/** While the writers write, a copy is never equal: what there is now must arrive. At the end they are compared whole. */
-async function lackOfSome({ url, name, copyUrl, copy, untilMs }) {
-  if (ledger.isOver) return lackOf({ url, database: name, copyUrl, copy, untilMs });
+/**
+ * While the writers write, a copy is never equal: the current documents must arrive. At the end
+ * they are compared completely.
+ */
+async function missingOfSome({ url, name, copyUrl, copy, untilMs }) {
+  if (ledger.isOver) return missingOf({ url, database: name, copyUrl, copy, untilMs });
   const id = `mark-${counts.faults}-${copy}`;
   await mustInTime(url, "PUT", `/${name}/${id}?new_edits=false`, { _rev: "1-a" });
   for (;;) {
@@ -279,14 +285,14 @@ function fill() {
   }
 }
 
-/** Small writes may still find room in the file. */
+/** Small writes may still fit into the file. */
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);
   if (status !== 503) faults.push(`a large document on a full disk was answered ${status}`);
 }
 
-/** Of all processes of the store at once, in the middle of whatever they do. */
+/** Steps the clock of all processes of the store together, whatever they are doing. */
 async function stepClock(seconds) {
   const bytes = Buffer.alloc(8);
   bytes.writeBigInt64LE(BigInt(seconds));
@@ -298,10 +304,10 @@ async function stepClock(seconds) {
 
 function report() {
   faults.push(...ledger.faults);
-  const { refused, unanswered, looked } = ledger.counts;
+  const { refused, unanswered, checked } = ledger.counts;
   const seconds = (performance.now() - startMs) / 1000;
   process.stdout.write(
-    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.lookCount} looks at checkpoints\n` +
+    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.checkCount} checkpoint checks\n` +
       `${faults.length} wrong\n`,
   );
   for (const fault of faults.slice(0, 30)) process.stdout.write(`  ${fault}\n`);
@@ -317,12 +323,12 @@ async function must(url, method, path, body) {
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`);
 }
 
-/** The same, as soon as the node can. */
+/** The same, as soon as the node responds. */
 async function mustInTime(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   for (;;) {
     try {
-      // It may have been written before its answer was lost.
+      // It may have been written although its response was lost.
       const { status } = await ask(url, method, path, body);
       if (status < 300 || status === 409) return;
     } catch {}

@@ -1,10 +1,11 @@
-/** A TCP proxy before a node that loses connections in the ways that networks do. */
+/** A TCP proxy in front of a node that loses connections like networks do. */
 import { connect, createServer } from "node:net";
 
 export class FaultyNetwork {
   /**
-   * "black-hole": new connections are taken, and nothing is ever said on them; those that are open fall silent.
-   * "half-open": what was open to the node is gone, and the client is not told. New connections work.
+   * "black-hole": new connections are accepted without a response, and open ones become silent.
+   * "half-open": open connections to the node are gone without notice to the client. New
+   * connections work.
    */
   #isBlackHole = false;
   #server;

@@ -1,6 +1,6 @@
 /**
- * A FoundationDB cluster of several processes on this machine, each of which counts as a machine of its own. The folder of
- * `fdbserver` and `fdbcli` is that of FOUNDATIONDB_BIN.
+ * A FoundationDB cluster of several processes on this machine, each of which counts as a separate
+ * machine. FOUNDATIONDB_BIN is the folder of `fdbserver` and `fdbcli`.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,10 @@ export class FoundationDbCluster {
   #processes = [];
   #flags = [];
 
-  /** On the `ssd` engine; the first processes are its coordinators. `flags`: further ones of each `fdbserver`. */
+  /**
+   * On the `ssd` engine; the first processes are its coordinators. `flags`: additional ones for
+   * each `fdbserver`.
+   */
   static async open(directory, { processCount, redundancy, coordinatorCount = 1, flags = [] }) {
     const cluster = new FoundationDbCluster();
     cluster.#flags = flags;
@@ -52,7 +55,7 @@ export class FoundationDbCluster {
     return this.#processes[index].port;
   }
 
-  /** Starts a process that does not run, with the files that it had. */
+  /** Restarts a stopped process with its files. */
   start(index) {
     const folder = join(this.#directory, `fdb-${index}`);
     mkdirSync(folder, { recursive: true });
@@ -82,18 +85,18 @@ export class FoundationDbCluster {
     await once(child, "exit");
   }
 
-  /** Processor time of the processes that run now. */
+  /** CPU time of the running processes. */
   processorSec() {
     return this.#processes.reduce((sum, process) => sum + processorSec(process), 0);
   }
 
-  /** What `fdbcli` prints. */
+  /** Output of `fdbcli`. */
   command(text) {
     const flags = ["-C", this.file, "--timeout", "60", "--exec", text];
     return execFileSync(join(this.#bin, "fdbcli"), flags, { encoding: "utf8" });
   }
 
-  /** Settles when the database itself gives a read version, asked by fdbcli. */
+  /** Resolves when the database itself returns a read version to fdbcli. */
   async onceAnswering() {
     const flags = ["-C", this.file, "--timeout", "240", "--exec", "getversion"];
     await once(spawn(join(this.#bin, "fdbcli"), flags, { stdio: "ignore" }), "exit");
@@ -103,7 +106,7 @@ export class FoundationDbCluster {
     return JSON.parse(this.command("status json"));
   }
 
-  /** Settles when the database is there with all copies of its data. */
+  /** Resolves when the database is available with all copies of its data. */
   async onceHealthy() {
     const untilMs = performance.now() + READY_MS_MAX;
     for (;;) {
@@ -120,7 +123,7 @@ export class FoundationDbCluster {
   }
 }
 
-/** They are free now; nobody else takes ports while these programs run. */
+/** They are free now, and no other program takes ports during the benchmark. */
 async function freePorts(count) {
   const servers = Array.from({ length: count }, () => createServer());
   const ports = [];

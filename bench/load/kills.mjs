@@ -1,30 +1,31 @@
 /**
- * What is lost or doubled when processes are killed without warning? One store, an API process and two that replicate, writers on
- * four databases, and continuous jobs that copy them.
+ * Data loss and duplicates after processes are killed. One store, an API process and two that
+ * replicate, writers on four databases, and continuous jobs that copy them.
  *
  *   npm run build && node bench/load/kills.mjs [KILLS] [SEED]
  *
- * At moments that the seed draws, one of the processes gets SIGKILL and is started again. Jobs with endpoints that refuse, never
- * answer, end their connections half-way, or have no address run beside the others. After each kill every write that was acknowledged
- * is looked up; at the end the targets must have the same leaves as their sources, and the one-shot jobs must have ended. Prints the
- * counts; exit code 1 when something was wrong.
+ * At seeded moments, one of the processes gets SIGKILL and is restarted. Jobs with endpoints that
+ * refuse, never respond, break their connections, or have no address run at the same time. After
+ * each kill every acknowledged write is looked up. At the end the targets must have the same leaves
+ * as their sources, and the one-shot jobs must have ended. Prints the counts; the exit code is 1 if
+ * a check failed.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { Ledger, lackOf, otherStateOf } from "./ledger.mjs";
+import { Ledger, missingOf, otherStateOf } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 
 const KILLS = Number(process.argv[2] ?? 20);
 const SEED = Number(process.argv[3] ?? 1);
 const DATABASES = ["a", "b", "c", "d"];
-/** Between two kills, at most. */
+/** Maximum time between two kills. */
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];
-/** Jobs that were cut off again and again would pause for longer than the end lasts. */
+/** Jobs that are interrupted repeatedly would otherwise pause for longer than the final phase. */
 const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
 
 const draw = drawsOf(SEED);
@@ -75,7 +76,7 @@ async function setUp() {
   for (const name of DATABASES) {
     const copy = { source: name, target: `${name}-copy`, create_target: true, continuous: true };
     await must("PUT", `/_replicator/copy-${name}`, copy);
-    // The same over HTTP, which dies with the process that serves it.
+    // The same over HTTP, which fails with the serving process.
     const over = { ...copy, source: `${url}/${name}`, target: `${url}/${name}-over` };
     await must("PUT", `/_replicator/over-${name}`, over);
     await must("PUT", `/_replicator/once-${name}`, {
@@ -100,7 +101,7 @@ async function converge() {
   const untilMs = performance.now() + END_MS_MAX;
   for (const database of DATABASES) {
     for (const copy of [`${database}-copy`, `${database}-over`]) {
-      const lack = await lackOf({ url, database, copyUrl: url, copy, untilMs });
+      const lack = await missingOf({ url, database, copyUrl: url, copy, untilMs });
       if (lack === undefined) continue;
       ledger.faults.push(`${copy} has ${lack} documents and is not equal to ${database}`);
     }
@@ -116,7 +117,7 @@ function report() {
   const { api_frontend: api, replication } = kills;
   process.stdout.write(
     `seed ${SEED}: ${api} kills of the API process, ${replication} of replication processes in ${seconds.toFixed(0)} s\n` +
-      `${writeCount} writes to ${documentCount} documents, ${counts.looked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
+      `${writeCount} writes to ${documentCount} documents, ${counts.checked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
       `${faults.length} faults\n`,
   );
   for (const fault of faults.slice(0, 20)) process.stdout.write(`  ${fault}\n`);

@@ -1,17 +1,20 @@
 /**
- * How long does one large request keep a node from serving others, and how much memory does it take?
+ * Event loop blocking and memory of single large requests.
  *
  *   npm run build && node bench/load/large-requests.mjs [NAME]
  *
- * Sends the requests of the table below, whose names begin with NAME, one after the other, each to a node of its own that has nothing
- * else to do. Prints of each the answer, the longest turn of the event loop in processor time of its thread, and the peak of the node's
- * memory above what it had before, without the pages of the store's file, in parts of the body's size.
+ * Sends the requests of the table below whose names begin with NAME, each to a new, idle node. For
+ * each it prints the response, the longest turn of the event loop in CPU time of its thread, and
+ * the peak of the node's memory above its initial value, without the pages of the store's file, as
+ * a multiple of the body's size.
  *
- * A node takes some memory for any request, since its young generation grows and its code is compiled. Beside a small body that is all
- * one sees, so a second node gets nine such requests at once: what its peak has more than that of the first, each of the eight others
- * takes. A request that reads a large document takes as much for it as one with such a body may. Exit code 1 when a turn took more than
- * 50 ms, when one request took more than four times its body and `SMALL_MIB`, or a further one more than four times its body and
- * `FURTHER_MIB`. What a request needs is written by another process, whose garbage would hide what the request takes. Linux only.
+ * Any request takes some memory, because the young generation grows and code is compiled. With a
+ * small body that dominates, so a second node gets nine such requests concurrently: the additional
+ * peak of the second node, divided by eight, is the cost of an additional request. A request that
+ * reads a large document may take as much as one with such a body. The exit code is 1 if a turn
+ * took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or an
+ * additional one more than four times its body plus `FURTHER_MIB`. Another process writes the
+ * required data, because its garbage would hide the cost of the request. Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -23,11 +26,11 @@ import { ask, endProcess, measure, openProcess } from "./node-process.mjs";
 const NAME = process.argv[2] ?? "";
 const TURN_MS_MAX = 50;
 const GROWTH_MAX = 4;
-/** What a node takes for any request: its young generation grows to twice 16 MiB. */
+/** Memory that a node takes for any request: its young generation grows to twice 16 MiB. */
 const SMALL_MIB = 32;
-/** What a further request takes beside its body: its socket, the pages of its answer, and garbage of all of them. */
+/** Memory of an additional request apart from its body: its socket, its response, and garbage. */
 const FURTHER_MIB = 8;
-/** Bodies below that are sent several times at once. */
+/** Smaller bodies are sent several times concurrently. */
 const SMALL_BODY_MIB = 2;
 const AT_ONCE = 9;
 const MIB = 2 ** 20;
@@ -41,7 +44,7 @@ const objects = (byteCount) =>
 const nested = (open, depth, close) => `${open.repeat(depth)}1${close.repeat(depth)}`;
 const members = (byteCount) => `{${list(byteCount / 12, (at) => `"${1_000_000 + at}":1`)}}`;
 
-/** In a path: the number of the request, of those that are sent at once. */
+/** Placeholder in a path: the number of the concurrent request. */
 const NUMBER = "{number}";
 const validator = { validate_doc_update: "function (doc) { if (doc.bad) throw 1; }" };
 const filter = { filters: { all: "function () { return true; }" } };
@@ -54,7 +57,7 @@ const withDesign =
     await ask(node.url, "PUT", "/warm");
     await ask(node.url, "PUT", "/warm/_design/a", filter);
   };
-/** The threads that run functions and selectors are started, as by the first request that has one. */
+/** Starts the threads for functions and selectors, like the first request that needs one. */
 const startThreads = (node) =>
   Promise.all(
     [1, 2, 3].flatMap(() => [
@@ -73,7 +76,7 @@ const withIndex = async (node) => {
   const index = { fields: ["b"], partial_filter_selector: { a: { $exists: true } } };
   await ask(node.url, "POST", "/films/_index", { index });
 };
-const looker = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
+const reader = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
 
 const REQUESTS = [
   ["document 7.9 MB, numbers", "PUT", "/films/a", () => numbers(7_900_000)],
@@ -241,8 +244,8 @@ const REQUESTS = [
     withDesign(filter),
     DESIGN_BYTES,
   ],
-  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(looker, 9)],
-  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(looker, 9)],
+  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(reader, 9)],
+  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(reader, 9)],
   [
     "_design of 10,000 views",
     "PUT",
@@ -348,7 +351,7 @@ async function withNode(prepare, use) {
 }
 
 async function sendAtOnce(node, { method, path, body }, count) {
-  // The services of a node that was started just now have their first looks.
+  // The services of a new node make their first scans.
   await pause(1_500);
   await measure(node, true);
   const beforeMib = memoryMib(node, "VmRSS");
@@ -362,15 +365,18 @@ async function sendAtOnce(node, { method, path, body }, count) {
     ),
   );
   const tookMs = performance.now() - startMs;
-  // What it sets off, such as a job.
+  // Includes consequences of the request, such as a job.
   await pause(1_500);
   const { turnMs } = await measure(node);
-  // What was stored is in the file that the node has mapped: those pages are the kernel's.
+  // Stored data is in the mapped file, whose pages belong to the kernel.
   const storedMib = memoryMib(node, "RssFile") - mappedMib;
   return { status, tookMs, turnMs, grownMib: memoryMib(node, "VmHWM") - beforeMib - storedMib };
 }
 
-/** The status, or why there is none: who refuses a body may close the connection before all of it was sent. */
+/**
+ * The status, or the error: a server that refuses a body may close the connection before all of it
+ * was sent.
+ */
 function send(url, method, path, body) {
   return new Promise((resolve) => {
     const headers = { "content-type": "application/json" };

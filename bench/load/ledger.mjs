@@ -1,6 +1,6 @@
 /**
- * Writers that remember what was acknowledged, and what became of it. Each database has writers of its own, which write and update
- * documents one after the other.
+ * Writers that record acknowledged writes, and checks of those. Each database has its own writers,
+ * which create and update documents sequentially.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { ask, leavesOf } from "./node-process.mjs";
@@ -10,17 +10,17 @@ const DOCUMENTS_OF_EACH = 200;
 const PAUSE_AFTER_FAILURE_MS = 20;
 
 export class Ledger {
-  /** The writers write no more. */
+  /** The writers have stopped. */
   isOver = false;
-  /** What was wrong, in words. */
+  /** Descriptions of failed checks. */
   faults = [];
-  counts = { refused: 0, unanswered: 0, looked: 0 };
+  counts = { refused: 0, unanswered: 0, checked: 0 };
   #url;
-  /** Of each database: id and revision of every write that was acknowledged. */
+  /** Id and revision of every acknowledged write, by database. */
   #acknowledged;
   #writing = [];
 
-  /** Of databases that are there on the node at `url`. */
+  /** For existing databases of the node at `url`. */
   constructor(url, databases) {
     this.#url = url;
     this.#acknowledged = new Map(databases.map((name) => [name, new Map()]));
@@ -54,14 +54,14 @@ export class Ledger {
       const before = [...known];
       const leaves = await patiently(() => leavesOf(this.#url, database));
       for (const [id, rev] of before) {
-        this.counts.looked++;
-        // What is written while the changes are read has moved behind their end.
+        this.counts.checked++;
+        // Documents written while the changes are read have moved past their end.
         const found = leaves.get(id) ?? (await patiently(() => this.#revisionOf(database, id)));
-        const isThere =
+        const exists =
           found !== undefined &&
           !found.includes(",") &&
           (found === rev || generationOf(found) > generationOf(rev));
-        if (!isThere) {
+        if (!exists) {
           this.faults.push(`${when}: ${database}/${id} is ${found}, ${rev} was acknowledged`);
         }
       }
@@ -77,7 +77,7 @@ export class Ledger {
       try {
         const { status, body: answer } = await ask(this.#url, "PUT", `/${database}/${id}`, body);
         if (status === 201) known.set(id, answer.rev);
-        // A write whose answer was lost may be there all the same.
+        // A write whose response was lost may have succeeded.
         else if (status === 409) await this.#adopt(database, id);
         else if (status === 503) await this.#refused();
         else this.faults.push(`${status} for ${database}/${id}: ${JSON.stringify(answer)}`);
@@ -108,8 +108,11 @@ export class Ledger {
   }
 }
 
-/** Waits until `copy` on the node at `copyUrl` has the leaves of `database`; how many documents it has when that takes too long. */
-export async function lackOf({ url, database, copyUrl, copy, untilMs }) {
+/**
+ * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns its number of
+ * documents if that takes too long.
+ */
+export async function missingOf({ url, database, copyUrl, copy, untilMs }) {
   const source = JSON.stringify(sorted(await leavesOf(url, database)));
   for (;;) {
     const target = await leavesOf(copyUrl, copy).catch(() => new Map());
@@ -119,7 +122,7 @@ export async function lackOf({ url, database, copyUrl, copy, untilMs }) {
   }
 }
 
-/** Waits until the job of a document has the state; the one that it has when that takes too long. */
+/** Waits until the job of a document has the state. Returns its state if that takes too long. */
 export async function otherStateOf({ url, document, state, untilMs }) {
   for (;;) {
     const { body } = await ask(url, "GET", `/_scheduler/docs/_replicator/${document}`);
@@ -129,17 +132,20 @@ export async function otherStateOf({ url, document, state, untilMs }) {
   }
 }
 
-/** The last checkpoints of jobs that were seen. */
+/** The last observed checkpoints of jobs. */
 export class Checkpoints {
-  lookCount = 0;
+  checkCount = 0;
   #places = new Map();
 
-  /** Looks at that of a document's job. Text when it went back, as when a node wrote that had lost its job to another. */
-  async look(url, document) {
+  /**
+   * Checks that of a document's job. Returns text if it moved back, as after a write by a node that
+   * had lost its job.
+   */
+  async check(url, document) {
     const { body } = await patiently(() =>
       ask(url, "GET", `/_scheduler/docs/_replicator/${document}`),
     );
-    this.lookCount++;
+    this.checkCount++;
     const place = Number.parseInt(body.info?.checkpointed_source_seq ?? "0", 10);
     const before = this.#places.get(document) ?? 0;
     this.#places.set(document, Math.max(before, place));
@@ -148,7 +154,7 @@ export class Checkpoints {
   }
 }
 
-/** Connections that were kept may break, and an API process that was killed listens again soon. */
+/** Idle connections may break, and a killed API process listens again soon. */
 export async function patiently(question) {
   for (let attempt = 1; ; attempt++) {
     try {

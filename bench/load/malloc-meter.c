@@ -1,7 +1,8 @@
 /*
- * Loaded before the C library, it tells what malloc has given out: each second it writes into the file that MALLOC_METER names, with the
- * number of the process behind it, the bytes in use, and those that malloc keeps although they are free. When there is a file of that
- * name with ".trim" behind it, malloc gives the system all whole pages that are free, and the file goes.
+ * Preloaded before the C library (LD_PRELOAD), it reports malloc's memory: each second it writes
+ * the bytes in use and the free bytes that malloc keeps to the file MALLOC_METER with the process
+ * id appended. If a file with that name and ".trim" appended exists, malloc returns all free pages
+ * to the system, and the file is removed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -37,7 +38,7 @@ __attribute__((constructor)) static void begin(void)
     sigset_t all, old;
     if (name == NULL) return;
     snprintf(path, sizeof path, "%s.%d", name, getpid());
-    /* Signals are for the threads of the program. */
+    /* Leave signals to the threads of the program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_create(&thread, NULL, measure, path);

@@ -1,12 +1,12 @@
 /**
- * Loaded into a process by `--import`, it measures that process from within, when TANDEM_METER is set. What comes over the handle 3 is
- * answered with a line of JSON:
+ * Loaded into a process by `--import`, it measures that process from within if TANDEM_METER is set.
+ * Each message on handle 3 is answered with a line of JSON:
  *
- *   turnMs                              the longest turn of the event loop since the answer before, in processor time of the main
- *                                       thread, so that whoever else uses the machine changes nothing
- *   heapBytes, heapTotalBytes,          of V8 in the main thread, in use and taken from the system; buffers beside it
+ *   turnMs                           the longest turn of the event loop since the last answer, in
+ *                                    CPU time of the main thread, independent of other load
+ *   heapBytes, heapTotalBytes,       V8's main heap, used and reserved, and buffers
  *   arrayBufferBytes
- *   liveHeapBytes, liveBufferBytes      the same after all garbage was collected; only when a "g" came
+ *   liveHeapBytes, liveBufferBytes   the same after a garbage collection; only for the message "g"
  *
  * Linux only.
  */
@@ -16,7 +16,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
 
-// The program's own children and threads load this, too, and have other handles.
+// The program's own children and threads load this as well, and have other handles.
 if (isMainThread && process.env.TANDEM_METER !== undefined) {
   delete process.env.TANDEM_METER;
   measure();
@@ -24,7 +24,7 @@ if (isMainThread && process.env.TANDEM_METER !== undefined) {
 
 function measure() {
   const channel = new Socket({ fd: 3 });
-  // The first number is the time that the thread has run, in nanoseconds.
+  // The first number is the CPU time of the thread in nanoseconds.
   const file = openSync(`/proc/self/task/${process.pid}/schedstat`, "r");
   const text = Buffer.alloc(64);
   const usedMs = () =>

@@ -1,4 +1,4 @@
-/** Processes of the built program for the programs of this folder, and requests to them. */
+/** Processes of the built program for the benchmarks in this folder, and requests to them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -10,12 +10,12 @@ import { fileURLToPath } from "node:url";
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const PROXY = fileURLToPath(new URL("../nodes/forbidding-proxy.mjs", import.meta.url));
 const METER = fileURLToPath(new URL("meter.mjs", import.meta.url));
-/** Servers end connections that were idle for 5 s. */
+/** Servers close connections that were idle for 5 s. */
 const agent = new Agent({ keepAlive: true, timeout: 3000 });
 
 /**
- * Serves the store in `directory`; resolves when it listens, or at once for a node without an API. A metered one can be asked by
- * `measure`. `environment` is added to this process's.
+ * Serves the store in `directory`. Resolves when it listens, or immediately for a node without an
+ * API. A metered one can be queried by `measure`. `environment` is added to this process's.
  */
 export async function openProcess(
   directory,
@@ -39,7 +39,10 @@ export async function openProcess(
   return { child, url: await onceListening(child) };
 }
 
-/** A process in front of the server at `url` that forbids the resources that are named (`forbidding-proxy.mjs`). */
+/**
+ * A process in front of the server at `url` that forbids the named resources
+ * (`forbidding-proxy.mjs`).
+ */
 export async function openForbidding(url, names) {
   const stdio = ["ignore", "pipe", "inherit"];
   const child = spawn(process.execPath, [PROXY, url, names], { stdio });
@@ -58,7 +61,7 @@ async function onceListening(child) {
   throw new Error(`A node ended with ${child.exitCode}`);
 }
 
-/** What `meter.mjs` answers; with the live memory when garbage `isCollected` first. */
+/** The answer of `meter.mjs`, with the live memory if garbage `isCollected` first. */
 export async function measure({ child }, isCollected = false) {
   const channel = child.stdio[3];
   channel.write(isCollected ? "g" : "-");
@@ -73,7 +76,7 @@ export async function endProcess({ child }, signal = "SIGTERM") {
   await once(child, "exit");
 }
 
-/** JSON in, JSON out. Rejects when there is no complete answer. */
+/** JSON in, JSON out. Rejects if there is no complete response. */
 export function ask(url, method, path, body) {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };
@@ -96,7 +99,7 @@ export function ask(url, method, path, body) {
   });
 }
 
-/** Linux only. `memoryMib` is without the pages of mapped files, which are the machine's cache. */
+/** Linux only. `memoryMib` excludes mapped files, which are page cache. */
 export function usage({ child }) {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const mib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
@@ -107,7 +110,7 @@ export function usage({ child }) {
   };
 }
 
-/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
+/** Numbers from 0 to 1 from a seed (mulberry32). */
 export function drawsOf(seed) {
   let state = seed >>> 0;
   return () => {
@@ -118,7 +121,7 @@ export function drawsOf(seed) {
   };
 }
 
-/** Each id of a database with its leaves, as one text. */
+/** Each id of a database with its leaves, as a string. */
 export async function leavesOf(url, database) {
   const { body } = await ask(url, "GET", `/${database}/_changes?style=all_docs`);
   return new Map(

@@ -1,14 +1,15 @@
 /**
- * Does a node go on working while thousands of clients hold connections and never finish?
+ * A node under thousands of clients that hold connections and never finish.
  *
  *   npm run build && node bench/load/slow-connections.mjs [CONNECTIONS] [HANDLES] [SECONDS]
  *
- * A quarter of the 10,000 connections sends half of its headers, a quarter adds a character to them every five seconds, a
- * quarter does so with a body, and a quarter follows a feed without reading it. Connections that the node closes are opened
- * again. HANDLES limits the files of the node (the hard limit of the machine by default). Meanwhile another client writes
- * to a database that a continuous job copies, waits for the copy, reads the status, and logs in. Prints their waits for
- * the quiet node and during the flood, the connections held, the memory, and how long the node takes to stop. The node
- * logs to a file, since a pipe that is full would hold it up.
+ * Of 10,000 connections, a quarter sends half of its headers, a quarter adds a character to them
+ * every five seconds, a quarter does so with a body, and a quarter follows a feed without reading
+ * it. Connections closed by the node are reopened. HANDLES limits the files of the node (default:
+ * the hard limit of the machine). Meanwhile another client writes to a database that a continuous
+ * job copies, waits for the copy, reads the status, and logs in. Prints its latencies on the idle
+ * node and during the flood, the connections held, the memory, and the time that the node takes to
+ * stop. The node logs to a file, because a full pipe would block it.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +26,7 @@ const [CONNECTIONS = 10_000, HANDLES = 0, SECONDS = 90] = process.argv.slice(2, 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const ADMIN = "anna:secret";
 const TRICKLE_MS = 5_000;
-/** New connections a second, for a node that closes all of them. */
+/** New connections per second, if the node closes all of them. */
 const OPENED_MAX = 2_000;
 
 const head = (line) => `${line} HTTP/1.1\r\nHost: a\r\n`;
@@ -77,7 +78,7 @@ class Flood {
   }
 
   #connect({ text, isTrickling = false, isReading = true }) {
-    // From another address than the clients that are measured.
+    // From another address than the measured clients.
     const socket = connect({ port: this.#port, host: "127.0.0.1", localAddress: "127.0.0.2" });
     this.#sockets.add(socket);
     let timer;

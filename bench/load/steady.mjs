@@ -1,22 +1,26 @@
 /**
- * Do memory and handles stay flat while much changes for long? Writers on one node, continuous jobs to a second one.
+ * Growth of memory and handles under a long, steady load. Writers on one node, continuous jobs to a
+ * second one.
  *
  *   npm run build && node bench/load/steady.mjs [MINUTES] [CHANGES_PER_SEC]
  *
- * The rate is the same all the time, as long as the machine is fast enough, because buffers and garbage grow with it. Before each of forty
- * samples the writers rest, so that no request is under way. Then all garbage is collected, and each process is asked what is alive:
- * objects and buffers of V8's main thread, and what malloc has given out (only where there is a C compiler); and the system how much
- * anonymous memory the process has, with all of its threads. What leaks never comes back, so the lowest samples rise with it, while single
- * ones are higher for what happens to be under way. What is alive is flat when the lowest sample of the last quarter is at most 5 % above
- * the lowest of the quarter before.
+ * The rate is constant, provided the machine is fast enough, because buffers and garbage grow with
+ * it. Before each of forty samples the writers pause, so that no request is pending. Then garbage
+ * is collected, and each process reports its live memory: objects and buffers of V8's main thread,
+ * and allocations of malloc (only with a C compiler); the system reports the anonymous memory of
+ * the process, with all of its threads. Leaks never shrink, so they raise the lowest samples, while
+ * single samples are higher because of pending work. Live memory is flat if the lowest sample of
+ * the last quarter is at most 5 % above the lowest of the quarter before.
  *
- * Under load the anonymous memory follows the garbage of the moment, and what V8 and malloc keep for the next requests, so it is judged
- * by what is left when nothing happens: after a long rest at the end of each quarter, when V8 has given memory back, connections that
- * nobody uses are closed, and malloc was told to give back what is free. It is flat when the last rest has at most 5 % more than
- * the one before. Handles must not be more. Exit code 1 when something is not flat.
+ * Under load the anonymous memory depends on current garbage and on caches of V8 and malloc, so it
+ * is judged at rest: after a long pause at the end of each quarter, when V8 has returned memory,
+ * idle connections are closed, and malloc was told to return free memory. It is flat if the last
+ * pause has at most 5 % more than the one before. Handles must not increase. The exit code is 1 if
+ * a value is not flat.
  *
- * Shown beside them are the anonymous memory without V8's and malloc's (`rest`), the same as it was just before the writers rested
- * (`loaded`), V8's heap before the collection and what it has of the system, and what malloc keeps free. Linux only.
+ * Also shown are the anonymous memory without V8's and malloc's (`rest`), the same just before the
+ * writers paused (`loaded`), V8's heap before the collection and its reserved memory, and malloc's
+ * free memory. Linux only.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -31,13 +35,13 @@ const CHANGES_PER_SEC = Number(process.argv[3] ?? 500);
 const WRITERS = 4;
 const DATABASE_COUNT = 4;
 const BATCH_COUNT = 50;
-/** Documents are written again and again, so that the databases do not grow without end. */
+/** Documents are updated repeatedly, so that the databases do not grow indefinitely. */
 const ROUND_BATCHES = 40;
 const QUARTER_SAMPLES = 10;
 const SAMPLE_COUNT = 4 * QUARTER_SAMPLES;
 /** Copies arrive, and feeds wait again. */
 const REST_MS = 3_000;
-/** Connections that nobody uses are closed after 90 s. */
+/** Idle connections are closed after 90 s. */
 const LONG_REST_MS = 100_000;
 const GROWTH_MAX = 0.05;
 const MIB = 2 ** 20;
@@ -59,7 +63,7 @@ const samples = [[], []];
 const environment = mallocMeter();
 let writtenCount = 0;
 let isOver = false;
-/** Resolves when the writers may go on. */
+/** Resolves when the writers may continue. */
 let rest;
 try {
   for (const directory of directories) {
@@ -112,7 +116,7 @@ async function write(url, writer) {
     const { body } = await ask(url, "POST", `/${database}/_bulk_docs`, { docs });
     for (const { id, rev } of body) if (rev !== undefined) revisions.set(id, rev);
     writtenCount += docs.length;
-    // Who is late does not catch up: the rate would be higher then.
+    // A late writer does not catch up, which would increase the rate.
     dueMs = Math.max(dueMs + periodMs, performance.now());
     await pause(dueMs - performance.now());
   }
@@ -120,9 +124,9 @@ async function write(url, writer) {
 
 async function sampleAll(number, isLong) {
   const loaded = nodes.map((node) => usage(node).memoryMib);
-  let goOn;
+  let resume;
   rest = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   await pause(isLong ? LONG_REST_MS : REST_MS);
   const second = (number * MINUTES * 60) / SAMPLE_COUNT;
@@ -132,13 +136,13 @@ async function sampleAll(number, isLong) {
     printRow([second.toFixed(0), index + 1, writtenCount, ...SHOWN.map((key) => sample[key])]);
   }
   rest = undefined;
-  goOn();
+  resume();
 }
 
 /** Memory in MiB. */
 async function sampleOf(node, isTrimmed) {
   const before = await measure(node, true);
-  // What was collected is given back by finalizers.
+  // Finalizers release the memory of collected objects.
   await pause(500);
   const after = await measure(node, true);
   if (isTrimmed) await trim(node);
@@ -157,7 +161,10 @@ async function sampleOf(node, isTrimmed) {
   };
 }
 
-/** The environment with which a process tells what malloc has given out; undefined without a C compiler. */
+/**
+ * The environment with which a process reports malloc's allocations; `undefined` without a C
+ * compiler.
+ */
 function mallocMeter() {
   const library = join(directories[0], "malloc-meter.so");
   const source = fileURLToPath(new URL("malloc-meter.c", import.meta.url));
@@ -169,7 +176,7 @@ function mallocMeter() {
   return { LD_PRELOAD: library, MALLOC_METER: join(directories[0], "malloc") };
 }
 
-/** Lets malloc give back what is free. */
+/** Makes malloc return free memory. */
 async function trim({ child }) {
   if (environment === undefined) return;
   const asked = `${environment.MALLOC_METER}.${child.pid}.trim`;
@@ -177,7 +184,7 @@ async function trim({ child }) {
   while (existsSync(asked)) await pause(100);
 }
 
-/** In use, and free but kept; zeros without a C compiler. */
+/** Allocated memory, and free memory that is kept; zeros without a C compiler. */
 function mallocMib({ child }) {
   if (environment === undefined) return [0, 0];
   const text = readFileSync(`${environment.MALLOC_METER}.${child.pid}`, "utf8");
@@ -192,7 +199,7 @@ function printRow(values) {
   process.stdout.write(`${texts.map((value) => String(value).padStart(10)).join("")}\n`);
 }
 
-/** By the lowest samples of the last two quarters, without those behind a long rest. */
+/** By the lowest samples of the last two quarters, without those after a long pause. */
 function isAliveFlat(index, key) {
   const lowest = (quarter) => {
     const end = (quarter + 1) * QUARTER_SAMPLES - 1;
@@ -202,7 +209,7 @@ function isAliveFlat(index, key) {
   return verdict(index, key, [0, 1, 2, 3].map(lowest), GROWTH_MAX);
 }
 
-/** By the long rests. */
+/** By the long pauses. */
 function isRestFlat(index, key, growthMax) {
   const rests = samples[index].filter((_, at) => (at + 1) % QUARTER_SAMPLES === 0);
   return verdict(
@@ -213,7 +220,7 @@ function isRestFlat(index, key, growthMax) {
   );
 }
 
-/** Of the values of the four quarters. */
+/** Compares the values of the four quarters. */
 function verdict(index, key, values, growthMax) {
   const [, , before, last] = values;
   const isGood = last <= before * (1 + growthMax);

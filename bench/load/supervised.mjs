@@ -1,11 +1,11 @@
-/** Processes of one store, each of which is started again when it has ended, as a supervisor does it. */
+/** Processes of one store, each of which is restarted when it exits, as by a supervisor. */
 import { setTimeout as pause } from "node:timers/promises";
 import { endProcess, openProcess } from "./node-process.mjs";
 
 const PAUSE_MS = 300;
 
 export class Supervised {
-  /** How often one had ended. */
+  /** Number of exits. */
   endCount = 0;
   #directory;
   #kept;
@@ -32,7 +32,7 @@ export class Supervised {
     return this.#nodes[index].url;
   }
 
-  /** Of the process that runs now. */
+  /** Sends a signal to the current process. */
   signal(index, signal) {
     this.#nodes[index].child.kill(signal);
   }
@@ -43,7 +43,7 @@ export class Supervised {
     await Promise.all(this.#nodes.map((node) => endProcess(node, "SIGKILL")));
   }
 
-  goOn() {
+  resume() {
     this.#isOver = false;
     for (let index = 0; index < this.count; index++) this.#again(index);
   }
@@ -61,7 +61,7 @@ export class Supervised {
     else setImmediate(again);
   }
 
-  /** It takes the port that it had. */
+  /** It reuses its port. */
   #again(index) {
     if (this.#isOver) return;
     const { url } = this.#nodes[index];
@@ -69,7 +69,7 @@ export class Supervised {
     openProcess(this.#directory, { ...this.#kept[index], port }).then(
       (node) => {
         this.#keep(index, node);
-        // It was on its way when all were held.
+        // It was starting when all were stopped.
         if (this.#isOver) node.child.kill("SIGKILL");
       },
       () => pause(PAUSE_MS).then(() => this.#again(index)),

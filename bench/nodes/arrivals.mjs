@@ -1,11 +1,12 @@
 /**
- * Tells when documents have arrived at a server, without asking for each again and again: it follows `_db_updates`, and asks for the
- * documents that are awaited in the databases that this names. So the meter takes one request for a document, and few besides.
+ * Observes when documents arrive at a server, without polling each of them: it follows
+ * `_db_updates`, and requests the awaited documents of the databases named there. So the meter
+ * takes one request per document, and few others.
  */
 import { performance } from "node:perf_hooks";
 import { ask } from "../load/node-process.mjs";
 
-/** Updates are gathered for so long; no time that is measured here is more exact. */
+/** Updates are collected for this long, which is the precision of the measured times. */
 const GATHER_MS = 20;
 const AT_ONCE = 16;
 
@@ -13,10 +14,10 @@ export class Arrivals {
   #url;
   #isOver = false;
   #ended;
-  /** What is awaited in each database: ids, and what to call with the time when it is there. */
+  /** The awaited ids of each database, with the callback for the time of arrival. */
   #awaited = new Map();
 
-  /** `url`: the server, with credentials if it wants any. Its feed is followed from now on. */
+  /** `url`: the server, with credentials if required. Its feed is followed from now on. */
   static async open(url) {
     const arrivals = new Arrivals();
     arrivals.#url = url;
@@ -26,7 +27,10 @@ export class Arrivals {
     return arrivals;
   }
 
-  /** Resolves with the time (`performance.now`) at which the document was seen there. To be called before it is written anywhere. */
+  /**
+   * Resolves with the time (`performance.now`) at which the document was seen there. Call it before
+   * you write the document anywhere.
+   */
   of(name, id) {
     return new Promise((resolve) => {
       const ids = this.#awaited.get(name) ?? new Map();
@@ -65,7 +69,7 @@ export class Arrivals {
   }
 }
 
-/** Does the work for each of them, sixteen at once. */
+/** Does the work for each of them, sixteen concurrently. */
 export async function inParallel(items, work) {
   let next = 0;
   const lane = async () => {

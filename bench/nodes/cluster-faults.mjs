@@ -1,15 +1,20 @@
 /**
- * What is lost, doubled or left ill when machines of a FoundationDB cluster, or nodes on it, fail? Five processes of FoundationDB with
- * `double` redundancy on the `ssd` engine, an API node and two that replicate, writers, and continuous jobs.
+ * Data loss, duplicates and lasting problems after faults of a FoundationDB cluster or of its
+ * nodes. Five processes of FoundationDB with `double` redundancy on the `ssd` engine, an API node
+ * and two that replicate, writers, and continuous jobs.
  *
- *   npm run build && FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
+ *   npm run build &&
+ *     FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
  *
- * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has to be installed, and to find its
- * library. Each round has all faults of the table below, or those whose names begin with NAME, in an order that the seed draws. While
- * one lasts, writers write to the databases of eight jobs, and one document comes to each of a hundred others. After it, within
- * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and no checkpoint may have gone back, as
- * it would when a node wrote that had lost its job to another. At the end every job gets a document, and all databases are compared.
- * Prints what each fault did; exit code 1 when something was wrong. Partitions need root and `iptables`, and are left out without.
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
+ * to be installed, and to find its library. Each round has all faults of the table below, or those
+ * whose names begin with NAME, in a seeded order. During a fault, writers write to the databases of
+ * eight jobs, and one document is added to each of a hundred others. After it, within
+ * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and
+ * no checkpoint may have moved back, as it would if a node wrote after it had lost its job. At the
+ * end every job gets a document, and all databases are compared. Prints the effect of each fault;
+ * the exit code is 1 if a check failed. Partitions need root and `iptables`, and are skipped
+ * otherwise.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -17,7 +22,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { FoundationDbCluster } from "../load/foundationdb-cluster.mjs";
-import { Checkpoints, Ledger, lackOf, patiently } from "../load/ledger.mjs";
+import { Checkpoints, Ledger, missingOf, patiently } from "../load/ledger.mjs";
 import { ask, drawsOf } from "../load/node-process.mjs";
 import { Supervised } from "../load/supervised.mjs";
 import { inParallel } from "./arrivals.mjs";
@@ -27,9 +32,9 @@ const JOBS = Number(process.argv[2] ?? 1000);
 const ROUNDS = Number(process.argv[3] ?? 1);
 const SEED = Number(process.argv[4] ?? 1);
 const NAME = process.argv[5] ?? "";
-/** Jobs whose databases are written all the time. */
+/** Jobs whose databases are written continuously. */
 const BUSY = 8;
-/** Others that get a document during each fault. */
+/** Other jobs that get a document during each fault. */
 const TOUCHED = 100;
 const FAULT_MS = 6_000;
 const HEAL_MS_MAX = 240_000;
@@ -165,7 +170,7 @@ async function strike(url, round, name) {
   );
   await patiently(() => ledger.lookUp(when));
   for (const database of busy) {
-    const setBack = await checkpoints.look(url, database);
+    const setBack = await checkpoints.check(url, database);
     if (setBack !== undefined) wrong(when, setBack);
   }
   await cluster.onceHealthy();
@@ -179,7 +184,7 @@ async function strike(url, round, name) {
   );
 }
 
-/** How long after the end of the fault all of them are on their targets. */
+/** Time from the end of the fault until all of them are on their targets. */
 async function onceCopied(url, written, endedMs, when) {
   await inParallel(written, async ([database, id]) => {
     if (await arrived(url, database, id, endedMs + HEAL_MS_MAX)) return;
@@ -188,7 +193,7 @@ async function onceCopied(url, written, endedMs, when) {
   return performance.now() - endedMs;
 }
 
-/** Documents for jobs that were at rest; which were acknowledged. */
+/** Documents for parked jobs. Returns those acknowledged. */
 async function touchOthers(url, isOver) {
   const touched = [];
   for (let count = 0; count < TOUCHED; count++) {
@@ -206,14 +211,14 @@ function mark(url, database, id) {
   return once(url, "PUT", `/${database}/${id}?new_edits=false`, { _rev: "1-a" });
 }
 
-/** The request succeeds, if not now then soon; it may be sent again. */
+/** Repeats the request until it succeeds. */
 async function once(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   let last;
   for (;;) {
     try {
       last = await ask(url, method, path, body);
-      // It may have been done before its answer was lost.
+      // It may have succeeded although its response was lost.
       if (last.status < 300 || last.status === 409 || last.status === 412) return;
     } catch (error) {
       last = error;
@@ -239,7 +244,13 @@ async function compareAll(url) {
   await inParallel(names, (name) => mark(url, name, id));
   const untilMs = performance.now() + HEAL_MS_MAX;
   await inParallel(names, async (name) => {
-    const lack = await lackOf({ url, database: name, copyUrl: url, copy: `${name}-copy`, untilMs });
+    const lack = await missingOf({
+      url,
+      database: name,
+      copyUrl: url,
+      copy: `${name}-copy`,
+      untilMs,
+    });
     if (lack !== undefined) wrong("at the end", `${name}-copy has ${lack} documents`);
   });
   print(`all ${JOBS} got a document and are equal after ${seconds(performance.now() - beganMs)}`);
@@ -252,10 +263,10 @@ function wrong(when, what) {
 
 function report() {
   faults.push(...ledger.faults);
-  const { refused, unanswered, looked } = ledger.counts;
+  const { refused, unanswered, checked } = ledger.counts;
   print(
     `seed ${SEED}: ${nodes.endCount} ends of nodes in ${seconds(performance.now() - startMs)}; ${ledger.writeCount} writes to ` +
-      `${ledger.documentCount} documents, ${looked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
+      `${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
       `${faults.length} wrong`,
   );
   for (const fault of faults.slice(0, 30)) print(`  ${fault}`);

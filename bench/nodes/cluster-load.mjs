@@ -1,14 +1,16 @@
 /**
- * What do many nodes with many jobs ask of a FoundationDB cluster? A rule copies the databases of the store into others; one node has
- * the API, and all of them run jobs.
+ * Load of many nodes with many jobs on a FoundationDB cluster. A rule copies the databases of the
+ * store into others; one node has the API, and all of them run jobs.
  *
- *   npm run build && FOUNDATIONDB_BIN=… node bench/nodes/cluster-load.mjs [NODES] [JOBS] [BUSY_SECONDS] [WRITES_A_SECOND]
+ *   npm run build && FOUNDATIONDB_BIN=… \
+ *     node bench/nodes/cluster-load.mjs [NODES] [JOBS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
- * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has to be installed, and to find its
- * library. One process of FoundationDB, on the `ssd` engine. While databases are made, while their jobs copy one document each and
- * park, while nothing happens, and while documents are written to random databases: FoundationDB's own counts of transactions, of
- * conflicts, and of what was read and written, a second and for each thing that was done; and the processor time of FoundationDB and of
- * the nodes. Exit code 1 when a document is missing.
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
+ * to be installed, and to find its library. FoundationDB runs as one process, on the `ssd` engine.
+ * Measured are four phases: databases are created; their jobs copy one document each and park;
+ * nothing happens; documents are written to random databases. Prints FoundationDB's own counts of
+ * transactions, conflicts, reads and writes, per second and per operation; and the CPU time of
+ * FoundationDB and of the nodes. The exit code is 1 if a document is missing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,9 +26,12 @@ const [NODES = 20, JOBS = 10_000, BUSY_SEC = 60, WRITES_PER_SEC = 20] = process.
   .slice(2)
   .map(Number);
 const QUIET_SEC = 60;
-/** A storage server refuses more than some 56,000 watches otherwise, and clients of 7.1 keep those that were cancelled. */
+/**
+ * Otherwise a storage server refuses more than some 56,000 watches, and clients of 7.1 keep
+ * cancelled ones.
+ */
 const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
-/** FoundationDB's counters follow what happened within seconds. */
+/** FoundationDB's counters are updated within seconds. */
 const COUNTED_MS = 6_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
@@ -70,7 +75,7 @@ try {
 }
 process.exit(missing === 0 ? 0 : 1);
 
-/** Writes at a steady rate; how long each document took to its target. */
+/** Writes at a constant rate. Returns the time that each document took to its target. */
 async function write(url) {
   const draw = drawsOf(1);
   const arrivals = await Arrivals.open(url);
@@ -96,7 +101,7 @@ async function copied(url, arrivals, name, id) {
   return (await arrival) - writtenMs;
 }
 
-/** Does the work, and prints what it asked of FoundationDB. `count`: how many things are done. */
+/** Does the work, and prints its cost for FoundationDB. `count`: number of operations. */
 async function measured(what, count, work) {
   const before = counted();
   const startMs = performance.now();

@@ -1,12 +1,15 @@
 /**
- * What do many busy continuous jobs cost: how soon do all of them run, and how much memory does the process that runs them hold?
+ * Cost of many busy continuous jobs: the time until all of them run, and the memory of the process
+ * that runs them.
  *
  *   npm run build && node bench/nodes/continuous-jobs.mjs [JOBS] [BUSY_SECONDS]
- *   COUCHDB_URL=http://user:password@127.0.0.1:5984 node bench/nodes/continuous-jobs.mjs   # beside CouchDB's replicator
  *
- * Each job pulls a database of another Tandem process, which gets a document every few seconds. Prints seconds until the last job
- * runs, the largest resident memory of the one replication process, and whether all documents arrived; CouchDB's figures from its
- * `_system`, in the same run, or else the ratio to 15 s and 400 MiB, half of what CouchDB 3.5 takes.
+ * To compare with CouchDB's replicator, set COUCHDB_URL=http://user:password@127.0.0.1:5984.
+ *
+ * Each job pulls a database of another Tandem process, which gets a document every few seconds.
+ * Prints seconds until the last job runs, the maximum resident memory of the one replication
+ * process, and whether all documents arrived; for CouchDB from its `_system`, in the same run, or
+ * else the ratio to 15 s and 400 MiB, half of CouchDB 3.5's values.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -112,14 +115,14 @@ async function runningCount(server, database) {
   return docs.length;
 }
 
-/** Of the process that runs the jobs. */
+/** Resident memory of the process that runs the jobs. */
 async function residentBytes(server) {
   const { workers } = await call(server, "GET", "/_tandem/workers");
   const status = readFileSync(`/proc/${workers[0].pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)[1]) * 1024;
 }
 
-/** All that the virtual machine holds. */
+/** All memory of the virtual machine. */
 async function couchdbBytes(server) {
   const { memory } = await call(server, "GET", "/_node/_local/_system");
   return Object.entries(memory)

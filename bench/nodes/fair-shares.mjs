@@ -1,12 +1,12 @@
 /**
- * Do `_replicator` databases get their shares of a node's slots? On the real program: two processes, continuous jobs that never
- * have enough, 20 slots.
+ * Shares of `_replicator` databases in a node's slots, on the real program: two processes,
+ * continuous jobs that always have changes, 20 slots.
  *
  *   npm run build && node bench/nodes/fair-shares.mjs [SECONDS]
  *
- * First a database with 2,000 jobs has all slots, and another one gets its only job: how many cycles until it runs? Then two
- * databases of 200 jobs with shares 100 and 300, for 300 s unless told otherwise: the ratio of the times that their jobs ran,
- * beside the 3 that was asked for.
+ * First a database with 2,000 jobs has all slots, and another one gets its only job: number of
+ * cycles until it runs. Then two databases of 200 jobs with shares 100 and 300, for SECONDS (300):
+ * the ratio of the run times of their jobs, compared with the expected 3.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

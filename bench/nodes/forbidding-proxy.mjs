@@ -1,6 +1,7 @@
 /**
- * A server in front of another one that forbids some of its resources: `node forbidding-proxy.mjs URL _db_updates,_dbs_info`. Prints
- * where it listens. A process of its own, so that what it costs is not the meter's.
+ * A proxy that forbids some resources of a server: `node forbidding-proxy.mjs URL
+ * _db_updates,_dbs_info`. Prints its address. A separate process, so that its cost is not the
+ * meter's.
  */
 import { Agent, createServer, request } from "node:http";
 import { pipeline } from "node:stream";

@@ -1,4 +1,4 @@
-/** What the programs of this folder measure processes by, and how they print it. Linux only. */
+/** Measurements of processes for the benchmarks in this folder, and their output. Linux only. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -17,7 +17,7 @@ export function socketCount({ child }) {
   }).length;
 }
 
-/** Processor time of the process so far; Linux counts in hundredths. */
+/** CPU time of the process so far; Linux counts in hundredths. */
 export function processorSec({ child }) {
   const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8")
     .replace(/^.*\) /, "")
@@ -25,14 +25,14 @@ export function processorSec({ child }) {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Milliseconds that the work takes. */
+/** Duration of the work in milliseconds. */
 export async function timed(work) {
   const beginMs = performance.now();
   await work();
   return performance.now() - beginMs;
 }
 
-/** `part` 0.5 is the median; undefined of nothing. */
+/** `part` 0.5 is the median; `undefined` for an empty list. */
 export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
@@ -52,7 +52,10 @@ export function print(line) {
   process.stdout.write(`${line}\n`);
 }
 
-/** Settles when the node has so many parked jobs; `filter`: further parameters of the list, such as "&rule=a". */
+/**
+ * Resolves when the node has this many parked jobs. `filter`: additional parameters of the list,
+ * such as "&rule=a".
+ */
 export async function onceParked(node, count, filter = "") {
   for (;;) {
     const { body } = await ask(node.url, "GET", `/_tandem/jobs?parked=true&limit=1${filter}`);

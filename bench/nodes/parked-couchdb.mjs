@@ -1,17 +1,20 @@
 /**
- * What do quiet continuous jobs cost between databases of a CouchDB, and how soon does a change arrive: with a Tandem process, and with
- * CouchDB's own replicator?
+ * Cost of idle continuous jobs between databases of a CouchDB, and latency of a change: with a
+ * Tandem process, and with CouchDB's own replicator.
  *
- *   npm run build && COUCHDB_URL=http://admin:password@127.0.0.1:5984 COUCHDB_PID=… node bench/nodes/parked-couchdb.mjs \
- *     [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_A_SECOND]
+ *   npm run build &&
+ *     COUCHDB_URL=http://admin:password@127.0.0.1:5984 COUCHDB_PID=… \
+ *     node bench/nodes/parked-couchdb.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
- * CouchDB has JOBS (400) databases of one document; with more than its `max_jobs`, 500 by default, its own jobs take turns, and the
- * first round of them may last longer than FIRST_LIMIT_SEC. A Tandem process copies each into another one, and then, once that is gone,
- * CouchDB does, by documents of a `_replicator` database and with the `max_jobs` that it is configured to. When all first documents have
- * arrived, and the jobs of Tandem are parked, both are left alone for QUIET_SECONDS: processor time, memory, sockets. Then documents are
- * written to random databases. What has not arrived LIMIT_SEC after the last one is counted. Without COUCHDB_PID, a process of this
- * machine, nothing is said of CouchDB's own processor time, memory and sockets. All databases but `_global_changes`
- * are deleted afterwards; their names begin with PREFIX.
+ * CouchDB has JOBS (400) databases of one document; with more than its `max_jobs`, 500 by default,
+ * its own jobs take turns, and the first round of them may last longer than FIRST_LIMIT_SEC. A
+ * Tandem process copies each into another one. Then, after it has stopped, CouchDB does the same
+ * with documents of a `_replicator` database and its configured `max_jobs`. When all first
+ * documents have arrived, and the jobs of Tandem are parked, both idle for QUIET_SECONDS: CPU time,
+ * memory, sockets. Then documents are written to random databases. Documents that have not arrived
+ * LIMIT_SEC after the last one are counted. Without COUCHDB_PID, a process of this machine,
+ * CouchDB's own CPU time, memory and sockets are not measured. All databases except
+ * `_global_changes` are deleted afterwards; their names begin with PREFIX.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +39,9 @@ const [JOBS = 400, QUIET_SEC = 30, BUSY_SEC = 30, WRITES_PER_SEC = 20] = process
 const COUCHDB = process.env.COUCHDB_URL?.replace(/\/$/, "");
 if (COUCHDB === undefined) throw new Error("COUCHDB_URL names no server");
 const PREFIX = process.env.PREFIX ?? "tandem-bench";
-/** How long documents are waited for after the last one was written, and all first ones at the beginning. */
+/**
+ * Time limit for documents after the last one was written, and for all first ones at the beginning.
+ */
 const LIMIT_SEC = 120;
 const FIRST_LIMIT_SEC = 1200;
 
@@ -49,7 +54,7 @@ const ROWS = {
   couchdb: { targetOf: (number) => `${PREFIX}-couchdb-${number}`, measure: measureCouchdb },
 };
 
-/** Resolves with the answer's body; rejects with it when that is a failure. */
+/** Resolves with the body of the response, and rejects with it for an error status. */
 async function askCouchdb(method, path, body) {
   const answer = await ask(COUCHDB, method, path, body);
   if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`);
@@ -121,7 +126,7 @@ async function onceFirst(targetOf) {
   });
 }
 
-/** `node`: the process that replicates, if it is not CouchDB. */
+/** `node`: the process that replicates, unless CouchDB does. */
 async function measureBoth(node, targetOf) {
   const processes = { Tandem: node, CouchDB: couchdb };
   const measured = Object.entries(processes).filter(([, each]) => each !== undefined);
@@ -148,7 +153,7 @@ async function measureBoth(node, targetOf) {
   await arrivals.close();
 }
 
-/** The time that each document took to arrive; undefined of those that did not. */
+/** The time that each document took to arrive; `undefined` for missing ones. */
 async function writeRandomly(targetOf, arrivals) {
   const draw = drawsOf(1);
   const arriving = [];

@@ -1,15 +1,17 @@
 /**
- * What do thousands of quiet continuous jobs cost, and how soon does a change arrive?
+ * Cost of thousands of idle continuous jobs, and latency of a change.
  *
- *   npm run build && node bench/nodes/parked-jobs.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_A_SECOND] [FORBIDDEN]
+ *   npm run build && node bench/nodes/parked-jobs.mjs \
+ *     [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND] [FORBIDDEN]
  *
- * Each job pulls a database of one Tandem process into one of another; a third process, without a slot for each, replicates. When all
- * are parked: memory, sockets and processor time of that process while nothing changes; then documents are written to random
- * databases: p50 and p99 of the time until each is on the target, which tells by its feed of updates where to look (`arrivals.mjs`);
- * and the processor time of all processes for each document. In the end one document is written to every database at once, the storm.
- * Everything written is looked for on the target. Exit code 1 when something is missing. IDLE_MS: how long connections of first runs are
- * waited for before memory is measured.
- * FORBIDDEN: what the source's server forbids to those who replicate, such as `_db_updates,_dbs_info`.
+ * Each job pulls a database of one Tandem process into one of another; a third process, with fewer
+ * slots than jobs, replicates. When all are parked, it measures memory, sockets and CPU time of
+ * that process while nothing changes. Then documents are written to random databases: p50 and p99
+ * of the time until each is on the target, observed by its update feed (`arrivals.mjs`); and the
+ * CPU time of all processes per document. At the end one document is written to every database at
+ * the same time. The exit code is 1 if a document is missing on the target. IDLE_MS: time until the
+ * connections of first runs are closed, before memory is measured. FORBIDDEN: resources that the
+ * source's server forbids, such as `_db_updates,_dbs_info`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -102,7 +104,7 @@ try {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 }
 
-/** Documents in random databases at a steady rate; each with the time until it was there. */
+/** Documents in random databases at a constant rate, each with the time until it arrived. */
 async function writeRandomly(source, arrivals) {
   const draw = drawsOf(1);
   const written = [];
@@ -130,7 +132,9 @@ async function writeRandomly(source, arrivals) {
   return written;
 }
 
-/** Processor time since then for each of `count`, of the source, the target and the process that replicates. */
+/**
+ * CPU time since then per item of `count`, for the source, the target and the replicating process.
+ */
 function printCost(what, from, count) {
   const spent = nodes.map((node, index) =>
     (((processorSec(node) - from[index]) * 1000) / count).toFixed(1),

@@ -1,13 +1,17 @@
 /**
- * Does one rule keep a copy of a CouchDB that changes meanwhile, and how long does CouchDB's own replicator take for as much?
+ * One rule that copies a changing CouchDB, and the time that CouchDB's own replicator takes for the
+ * same.
  *
- *   npm run build && COUCHDB_URL=http://admin:password@127.0.0.1:5984 node bench/nodes/ruled-couchdb.mjs [DATABASES] [DOCUMENTS]
+ *   npm run build && COUCHDB_URL=http://admin:password@127.0.0.1:5984 \
+ *     node bench/nodes/ruled-couchdb.mjs [DATABASES] [DOCUMENTS]
  *
- * CouchDB has DATABASES databases with DOCUMENTS documents each. First it copies them to a Tandem process, by a document each in a
- * `_replicator` database of its own; then a rule of another process copies them to a third one, until all jobs are parked. When half
- * of them are, a fifth as many databases are created, a tenth is deleted, and the security objects of a tenth are changed. In the end
- * `tandem verify --all` compares both servers; exit code 1 when it finds a difference for LIMIT_SEC. All databases at the CouchDB are
- * deleted afterwards; their names begin with PREFIX.
+ * CouchDB has DATABASES databases with DOCUMENTS documents each. First it copies them to a Tandem
+ * process, with a document for each in its own `_replicator` database. Then a rule of another
+ * process copies them to a third one, until all jobs are parked. When half of them are, a fifth as
+ * many databases are created, a tenth is deleted, and the security objects of a tenth are changed.
+ * At the end `tandem verify --all` compares both servers; the exit code is 1 if they still differ
+ * after LIMIT_SEC. All databases of the CouchDB are deleted afterwards; their names begin with
+ * PREFIX.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -24,7 +28,7 @@ const [DATABASES = 500, DOCUMENTS = 20] = process.argv.slice(2).map(Number);
 const COUCHDB = process.env.COUCHDB_URL?.replace(/\/$/, "");
 if (COUCHDB === undefined) throw new Error("COUCHDB_URL names no server");
 const PREFIX = process.env.PREFIX ?? "tandem-bench";
-/** How long it may take until both are the same; changes of `_security` are looked for every 30 s. */
+/** Time limit until both are equal; changes of `_security` are polled every 30 s. */
 const LIMIT_SEC = 300;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const REPLICATOR = encodeURIComponent(`${PREFIX}/_replicator`);
@@ -80,7 +84,7 @@ function securityOf(user) {
   return { admins: { names: [], roles: ["_admin"] }, members: { names: [user], roles: [] } };
 }
 
-/** Settles when CouchDB has copied all databases, by one-shot jobs. */
+/** Resolves when CouchDB has copied all databases with one-shot jobs. */
 async function copyByCouchdb({ url }) {
   await ask(COUCHDB, "PUT", `/${REPLICATOR}`);
   const docs = all.slice(0, DATABASES).map((name) => ({
@@ -91,7 +95,7 @@ async function copyByCouchdb({ url }) {
   }));
   await ask(COUCHDB, "POST", `/${REPLICATOR}/_bulk_docs`, { docs });
   for (;;) {
-    // What `total_rows` counts, `states` does not choose.
+    // `total_rows` ignores `states`.
     const path = `/_scheduler/docs/${REPLICATOR}?states=completed&limit=${DATABASES}`;
     const { body } = await ask(COUCHDB, "GET", path);
     if (body.docs.length >= DATABASES) return;
@@ -111,7 +115,7 @@ async function putRule(node, target) {
   if (status !== 201) throw new Error(JSON.stringify(body));
 }
 
-/** Settles when the rule has jobs for so many databases, and all of them are parked. */
+/** Resolves when the rule has jobs for this many databases, and all of them are parked. */
 async function onceAllParked(node, count) {
   for (;;) {
     const { body } = await ask(node.url, "GET", "/_tandem/rules/all");
@@ -121,7 +125,7 @@ async function onceAllParked(node, count) {
   }
 }
 
-/** The first ones are deleted, the next ones have other members, and new ones are created. */
+/** The first ones are deleted, the next ones get other members, and new ones are created. */
 async function changeDatabases() {
   const deleted = all.slice(0, deletedCount);
   const secured = all.slice(deletedCount, 2 * deletedCount);
@@ -134,7 +138,7 @@ async function changeDatabases() {
   ]);
 }
 
-/** Settles when the comparison finds no difference; throws when it does for too long. */
+/** Resolves when the comparison finds no difference; throws after LIMIT_SEC. */
 async function onceSame(target) {
   const untilMs = Date.now() + LIMIT_SEC * 1000;
   for (;;) {

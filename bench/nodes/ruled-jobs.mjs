@@ -1,13 +1,15 @@
 /**
- * What do a hundred thousand parked jobs of one rule cost a node that starts, that wakes one of them, and that is asked about them? And
- * how soon are their databases watched again when the node that did so is killed?
+ * Cost of a hundred thousand parked jobs of one rule for a node that starts, wakes one of them, and
+ * lists them; and the time until their databases are watched again after the watching node is
+ * killed.
  *
  *   npm run build && node bench/nodes/ruled-jobs.mjs [JOBS] [FEW_JOBS]
  *
- * A rule copies the databases of a node into others of the same node, so nothing is asked over HTTP but by this program. It does the
- * same with few jobs first, to compare. Then two nodes share the store, and the one that holds the watcher of the databases is looked
- * for (`watchingNode`). Documents are written to random databases by the other one, and the watching one is killed. Prints how long
- * the first documents took, and how many of all are missing; exit code 1 when one is.
+ * A rule copies the databases of a node into others of the same node, so only this program sends
+ * HTTP requests. It does the same with few jobs first, to compare. Then two nodes share the store,
+ * and the one that holds the watcher of the databases is identified (`watchingNode`). The other one
+ * writes documents to random databases, and the watching one is killed. Prints the delay of the
+ * first documents, and how many are missing; the exit code is 1 if one is.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,17 +21,20 @@ import { Arrivals, inParallel } from "./arrivals.mjs";
 import { onceParked, print, quantilesText, seconds, timed } from "./measures.mjs";
 
 const [JOBS = 100_000, FEW_JOBS = 100] = process.argv.slice(2).map(Number);
-/** Wakes that are measured one after another, and requests of each kind. */
+/** Wake-ups that are measured sequentially, and requests of each kind. */
 const WAKES = 100;
 const REQUESTS = 100;
 /** Documents written around the kill, and the pause between them. */
 const KILL_WRITES = 200;
 const KILL_PAUSE_MS = 50;
-/** By then a second node has joined. */
+/** Time until a second node has joined. */
 const JOINED_MS = 15_000;
-/** Jobs that a node holds while all that the rule made are parked: the watcher, and the follower of the rule. */
-const COMPANIONS = 2;
-/** How long a node may take to hold both. */
+/**
+ * Jobs that a node holds while all jobs of the rule are parked: the watcher, and the follower of
+ * the rule.
+ */
+const HELPER_JOBS = 2;
+/** Time limit for a node to hold both. */
 const HOLDS_ATTEMPTS_MAX = 60;
 const HOLDS_PAUSE_MS = 500;
 const REQUESTED = [
@@ -86,7 +91,7 @@ function copyOf(name) {
   return `copy-of-${name}`;
 }
 
-/** Databases of one document, and the rule; settles when all jobs are parked. */
+/** Databases of one document, and the rule. Resolves when all jobs are parked. */
 async function openJobs(node, count) {
   const numbers = Array.from({ length: count }, (_, number) => number);
   const madeMs = await timed(() =>
@@ -136,8 +141,8 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that holds the watcher. A node that holds all slotlessJobs does. Where they are on two nodes, the second one is drained, so
- * that the first one gets both. Throws when no node has both in the end.
+ * The node that holds the watcher, which is the one that holds both slotless jobs. If they are on two
+ * nodes, the second one is drained, so that the first one gets both. Throws if no node gets both.
  */
 async function watchingNode(nodes) {
   const found = await soleHolder(nodes, 1);
@@ -153,13 +158,16 @@ async function watchingNode(nodes) {
   throw new Error("No node holds the watcher");
 }
 
-/** The node that alone holds jobs, when these are the slotlessJobs; undefined: there was none after so many attempts. */
+/**
+ * The only node that holds jobs, if these are the slotless jobs; `undefined` if there was none after
+ * so many attempts.
+ */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     if (attempt > 0) await pause(HOLDS_PAUSE_MS);
     const listed = await listedNodes(nodes[0]);
     const holding = listed.filter(({ jobs }) => jobs > 0);
-    if (holding.length !== 1 || holding[0].jobs !== COMPANIONS) continue;
+    if (holding.length !== 1 || holding[0].jobs !== HELPER_JOBS) continue;
     return nodes.find(({ child }) => String(child.pid) === holding[0].pid);
   }
   return undefined;
@@ -176,7 +184,7 @@ async function orderNode(node, ordered, order) {
   if (status !== 200) throw new Error(`${order}: ${status}`);
 }
 
-/** Writes by `other`, and kills `node` in between. Returns what was written. */
+/** Writes through `other`, and kills `node` in between. Returns the written documents. */
 async function kill(node, other, count) {
   const draw = drawsOf(2);
   const arrivals = await Arrivals.open(other.url);

@@ -1,12 +1,13 @@
 /**
- * What does a slot hold: memory, sockets and files of a process for each busy job that it runs?
+ * Cost of a slot: memory, sockets and files of a process per busy job.
  *
  *   npm run build && node bench/nodes/slots.mjs [SECONDS] [JOBS…]
  *
- * Each continuous job copies from a database of one Tandem process to one of another; a third process, new for each number of jobs, runs
- * them. Documents of a kilobyte are written to random sources as fast as the machine takes them. Prints for 0 and each number of jobs
- * (10, 100 and 500 when none is named): the largest resident and anonymous memory and V8 heap, what of the heap is alive after a
- * collection, sockets and all handles, and what a job adds to the process without jobs. Linux only.
+ * Each continuous job copies from a database of one Tandem process to one of another; a third
+ * process, new for each number of jobs, runs them. Documents of a kilobyte are written to random
+ * sources as fast as possible. Prints for 0 and each number of jobs (default: 10, 100 and 500): the
+ * maximum resident and anonymous memory and V8 heap, the live heap after a collection, sockets and
+ * all handles, and the additional cost per job. Linux only.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +42,7 @@ async function open(options = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
   folders.push(folder);
   const config = join(folder, "tandem.ini");
-  // A job that is quiet for a moment keeps its slot.
+  // A briefly idle job keeps its slot.
   writeFileSync(config, "[replicator]\npark_after_sec = 0\n");
   const node = await openProcess(folder, { ...options, flags: ["--config", config] });
   nodes.push(node);
@@ -70,7 +71,7 @@ async function figuresOf(source, target, count, idle) {
       figures[name] = Math.max(figures[name], sample[name]);
     }
   }
-  // While they run: what a job keeps in its slot, without garbage.
+  // While they run: memory that a job keeps in its slot, without garbage.
   const { liveHeapBytes, liveBufferBytes } = await measure(node, true);
   figures.liveMib = (liveHeapBytes + liveBufferBytes) / MIB;
   busy.abort();
@@ -89,7 +90,7 @@ function print(count, written, figures, idle) {
   process.stdout.write(`${count} jobs, ${rate} documents a second: ${shown.join(", ")}\n`);
 }
 
-/** To random sources, until aborted; returns how many documents there were. */
+/** To random sources, until aborted. Returns the number of documents. */
 async function write({ url }, count, signal) {
   if (count === 0) return 0;
   const draw = drawsOf(count);

@@ -1,11 +1,11 @@
 /**
- * What does a replication cost the node that carries it out, beside what it costs its endpoints?
+ * Cost of a replication for the node that carries it out, and for its endpoints.
  *
  *   npm run build && node bench/replication/costs.mjs [DOCUMENTS [BYTES]]
  *
- * A node copies DOCUMENTS (100,000) of BYTES (2,000) from a second one to a third, ROUNDS times (3), each time into a new database.
- * Prints the processor seconds of each node, and of the one that replicates the most memory and the garbage that V8 collected in it
- * (`--trace-gc`); then the medians.
+ * A node copies DOCUMENTS (100,000) of BYTES (2,000) from a second one to a third, ROUNDS times
+ * (3), each time into a new database. Prints the CPU seconds of each node, and for the replicating
+ * one the maximum memory and the garbage that V8 collected (`--trace-gc`); then the medians.
  */
 import { call, MEBIBYTE, measureUse, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";

@@ -1,11 +1,11 @@
-/** Databases of a CouchDB, made for a program of this folder and removed by it. */
+/** Temporary databases of a CouchDB for the benchmarks in this folder. */
 import { call } from "./nodes.mjs";
 
 const PREFIX = "tandem-bench";
 
 /**
- * A source that `load(server, name)` fills, and new targets, without what an earlier run may have left. `url` has an administrator's
- * name and password.
+ * A source filled by `load(server, name)`, and new targets. Removes databases of earlier runs.
+ * `url` has an administrator's name and password.
  */
 export async function openCouch(url, load) {
   const server = { url: url.replace(/\/$/, "") };

@@ -1,13 +1,14 @@
 /**
- * How fast does a database go between two servers that are both far away from the node that replicates it?
+ * Speed of a replication between two servers that are both far away from the replicating node.
  *
  *   npm run build && node bench/replication/far-away.mjs [DOCUMENTS [BYTES [KIBIBYTES]]]
  *
- * DOCUMENTS (20,000) have BYTES (500) each, and an attachment of KIBIBYTES (0: none). A node copies them from a second one to a third,
- * each behind a proxy that holds what passes back for half of a round trip of 0, 100 and 300 ms, on the same connections that it has
- * itself; so packets are never lost, and a connection is as wide as this machine. Each copy goes into a new database, ROUNDS times (3),
- * in turn. Prints the seconds and the processor seconds and most memory of the node that replicates, and then the ratios of the medians
- * to those without a way.
+ * DOCUMENTS (20,000) have BYTES (500) each, and an attachment of KIBIBYTES (0: none). A node copies
+ * them from a second one to a third, each behind a proxy that delays data by half of a round trip
+ * of 0, 100 and 300 ms, on one connection per connection of its own; so packets are never lost, and
+ * the bandwidth is that of this machine. Each copy goes into a new database, ROUNDS times (3), in
+ * turn. Prints the seconds, the CPU seconds and the maximum memory of the replicating node, and
+ * then the ratios of the medians to those without a delay.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -21,7 +22,7 @@ const ATTACHMENT_BYTES = Number(process.argv[4] ?? 0) * 1024;
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ROUND_TRIPS_MS = [0, 100, 300];
 const BATCH_BYTES = 2 * MEBIBYTE;
-/** On its way in one direction of a connection. */
+/** Data in flight in one direction of a connection. */
 const UNDER_WAY_BYTES_MAX = 16 * MEBIBYTE;
 
 await withNodes(["between", "source", "target"], async (between, source, target) => {
@@ -80,7 +81,7 @@ async function replicate(server, body) {
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 
-/** A server in front of another one, half a round trip away. */
+/** A proxy in front of a server, half a round trip away. */
 async function openWay(url, roundTripMs) {
   const { port } = new URL(url);
   const sockets = new Set();
@@ -107,7 +108,7 @@ async function openWay(url, roundTripMs) {
   };
 }
 
-/** What comes from one goes to the other after `delayMs`, in order. */
+/** Forwards data after `delayMs`, in order. */
 function pass(from, to, delayMs) {
   let underWayBytes = 0;
   from.on("data", (bytes) => {

@@ -1,10 +1,12 @@
 /**
- * Does an attachment of a gigabyte pass from node to node without being held, and do small documents get past it? A document with
- * the attachment and, behind it, a thousand small ones are copied; the memory of the node that replicates is sampled.
+ * Memory of the replicating node while an attachment of a gigabyte is copied, and delay of small
+ * documents. A document with the attachment and, after it, a thousand small ones are copied; the
+ * memory is sampled.
  *
  *   npm run build && node bench/replication/large-attachment.mjs [MEBIBYTES]
  *
- * Prints what the process had before, at most, and when the small documents were on the target. Linux only (`nodes.mjs`).
+ * Prints the initial and the maximum memory of the process, and the time until the small documents
+ * were on the target. Linux only (`nodes.mjs`).
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { once } from "node:events";
@@ -20,7 +22,7 @@ await withNodes(["source", "replicator", "target"], async (source, replicator, t
   const digest = await upload(source, "/large/film/film.bin");
   await call(source, "PUT", "/warm");
   await writeSmall(source, "/warm");
-  // A first job, so that what a process needs once is not counted.
+  // A first job, so that one-time allocations are not counted.
   await replicate(source, replicator, target, "warm");
   await writeSmall(source, "/large");
 
@@ -55,7 +57,7 @@ function replicate(source, replicator, target, database) {
   return call(replicator, "POST", "/_replicate", JSON.stringify(body));
 }
 
-/** Until the database is there and has so many documents. */
+/** Waits until the database exists and has this many documents. */
 async function untilCount({ url }, database, count) {
   for (;;) {
     const { doc_count: present = 0 } = await (await fetch(`${url}/${database}`)).json();
@@ -64,7 +66,7 @@ async function untilCount({ url }, database, count) {
   }
 }
 
-/** Random bytes, which no compression makes fewer; resolves to their MD5. */
+/** Random bytes, which cannot be compressed. Resolves to their MD5. */
 async function upload({ url }, path) {
   const piece = Buffer.alloc(MEBIBYTE);
   const md5 = createHash("md5");

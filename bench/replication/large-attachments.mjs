@@ -1,12 +1,13 @@
 /**
- * How fast do large attachments go from one node to another, beside `curl` piped into `curl` between the same two?
+ * Speed of copying large attachments between two nodes, compared with `curl` piped into `curl`.
  *
  *   npm run build && node bench/replication/large-attachments.mjs [DOCUMENTS MEBIBYTES]…
  *
- * A third node copies DOCUMENTS with an attachment of MEBIBYTES of chance each: 100 of 5, and one of 1,024 when nothing is named.
- * `curl` takes them one after the other. Both ROUNDS times (3), in turn, each time into a new database. Prints the seconds of each, and
- * the processor seconds and most memory of the node that replicates; then the ratios of the medians. `large-attachment.mjs` looks for what
- * gets past a large attachment meanwhile.
+ * A third node copies DOCUMENTS with an attachment of MEBIBYTES random bytes each. Default: 100 of
+ * 5, and one of 1,024. `curl` copies them sequentially. Both run ROUNDS times (3), in turn, each
+ * time into a new database. Prints the seconds of each, and the CPU seconds and maximum memory of
+ * the replicating node; then the ratios of the medians. `large-attachment.mjs` measures documents
+ * that overtake a large attachment.
  */
 import { execFile } from "node:child_process";
 import { randomFillSync } from "node:crypto";
@@ -73,7 +74,7 @@ async function replicate(node, body, count) {
   if (history[0].docs_written !== count) throw new Error(JSON.stringify(history[0]));
 }
 
-/** One after the other, by one shell. */
+/** Sequentially, by one shell. */
 async function pipe(from, to, ids) {
   const script =
     'set -e -o pipefail; for id in "$@"; do curl --silent --fail "$FROM/$id/film" | ' +
@@ -83,7 +84,7 @@ async function pipe(from, to, ids) {
   });
 }
 
-/** Bytes of chance, which no compression makes fewer. */
+/** Random bytes, which cannot be compressed. */
 async function upload(url, mebibytes) {
   const piece = Buffer.alloc(MEBIBYTE);
   const headers = {

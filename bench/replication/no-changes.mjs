@@ -1,11 +1,11 @@
 /**
- * How long does a replication take that has nothing to do, beyond what its endpoints need to answer?
+ * Overhead of a replication without changes, beyond the time of its endpoints.
  *
  *   npm run build && node bench/replication/no-changes.mjs
  *
- * A node replicates once more between two others that have the same documents already. Beside that stand the fewest questions that
- * tell so, asked by this process: both databases, both checkpoints, and the changes since then, those of a pair at once. Prints medians
- * of ROUNDS (101), in turn, and their difference.
+ * A node replicates between two others that already have the same documents. This is compared with
+ * the minimal requests, sent by this process: both databases, both checkpoints, and the changes
+ * since then, pairs concurrently. Prints medians of ROUNDS (101), in turn, and their difference.
  */
 import { call, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";

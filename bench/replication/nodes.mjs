@@ -1,4 +1,6 @@
-/** Nodes of the built program as processes, and what they use. Linux only: it reads /proc. */
+/**
+ * Nodes of the built program as processes, and their resource usage. Linux only: it reads /proc.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -16,8 +18,8 @@ const COLLECTION = /(?:Scavenge|Mark-Compact)[^\d]*([\d.]+) \([\d.]+\) -> ([\d.]
 export const MEBIBYTE = 1024 * 1024;
 
 /**
- * Starts nodes of these names, runs `body` with them, and ends them. Traced ones have `garbageMib`, what V8 has collected in them so far;
- * buffers are not in it.
+ * Starts nodes with these names, runs `body` with them, and ends them. Traced ones have
+ * `garbageMib`, the memory that V8 has collected in them so far, without buffers.
  */
 export async function withNodes(names, body, { isTraced = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
@@ -50,7 +52,7 @@ async function openNode(directory, isTraced) {
   throw new Error("The node did not start");
 }
 
-/** Adds up what V8 says of its collections; returns what tells the sum. */
+/** Sums the collected memory from V8's trace. Returns a function that returns the sum. */
 function countGarbage(output) {
   let sumMib = 0;
   createInterface({ input: output }).on("line", (line) => {
@@ -60,7 +62,7 @@ function countGarbage(output) {
   return () => sumMib;
 }
 
-/** JSON text in, JSON out; credentials may stand in the URL. */
+/** JSON text in, JSON out; the URL may contain credentials. */
 export async function call({ url }, method, path, body) {
   const { username, password, origin } = new URL(url);
   const response = await fetch(origin + path, {
@@ -76,21 +78,24 @@ export async function call({ url }, method, path, body) {
   return answer;
 }
 
-/** Memory of a process in bytes, without the pages of files that are mapped: those of the store are the machine's cache. */
+/** Memory of a process in bytes without mapped files: those of the store are page cache. */
 export function memoryBytes(pid) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
 export function cpuSeconds(pid) {
-  // The name of the process, in brackets, may hold blanks.
+  // The name of the process, in parentheses, may contain spaces.
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
     .split(" ");
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Runs `body`; the seconds that it took, and the processor seconds and most memory of these processes together. */
+/**
+ * Runs `body`. Returns the elapsed seconds, and the CPU seconds and maximum memory of these
+ * processes together.
+ */
 export async function measureUse(pids, body) {
   const total = (figure) => pids.reduce((sum, pid) => sum + figure(pid), 0);
   const cpuBefore = total(cpuSeconds);

@@ -1,17 +1,19 @@
 /**
- * How fast does a database go from one place to another, beside PouchDB's `replicate` between the same two endpoints, and beside
- * the fewest requests that could move it (pages of `_changes`, `_bulk_get`, `_bulk_docs`, four at once, nothing recorded)?
+ * Speed of a one-shot replication, compared with PouchDB's `replicate` between the same two
+ * endpoints, and with the minimal requests (pages of `_changes`, `_bulk_get`, `_bulk_docs`, four
+ * concurrently, no checkpoints).
  *
  *   npm run build && node bench/replication/one-shot.mjs [FILE.ndjson.gz]
  *
- * The file holds one document a line; the bundled films when none is named. With COUCHDB_URL, the URL of a CouchDB with an
- * administrator's name and password, its own replicator copies the same documents between two of its databases, over HTTP, and
- * then the first node does.
+ * The file contains one document per line; the default is the bundled films. With COUCHDB_URL, the
+ * URL of a CouchDB with an administrator's name and password, its own replicator copies the same
+ * documents between two of its databases, over HTTP, and then the first node does.
  *
- * Everything is done ROUNDS times (5), in turn, between the same two nodes, each time into new databases: the first round shows
- * processes that have just been started, the last ones that serve already. Prints for each row documents per second, and processor
- * seconds and peak memory of both nodes and, in the rows of others, of this process, which does the work there. What a CouchDB
- * uses is not seen from here. The ratios are those of the medians.
+ * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
+ * databases: the first round shows new processes, the last ones warm ones. Prints for each row
+ * documents per second, and CPU seconds and peak memory of both nodes and, in the rows of others,
+ * of this process, which does the work there. The usage of a CouchDB is not measured. The ratios
+ * are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -42,7 +44,7 @@ const lines = gunzipSync(readFileSync(process.argv[2] ?? BUNDLED))
   .trimEnd()
   .split("\n");
 
-/** The seconds of each row, round for round. */
+/** The seconds of each row, round by round. */
 const secondsOf = new Map();
 
 await withNodes(["here", "there"], async (here, there) => {
@@ -106,7 +108,7 @@ async function pouch(source, target) {
   if (result.docs_written !== lines.length) throw new Error(JSON.stringify(result));
 }
 
-/** How many times the speed of `theirs` is that of `ours`. */
+/** Ratio of the speed of `ours` to that of `theirs`. */
 function compare(ours, theirs, name) {
   const [own, others] = [ours, theirs].map((label) => lines.length / median(secondsOf.get(label)));
   const ratio = own / others;

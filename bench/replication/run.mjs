@@ -1,11 +1,13 @@
 /**
- * What does a replication cost, beside PouchDB, the fewest requests, `curl`, and a CouchDB when COUCHDB_URL names one?
+ * Cost of replications compared with PouchDB, the minimal requests, `curl`, and a CouchDB if
+ * COUCHDB_URL is set.
  *
  *   npm run bench [NAME]
  *
- * Runs the programs of this folder whose names begin with NAME, one after the other, in some twenty minutes on two cores, with what
- * they print; then prints their ratios as one table. Nothing else should run: the rows of one program are measured in turn, so that a
- * change of the machine meets all of them. Exit code 1 when a program failed; a ratio that is below its aim is no failure.
+ * Runs the programs of this folder whose names begin with NAME, one after the other, in some twenty
+ * minutes on two cores, with their output; then prints their ratios as one table. Nothing else
+ * should run: the rows of one program are measured in turn, so that a change of the machine affects
+ * all of them. The exit code is 1 if a program failed; a ratio below its aim is not a failure.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

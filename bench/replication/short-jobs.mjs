@@ -1,15 +1,17 @@
 /**
- * How many short replications a second does a node carry out between two servers, all of them started at once?
+ * Rate of short replications between two servers, all started concurrently.
  *
  *   npm run build && node bench/replication/short-jobs.mjs [JOBS [DOCUMENTS]]
  *
- * JOBS (1,000) databases of a second node hold DOCUMENTS (10) each; a third node has an empty database for each of them. The first node
- * replicates them: as so many `POST /_replicate` at once, and as so many documents of `_replicator`, written with one request. Beside
- * that stands the limit of the fewest requests, made by this process, as many as the first node has slots at a time: the changes, the documents, and both checkpoints.
+ * JOBS (1,000) databases of a second node contain DOCUMENTS (10) each; a third node has an empty
+ * database for each of them. The first node replicates them: as concurrent `POST /_replicate`, and
+ * as documents of `_replicator`, written with one request. The limit are the minimal requests, sent
+ * by this process, with as many lanes as the first node has slots: the changes, the documents, and
+ * both checkpoints.
  *
- * All is done ROUNDS times (3), in turn, each time into new databases. Prints for each row jobs a second, the milliseconds of processor
- * time for each job of the first node, of the two others together and of this process, and the requests for each job that the others
- * had; then the medians.
+ * Everything runs ROUNDS times (3), in turn, each time into new databases. Prints for each row jobs
+ * per second, the milliseconds of CPU time per job of the first node, of the two others together
+ * and of this process, and the requests per job that the others received; then the medians.
  */
 import { randomBytes } from "node:crypto";
 import { call, cpuSeconds, withNodes } from "./nodes.mjs";
@@ -20,7 +22,7 @@ const DOCUMENTS = Number(process.argv[3] ?? 10);
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const LANES = 500;
 const FEWEST = "fewest requests";
-/** Requests of the preparation at a time. */
+/** Concurrent requests of the preparation. */
 const PREPARING_LANES = 20;
 
 const numbers = Array.from({ length: JOBS }, (_, number) => number);
@@ -100,7 +102,7 @@ async function writeAll(between, source, target, prefix) {
       if (doc._replication_state === "failed") throw new Error(JSON.stringify(doc));
       if (doc._replication_state === "completed") open.delete(id);
     }
-    // Each answer has all that came meanwhile.
+    // Each response contains all updates since the last one.
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -133,7 +135,7 @@ async function copyAll(source, target, prefix) {
   });
 }
 
-/** Runs `work` for each number, so many at a time. */
+/** Runs `work` for each number, with limited concurrency. */
 async function inLanes(count, work) {
   const left = [...numbers];
   const lane = async () => {

@@ -1,15 +1,17 @@
 /**
- * How fast do documents with a small attachment each go from one node to another, in bulk and one by one?
+ * Speed of copying documents with a small attachment each between nodes, in bulk and individually.
  *
  *   npm run build && node bench/replication/small-attachments.mjs [DOCUMENTS [KIBIBYTES]]
  *
- * DOCUMENTS (1,000) have an attachment of KIBIBYTES (50) of chance each. They are pushed, pulled, and copied by the source's node
- * between two URLs, as between two servers, each time into a new database: as a replication does it by default, and with
- * `use_bulk_get` false, when each document travels alone. Everything is done ROUNDS times (3), in turn. Prints for each row the seconds,
- * processor milliseconds of both nodes for a document, and the peak of their memory together; then the ratios of the medians.
+ * DOCUMENTS (1,000) have an attachment of KIBIBYTES (50) random bytes each. They are pushed,
+ * pulled, and copied by the source's node between two URLs, as between two servers, each time into
+ * a new database: with default options, and with `use_bulk_get` false, where each document is read
+ * individually. Everything runs ROUNDS times (3), in turn. Prints for each row the seconds, CPU
+ * milliseconds of both nodes per document, and the peak of their memory together; then the ratios
+ * of the medians.
  *
- * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same is copied between two of its databases, by
- * its own replicator and by the first node.
+ * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same is
+ * copied between two of its databases, by its own replicator and by the first node.
  */
 import { randomBytes } from "node:crypto";
 import { openCouch } from "./couchdb.mjs";
@@ -23,7 +25,10 @@ const COUCH = "CouchDB, by itself";
 const BETWEEN_COUCHES = "CouchDB, by Tandem";
 const BATCH_BYTES = 2 * MEBIBYTE;
 const WHAT = `${DOCUMENTS} × ${BYTES / 1_024} KiB`;
-/** Times the speed of CouchDB's own replicator: between two nodes, and between two databases of that CouchDB. */
+/**
+ * Aims as multiples of the speed of CouchDB's own replicator: between two nodes, and between two
+ * databases of that CouchDB.
+ */
 const AIM_NODES = "4";
 const AIM_COUCHDB = "1.6";
 

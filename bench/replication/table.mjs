@@ -1,11 +1,15 @@
-/** The rows of `npm run bench`: each program adds its own to the file that BENCH_ROWS names, a line of JSON each. */
+/**
+ * The rows of `npm run bench`: each program appends its own to the file BENCH_ROWS, a line of JSON
+ * each.
+ */
 import { appendFileSync, readFileSync } from "node:fs";
 
 const COLUMNS = ["what", "measured", "beside", "ratio", "aim"];
 
 /**
- * `measured`, and what it is compared with, have their units. `ratio`: how many times better, more than one; `aim`: of what the ratio
- * shall be, or what is measured. Does nothing where a program runs by itself.
+ * `measured` and `beside`, its reference, have their units. `ratio`: factor of improvement, more
+ * than one; `aim`: the target for the ratio, or for the measured value. Does nothing if a program
+ * runs by itself.
  */
 export function report({ what, measured, beside = "", ratio, aim = "" }) {
   const { BENCH_ROWS } = process.env;
@@ -14,7 +18,7 @@ export function report({ what, measured, beside = "", ratio, aim = "" }) {
   appendFileSync(BENCH_ROWS, `${JSON.stringify([what, measured, beside, times, aim])}\n`);
 }
 
-/** The rows so far, as a table of Markdown whose columns are as wide as their widest text. */
+/** The rows so far, as a Markdown table with aligned columns. */
 export function tableOf(path) {
   const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
   const rows = [COLUMNS, ...lines.map((line) => JSON.parse(line))];

@@ -1,13 +1,14 @@
 /**
- * What lists of jobs cost among many jobs, and what the index behind them costs each change of a job.
+ * Cost of job lists with many jobs, and cost of their index for each change of a job.
  *
  *   npm run build && node bench/status/lists.mjs [JOBS …]
  *
- * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail, twenty run and show that they live,
- * and each list is asked for ROUNDS (200) times, while a tail of changes is not folded; p50 and p99 in milliseconds. Then 500 jobs are
- * added, accepted and finished, one after the other and 32 at once, with the index and without: what each step costs, medians of
- * CHANGE_ROUNDS (7) in turn; and what the folds cost that follow from them, for each of the jobs. The resources of the API are in
- * `resources.mjs`.
+ * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail,
+ * twenty run and send heartbeats, and each list is read ROUNDS (200) times, while some changes are
+ * not folded; p50 and p99 in milliseconds. Then 500 jobs are added, accepted and finished,
+ * sequentially and 32 concurrently, with and without the index: the cost of each step, medians of
+ * CHANGE_ROUNDS (7) in turn; and the cost of the resulting folds per job. `resources.mjs` measures
+ * the resources of the API.
  */
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -31,11 +32,11 @@ import {
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
 const CHANGED_JOBS = 500;
-/** Changes that wait for a fold while lists are asked for: there are seldom more. */
+/** Unfolded changes while lists are read: there are rarely more. */
 const TAIL_JOBS = 1000;
 const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 
-/** The question behind each resource, and behind each filter of `/_tandem/jobs`. */
+/** The query of each resource, and of each filter of `/_tandem/jobs`. */
 const LISTS = {
   "_scheduler/jobs": { filter: {}, order: "shown-id", limit: 100 },
   "_scheduler/docs limit=100": { filter: { databaseUuid: DATABASE_UUID }, limit: 100 },
@@ -130,10 +131,10 @@ async function changeJob(transact, jobs, number) {
   await transact((tx) => jobs.finish(tx, job, data));
 }
 
-/** A fold follows from the changes of all jobs: by the first of them. */
+/** A fold covers the changes of all jobs and is caused by the first of them. */
 const STEPS = ["add", "accept", "finish", "fold"];
 
-/** What each step of a job's life costs: wall time and processor time in µs, and KiB that are written to files. */
+/** Cost of each step of a job's life: wall time and CPU time in µs, and KiB written to files. */
 async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   const numbers = Array.from({ length: CHANGED_JOBS }, (_, index) => scattered(from + index));
   const held = [];
@@ -154,7 +155,7 @@ async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   ];
 }
 
-/** Numbers far apart, as names are that people give: neighbours would share their pages. */
+/** Numbers far apart, like real names: neighbours would share their pages. */
 function scattered(number) {
   return 1_000_000 + ((number * 48_271) % 8_999_993);
 }
@@ -176,7 +177,7 @@ async function measured(numbers, callerCount, work) {
   return [wallUs, user + system, writtenKib].map((value) => value / numbers.length);
 }
 
-/** Linux counts what a process writes; elsewhere NaN. */
+/** Linux counts the bytes that a process writes; elsewhere NaN. */
 function bytesWritten() {
   try {
     return Number(/wchar: (\d+)/.exec(readFileSync("/proc/self/io", "latin1"))[1]);
@@ -185,7 +186,7 @@ function bytesWritten() {
   }
 }
 
-/** With the index and without, in turn. */
+/** With and without the index, in turn. */
 async function compareChanges(indexed, bare, callerCount, from) {
   const rounds = { indexed: [], bare: [] };
   for (let round = 0; round < CHANGE_ROUNDS; round++) {

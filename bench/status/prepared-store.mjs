@@ -11,15 +11,19 @@ import { fill, functions, ids } from "./sample-jobs.mjs";
 const BEHIND = 100;
 
 /**
- * Nobody asks the sources of jobs that wait: there are none. The interval is longer than since 1970, when a store without a round began
- * its first one. The jobs that run go on when they have nothing to do.
+ * Sources of waiting jobs are not polled, because they do not exist. The interval is longer than
+ * the time since 1970, when a store without a round began its first one. Running jobs continue when
+ * they are idle.
  */
 export const CONFIGURATION = `[replicator]
 lag_interval_sec = 10000000000
 park_after_sec = 0
 `;
 
-/** Of so many jobs three fail, and a hundred are behind. Nobody runs them. Returns where the events of the store end. */
+/**
+ * Adds this many jobs, of which three fail and a hundred are behind. None runs. Returns the end of
+ * the store's event log.
+ */
 export async function prepareStore(directory, count) {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
   const node = joinNodeParts({

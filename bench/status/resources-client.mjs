@@ -1,10 +1,13 @@
-/** Asks a node for resources, in a thread of its own: what a client costs, its garbage included, is not the node's time. */
+/**
+ * Requests resources of a node from a separate thread: the client's cost, including its garbage, is
+ * not the node's.
+ */
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 
 const { url, roundCount } = workerData;
 
-/** Told a path, answers with the milliseconds of each round, and the bytes of an answer. */
+/** For a path, replies with the milliseconds of each round, and the size of a response in bytes. */
 parentPort.on("message", async (path) => {
   const times = [];
   let bytes = 0;

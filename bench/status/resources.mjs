@@ -1,11 +1,13 @@
 /**
- * What each resource that shows jobs costs among many jobs, over HTTP, from a node that runs twenty of them.
+ * Cost of each resource that shows jobs with many jobs, over HTTP, from a node that runs twenty of
+ * them.
  *
  *   npm run build && node bench/status/resources.mjs [JOBS …]
  *
- * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three fail, twenty copy from one database of the node to
- * another, a hundred are behind. Each resource is asked for ROUNDS (200) times; p50 and p99 in milliseconds, the mean processor time
- * of the process, and KiB of an answer. The client has a thread of its own; the server and the jobs that run share the process's first.
+ * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three fail, twenty
+ * copy from one database of the node to another, a hundred are behind. Each resource is requested
+ * ROUNDS (200) times; p50 and p99 in milliseconds, the mean CPU time of the process, and KiB per
+ * response. The client has its own thread; the server and the running jobs share the main thread.
  */
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";

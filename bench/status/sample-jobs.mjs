@@ -1,4 +1,7 @@
-/** Jobs of documents for the benchmarks of what is shown: of twenty owners, from fifty hosts, to a thousand databases. */
+/**
+ * Sample jobs of documents for benchmarks of lists: of twenty owners, from fifty hosts, to a
+ * thousand databases.
+ */
 
 import { DesignCodes } from "../../dist/documents/index.js";
 import { SandboxPool } from "../../dist/host/index.js";
@@ -12,7 +15,7 @@ export const DATABASE_UUID = "0".repeat(32);
 const PAGE_ROWS = 200;
 const FAILING = 3;
 const RUNNING = 20;
-/** Jobs that are due then wait, and are not paused. */
+/** A due time that keeps jobs waiting without pausing them. */
 export const FAR_SEC = 2 ** 35;
 
 export const ids = {
@@ -23,7 +26,7 @@ export const ids = {
   serverUrl: "",
 };
 
-/** Which nobody calls. */
+/** Never called. */
 export const functions = {
   runtime,
   sandbox: new SandboxPool(runtime),
@@ -47,7 +50,10 @@ export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UU
   return jobs.add(tx, name, encodeProgress(data), options).then(() => name);
 }
 
-/** Of so many jobs the last ones fail, the first are due unless nobody is to run them, and all others wait. */
+/**
+ * Adds this many jobs. The last ones fail, the first are due unless none is to run, and all others
+ * wait.
+ */
 export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = {}) {
   for (let from = 0; from < count; from += PAGE_ROWS) {
     await kv.transact(async (tx) => {
@@ -69,7 +75,7 @@ export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = 
   }
 }
 
-/** Those that are due; nobody runs them. */
+/** Accepts the due ones; they are never run. */
 export async function acceptDue(kv, jobs) {
   const wanted = { dueBySec: 1, countMax: RUNNING };
   const accepted = await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));

@@ -16,7 +16,7 @@ function openSource(
 const drawn = (source: UuidSource, count: number): string[] =>
   Array.from({ length: count }, () => source.next());
 
-test("sequential ids grow by random steps behind a common beginning, and get another when there is no room", () => {
+test("sequential ids grow by random steps within a prefix, and get another when it is exhausted", () => {
   const { source } = openSource("sequential");
   const ids = drawn(source, 20_000);
   expect(ids.filter((id) => !/^[0-9a-f]{32}$/.test(id))).toEqual([]);
@@ -35,7 +35,7 @@ test.each([
   ["utc_random", /^060a24181e40[0-9a-f]{20}$/],
   ["utc_id", /^060a24181e40[0-9a-f]{2}node1$/],
 ] as const)(
-  "%s ids begin with the microseconds since the epoch, and never go back",
+  "%s ids begin with the microseconds since the epoch, and never decrease",
   (algorithm, form) => {
     const { source, time } = openSource(algorithm);
     const ids = drawn(source, 3);
@@ -61,7 +61,7 @@ test.each([
   ["uuid_v4", "base_16", /^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$/],
   ["uuid_v4", "rfc9562", /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/],
   ["uuid_v4", "base_36", /^[0-9a-z]{25}$/],
-] as const)("%s in the format %s is that of RFC 9562", (algorithm, format, form) => {
+] as const)("%s in the format %s matches RFC 9562", (algorithm, format, form) => {
   const ids = drawn(openSource(algorithm, "one", format).source, 100);
   for (const id of ids) expect(id).toMatch(form);
   expect(new Set(ids).size).toBe(100);

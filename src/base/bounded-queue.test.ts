@@ -21,7 +21,7 @@ test("an item heavier than the whole queue passes alone", async () => {
   expect(await queue.takeUpTo(1)).toEqual(["heavy"]);
 });
 
-test("a closed queue gives out what it holds, then nothing", async () => {
+test("a closed queue returns its items, then nothing", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 10 });
   await queue.push(1);
   queue.close();
@@ -30,7 +30,7 @@ test("a closed queue gives out what it holds, then nothing", async () => {
   await expect(queue.push(2)).rejects.toThrow("closed");
 });
 
-test("a failure reaches both sides at once", async () => {
+test("a failure reaches both sides immediately", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 1 });
   const taking = queue.takeUpTo(1);
   queue.fail(new Error("broken"));
@@ -38,7 +38,7 @@ test("a failure reaches both sides at once", async () => {
   await expect(queue.push(1)).rejects.toThrow("broken");
 });
 
-test("batches are announced in the order of their items, whoever takes them", async () => {
+test("batches are announced in the order of their items, whichever consumer takes them", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 100 });
   const order: number[] = [];
   const takers = Array.from({ length: 4 }, async () => {

@@ -13,7 +13,7 @@ import {
 } from "./bytes.ts";
 import { hexDecode, hexEncode, isLowerCaseHex } from "./hex.ts";
 
-test("base64 and hexadecimal are those of the platform, both ways", () => {
+test("base64 and hexadecimal match the platform, in both directions", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       expect(base64Encode(bytes)).toBe(Buffer.from(bytes).toString("base64"));
@@ -24,7 +24,7 @@ test("base64 and hexadecimal are those of the platform, both ways", () => {
   );
 });
 
-test("texts have the bytes that the platform gives them, however long they are", () => {
+test("strings are encoded as the platform encodes them, however long they are", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.constantFrom(1, 10, 20_000), (part, count) => {
       const text = part.repeat(count);
@@ -36,7 +36,7 @@ test("texts have the bytes that the platform gives them, however long they are",
   );
 });
 
-test("a writer's texts and bytes stand behind each other, however little room was expected", () => {
+test("a writer appends strings and bytes, however small its initial size", () => {
   const piece = fc.oneof(fc.string({ unit: "binary" }), fc.uint8Array());
   fc.assert(
     fc.property(fc.array(piece), fc.nat({ max: 100 }), (pieces, byteCountExpected) => {
@@ -51,7 +51,7 @@ test("a writer's texts and bytes stand behind each other, however little room wa
   );
 });
 
-test("lower-case digits are told from others", () => {
+test("recognizes lower-case digits", () => {
   const letter = fc.constantFrom(..."0123456789abcdefABFG/:@`g\u00e9");
   fc.assert(
     fc.property(fc.array(letter), (letters) => {
@@ -61,7 +61,7 @@ test("lower-case digits are told from others", () => {
   );
 });
 
-test("copies that share memory do not touch each other, nor what they were copied from", () => {
+test("copies that share memory do not overlap, nor change the original", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 5_000 })), (sources) => {
       const copies = sources.map((source) => cutBytes(source, 0, source.length));
@@ -76,12 +76,12 @@ test("copies that share memory do not touch each other, nor what they were copie
   );
 });
 
-test("what is no base64 is refused", () => {
+test("invalid base64 is refused", () => {
   for (const text of ["!", "a", "ab=c", "é", "\u0141BCD", "ab-_", "ab==ab=="])
     expect(base64Decode(text)).toBeUndefined();
 });
 
-test("padding may be left out unless it is asked for", () => {
+test("padding is optional unless required", () => {
   for (const text of ["ab", "abc", "ab=", "ab===", "====", "abcd=", "ab cd e"]) {
     expect(base64Decode(text, { isPadded: true })).toBeUndefined();
   }
@@ -93,7 +93,7 @@ test("padding may be left out unless it is asked for", () => {
   }
 });
 
-test("bytes are ordered as the platform orders them", () => {
+test("bytes are compared as the platform compares them", () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.uint8Array(), (left, right) => {
       expect(Math.sign(compareBytes(left, right))).toBe(Buffer.compare(left, right));
@@ -101,7 +101,7 @@ test("bytes are ordered as the platform orders them", () => {
   );
 });
 
-test("texts are cut out of bytes alike with and without Node's Buffer", async () => {
+test("strings are decoded alike with and without Node's Buffer", async () => {
   vi.stubGlobal("Buffer", undefined);
   // The query string makes this a separate module, which is evaluated now.
   const built = new URL("../../dist/base/bytes.js?plain", import.meta.url);

@@ -18,7 +18,7 @@ function openSteps() {
   };
 }
 
-test("a semaphore that grows lets in who waits, and one that shrinks waits until fewer run", async () => {
+test("a growing semaphore admits waiters, and a shrinking one waits until fewer run", async () => {
   const steps = openSteps();
   const semaphore = new Semaphore(1);
   const all = Promise.all(Array.from({ length: 5 }, () => semaphore.run(steps.step)));
@@ -38,7 +38,7 @@ test("a semaphore that grows lets in who waits, and one that shrinks waits until
   await all;
 });
 
-test("lanes are as many as are allowed, and end with the work", async () => {
+test("the number of lanes follows the limit, and ends with the work", async () => {
   const steps = openSteps();
   let left = 10;
   const lanes = new Lanes(2, async () => {
@@ -63,7 +63,7 @@ test("lanes are as many as are allowed, and end with the work", async () => {
   expect(left).toBe(0);
 });
 
-test("lanes that end their steps together leave as many as are allowed", async () => {
+test("lanes that finish their steps together leave as many as allowed", async () => {
   const steps = openSteps();
   let isOver = false;
   const lanes = new Lanes(2, async () => {
@@ -79,7 +79,7 @@ test("lanes that end their steps together leave as many as are allowed", async (
   await run;
 });
 
-test("a lane that fails aborts the others, and none begins after it", async () => {
+test("a failing lane aborts the others, and no other begins", async () => {
   let begunCount = 0;
   const lanes: Lanes = new Lanes(3, async (signal) => {
     if (++begunCount === 3) throw new Error("third");
@@ -107,7 +107,7 @@ test("lanes abort with the signal of their run", async () => {
   await expect(run).rejects.toThrow("stopped");
 });
 
-test("tasks that run together have their results in order, and the first failure ends the others", async () => {
+test("concurrent tasks return their results in order, and the first failure aborts the others", async () => {
   const later = async (): Promise<number> => {
     await Promise.resolve();
     return 1;

@@ -3,7 +3,7 @@ import { Notifier } from "./notifier.ts";
 
 const FOREVER = new AbortController().signal;
 
-test("who waits is told, and what happened before is told at once and once", async () => {
+test("a waiter is notified, and earlier events notify it once, immediately", async () => {
   const notifier = new Notifier();
   const waiting = notifier.notified(FOREVER);
   notifier.notify();
@@ -16,7 +16,7 @@ test("who waits is told, and what happened before is told at once and once", asy
   );
 });
 
-test("what happens after a waiting was given up is not lost", async () => {
+test("an event after an aborted wait is not lost", async () => {
   const notifier = new Notifier();
   const over = new AbortController();
   const waiting = notifier.notified(over.signal);

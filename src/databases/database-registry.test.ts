@@ -45,7 +45,7 @@ describe("the registry", () => {
     });
   });
 
-  test("a re-created database is another one, and empty", async () => {
+  test("a re-created database is a different one, and empty", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("_local/l"));
     const old = await store.read(async (_tx, database) => database);
@@ -62,14 +62,14 @@ describe("the registry", () => {
     await expect(write).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
-  test("who waits for a change of an empty database hears of its removal", async () => {
+  test("a watcher of an empty database is notified of its removal", async () => {
     const store = await openStore();
     const watch = await store.write(async (tx, database) => database.watchChanges(tx));
     await store.kv.transact((tx) => store.registry.remove(tx, "films"));
     await watch.fired();
   });
 
-  test("nothing of a removed database is left in the store but that it was there", async () => {
+  test("a removed database leaves only its tombstone in the store", async () => {
     const store = await openStore();
     const keyCount = () =>
       store.kv.read(async (tx) => {
@@ -93,7 +93,7 @@ describe("the registry", () => {
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
-  test("rows of updates that other processes left become few, and the last update is the last row", async () => {
+  test("rows of updates from other processes are merged, and the last update is the last row", async () => {
     const { kv, runtime, registry } = await openStore();
     const nodes = [registry, ...[1, 2, 3].map(() => new DatabaseRegistry({ runtime, root: ROOT }))];
     let written = 0;
@@ -124,7 +124,7 @@ describe("the registry", () => {
     expect(entries[0]).toMatchObject({ name: "films", kind: "updated" });
   });
 
-  test("names come in order, within bounds", async () => {
+  test("names are returned in order, within bounds", async () => {
     const { kv, registry } = await openStore();
     for (const name of ["b", "a/x", "a", "_users"]) {
       await kv.transact((tx) => registry.create(tx, name));
@@ -143,7 +143,7 @@ describe("the registry", () => {
 });
 
 describe("hooks", () => {
-  test("a refused edit is not written, a changed one is written as changed, others are left alone", async () => {
+  test("a refused edit is not written, a changed one is written as changed, others are unaffected", async () => {
     const store = await openStore({
       hooks: [
         {
@@ -170,7 +170,7 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.read(tx, "bad"))).toBeUndefined();
   });
 
-  test("a hook follows each written edit in the same transaction, and may write itself", async () => {
+  test("a hook runs for each written edit in the same transaction, and may write", async () => {
     const seen: string[] = [];
     const store = await openStore({
       hooks: [
@@ -206,14 +206,14 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
   });
 
-  test("a hook is told once of all that a batch wrote, and of the index set", async () => {
-    const told: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
+  test("a hook is called once with all writes of a batch, and with the index set", async () => {
+    const reported: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
     const store = await openStore({
       hooks: [
         {
           appliesTo: () => true,
           afterBatch: async (tx, database, { ids, indexSet }) => {
-            told.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
+            reported.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
             expect(await database.indexSet(tx)).toBe(indexSet);
             const winners = await database.winners(tx, [...ids, "unknown"]);
             expect(winners.map((winner) => winner?.id)).toEqual([...ids, undefined]);
@@ -232,7 +232,7 @@ describe("hooks", () => {
     await store.edit(interactive("c"));
     const revisions = outcomes.slice(1, 2).map(revisionOf);
     await store.edit(interactive("b", revisions[0], { body: '{"n":1}' }));
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { ids: ["a", "b"], hasIndexes: false },
       { ids: ["c"], hasIndexes: true },
       { ids: ["b"], hasIndexes: true },

@@ -125,7 +125,7 @@ async function expectConsistent(store: OpenStore): Promise<void> {
 }
 
 describe("a database", () => {
-  test("tells the same in all of its views after any edits", async () => {
+  test("is consistent in all views after any edits", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 8 }),
@@ -144,7 +144,7 @@ describe("a database", () => {
     );
   });
 
-  test("forgets purged leaves in all of its views, and counts on", async () => {
+  test("removes purged leaves from all views, and keeps counting", async () => {
     const round = fc.record({
       edits: fc.array(step, { minLength: 1, maxLength: 5 }),
       purged: fc.uniqueArray(fc.record({ id, leaf: fc.nat(3) }), { selector: (one) => one.id }),
@@ -198,7 +198,7 @@ describe("a database", () => {
     );
   });
 
-  test("replicated edits converge in any order, written side by side", async () => {
+  test("replicated edits converge in any order, written concurrently", async () => {
     const grafts = fc.array(
       step.filter((drawn) => drawn.kind === "graft"),
       { minLength: 1, maxLength: 12 },
@@ -227,7 +227,7 @@ describe("a database", () => {
     );
   });
 
-  test("keeps all of that when commits conflict, fail or end unknown", async () => {
+  test("stays consistent when commits conflict, fail or end unknown", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { maxLength: 8 }),

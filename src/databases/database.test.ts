@@ -34,7 +34,7 @@ describe("interactive edits", () => {
     expect(info.sizes.external).toBe(2);
   });
 
-  test("a database that ever had a document is not empty", async () => {
+  test("a database that ever contained a document is not empty", async () => {
     const store = await openStore();
     const isEmpty = () => store.read((tx, database) => database.isEmpty(tx));
     expect(await isEmpty()).toBe(true);
@@ -54,7 +54,7 @@ describe("interactive edits", () => {
     expect(await store.edit(interactive("a", first))).toEqual([conflict]);
   });
 
-  test("an edit that names a revision of a document that does not exist is a conflict, and leaves no trace", async () => {
+  test("an edit with a revision of a missing document is a conflict, and leaves no trace", async () => {
     const store = await openStore();
     const conflict = { kind: "conflict", id: "a" };
     const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
@@ -66,7 +66,7 @@ describe("interactive edits", () => {
     ]);
   });
 
-  test("an edit follows a deleted leaf only beside a leaf that is not", async () => {
+  test("an edit follows a deleted leaf only if another leaf is not deleted", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-gone", "1-a"], { deleted: true }));
     const conflict = [{ kind: "conflict", id: "a" }];
@@ -76,7 +76,7 @@ describe("interactive edits", () => {
     expect(await store.edit(interactive("a", "2-gone"))).toMatchObject([{ kind: "written" }]);
   });
 
-  test("a deleted document is created anew on top of its past", async () => {
+  test("a deleted document is re-created on top of its history", async () => {
     const store = await openStore();
     const first = revisionOf((await store.edit(interactive("a")))[0]);
     const second = revisionOf((await store.edit(interactive("a", first, { deleted: true })))[0]);
@@ -124,7 +124,7 @@ describe("interactive edits", () => {
   });
 });
 
-test("documents may be written side by side in one transaction", async () => {
+test("documents may be written concurrently in one transaction", async () => {
   const store = await openStore();
   const outcomes = await store.write((tx, database) =>
     Promise.all(
@@ -188,7 +188,7 @@ describe("new revisions", () => {
     [16_384, "b0e0bd927bbf9fbf7d380c6d5336f2f3"],
     [16_385, "e38c87c08b1c08857970dad46249eb92"],
     [200_000, "af06d1724edcbca822705f9c148a6264"],
-  ])("are named by a body of %i bytes as by any other", (byteCount, hash) => {
+  ])("are named by a body of %i bytes like any other", (byteCount, hash) => {
     const body = utf8Encode(`{"n":"${"x".repeat(byteCount - 8)}"}`);
     const parent = { generation: 2, hash: "917fa2381192822767f010b95b45325b" };
     const revision = { deleted: true, parent, body, attachments: [attachment] };
@@ -221,7 +221,7 @@ describe("new revisions", () => {
     );
   });
 
-  test("of the same edit on two nodes are the same, and known when they meet", async () => {
+  test("of the same edit on two nodes are equal, and recognized when they meet", async () => {
     const [here, there] = [await openStore(), await openStore()];
     const first = revisionOf(
       (await here.edit(interactive("a", undefined, { body: '{"n":1}' })))[0],
@@ -237,7 +237,7 @@ describe("new revisions", () => {
 });
 
 describe("replicated edits", () => {
-  test("the winner is undeleted, then longest, then of the largest hash", async () => {
+  test("the winner is not deleted, then longest, then of the largest hash", async () => {
     const store = await openStore();
     await store.edit(
       replicated("a", ["2-b", "1-a"]),
@@ -254,7 +254,7 @@ describe("replicated edits", () => {
     expect(gone).toEqual([]);
   });
 
-  test("missing revisions and their possible ancestors are told", async () => {
+  test("missing revisions and their possible ancestors are reported", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["3-c", "2-b", "1-a"]), replicated("a", ["2-x", "1-a"]));
     const ask = async (id: string, revisions: string[]) => {
@@ -271,7 +271,7 @@ describe("replicated edits", () => {
     expect(await ask("b", ["1-a"])).toEqual({ missing: ["1-a"], possibleAncestors: [] });
   });
 
-  test("bodies stay as they came, whatever they hold", async () => {
+  test("bodies are returned as they were stored, whatever they contain", async () => {
     const store = await openStore();
     const body =
       '{"n":12345678901234567890, "f":1.0,"e":1e2,"z":-0,"d":0.1000,"o":{"__proto__":1,"constructor":2},"t":"\\u00e9é\\ud800"}';
@@ -279,7 +279,7 @@ describe("replicated edits", () => {
     expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
   });
 
-  test("revisions of generation 0 and without a hash are stored, as in CouchDB", async () => {
+  test("revisions with generation 0 or without a hash are stored, as in CouchDB", async () => {
     const store = await openStore();
     const paths = [["1-"], ["9999-"], ["0-a"], ["0-"], ["2-x", "1-", "0-r"], ["2-y", "1-"]];
     for (const [index, path] of paths.entries()) {
@@ -300,7 +300,7 @@ describe("replicated edits", () => {
     expect(feed.entries.at(-1)?.id).toBe("4");
   });
 
-  test("revisions that are none are refused", async () => {
+  test("invalid revisions are refused", async () => {
     const store = await openStore();
     const invalid = { code: "STORE_REVISION_INVALID" };
     await expect(store.edit(replicated("a", ["0-a", "-1-b"]))).rejects.toMatchObject(invalid);
@@ -308,7 +308,7 @@ describe("replicated edits", () => {
     await expect(store.edit(interactive("a", "-1-abc"))).rejects.toMatchObject(invalid);
   });
 
-  test("no more ancestors are kept than the limit says", async () => {
+  test("the revision limit applies to ancestors", async () => {
     const store = await openStore();
     await store.write((tx, database) => database.setRevisionLimit(tx, 3));
     expect(await store.read((tx, database) => database.revisionLimit(tx))).toBe(3);
@@ -323,7 +323,7 @@ describe("replicated edits", () => {
     ).rejects.toMatchObject({ code: "STORE_REVISION_LIMIT_INVALID" });
   });
 
-  test("long histories of many branches are kept in chunks", async () => {
+  test("long histories of many branches are stored in chunks", async () => {
     const store = await openStore();
     const hash = (text: string) => text.padEnd(32, "0");
     const trunk = (letter: string) =>
@@ -354,7 +354,7 @@ describe("replicated edits", () => {
 });
 
 describe("documents", () => {
-  test("bodies of up to 8 MiB are kept in chunks, larger ones are refused", async () => {
+  test("bodies of up to 8 MiB are stored in chunks, larger ones are refused", async () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });
     const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);
@@ -379,7 +379,7 @@ describe("documents", () => {
     "\uffff",
     "_design/films",
     "x".repeat(7_000),
-  ])("an id is kept: %#", async (id) => {
+  ])("accepts an id: %#", async (id) => {
     const store = await openStore();
     const revision = revisionOf((await store.edit(interactive(id)))[0]);
     await store.edit(replicated(id, [`9-${"h".repeat(500)}`]));
@@ -402,14 +402,14 @@ describe("documents", () => {
     "\ud800",
     "x".repeat(7_001),
     "é".repeat(3_501),
-  ])("an id is refused: %#", async (id) => {
+  ])("refuses an id: %#", async (id) => {
     const store = await openStore();
     for (const edit of [interactive(id), replicated(id, ["1-a"])]) {
       await expect(store.edit(edit)).rejects.toMatchObject({ code: "STORE_DOCUMENT_ID_INVALID" });
     }
   });
 
-  test("what cannot be an id is found nowhere, and may bound a range", async () => {
+  test("an invalid id is never found, and may be the bound of a range", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("x".repeat(7_000)), interactive("y"));
     for (const id of ["", "_x", "x".repeat(20_000), "\ud800"]) {
@@ -426,7 +426,7 @@ describe("documents", () => {
     ).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
-  test("all documents come in byte order, between bounds, both ways", async () => {
+  test("all documents are in byte order, between bounds, in both directions", async () => {
     const store = await openStore();
     const ids = ["a", "a\0", "aa", "b", "é", "\uffff", "😀"];
     await store.edit(...[...ids].reverse().map((id) => interactive(id)));
@@ -462,7 +462,7 @@ describe("changes", () => {
     return store;
   }
 
-  test("an empty database has a sequence that can be gone on from", async () => {
+  test("an empty database has a sequence to continue from", async () => {
     const store = await openStore();
     const since = await store.read((tx, database) => database.updateSequence(tx));
     expect(since).toBe("0");
@@ -474,7 +474,7 @@ describe("changes", () => {
     );
   });
 
-  test("few documents are looked up without a look at the changes of others", async () => {
+  test("few documents are read without reading the changes of others", async () => {
     const store = await loaded(25);
     const { kv } = store;
     const ranges = await kv.read(async (tx) => {
@@ -490,7 +490,7 @@ describe("changes", () => {
     expect(ranges).toEqual([expect.objectContaining({ limit: 1 })]);
   });
 
-  test("pages follow each other, both ways", async () => {
+  test("pages continue each other, in both directions", async () => {
     const store = await loaded(25);
     for (const descending of [false, true]) {
       const ids: string[] = [];
@@ -519,7 +519,7 @@ describe("changes", () => {
     "1-000000000000000000000000",
     "-1",
     "0-00000000000000000000000G",
-  ])("%j is no sequence", async (since) => {
+  ])("%j is not a sequence", async (since) => {
     const store = await openStore();
     const invalid = { code: "STORE_SEQUENCE_INVALID" };
     await expect(
@@ -530,7 +530,7 @@ describe("changes", () => {
     ).rejects.toMatchObject(invalid);
   });
 
-  test("what is pending is right at every place of a long and busy sequence", async () => {
+  test("the pending count is correct at every position of a long and busy sequence", async () => {
     const store = await loaded(4_000);
     // Old documents leave their places while several writers are active and boundaries are drawn.
     for (let round = 0; round < 6; round++) {
@@ -571,7 +571,7 @@ describe("changes", () => {
     }
   });
 
-  test("many small transactions side by side are counted right, and do not conflict", async () => {
+  test("many small concurrent transactions are counted correctly, and do not conflict", async () => {
     let retryCount = 0;
     const system = createSystemRuntime();
     const event = (name: string): void => {
@@ -604,7 +604,7 @@ describe("changes", () => {
     expect(retryCount).toBeLessThan(10);
   });
 
-  test("a watch fires when a document is written, and only here", async () => {
+  test("a watch fires when a document of its database is written, and only then", async () => {
     const store = await openStore();
     const watch = await store.write(async (tx, database) => database.watchChanges(tx));
     let fired = false;
@@ -650,7 +650,7 @@ describe("changes", () => {
 });
 
 describe("local documents and settings", () => {
-  test("a local document is written without a look at what is there", async () => {
+  test("a local document is written without reading the stored one", async () => {
     const store = await openStore();
     const id = "_local/checkpoint";
     const write = (parent: string | undefined, body: string) =>
@@ -676,7 +676,7 @@ describe("local documents and settings", () => {
     await expect(write("1-abc", "{}")).rejects.toMatchObject({ code: "STORE_REVISION_INVALID" });
   });
 
-  test("local documents come in order, between bounds, both ways", async () => {
+  test("local documents are in order, between bounds, in both directions", async () => {
     const store = await openStore();
     const ids = ["_local/a", "_local/a\0", "_local/b", "_local/c"];
     await store.edit(...ids.map((id) => interactive(id)));
@@ -695,7 +695,7 @@ describe("local documents and settings", () => {
     ).toEqual(["_local/c", "_local/b", "_local/a\0"]);
   });
 
-  test("the security object is kept as text, of any length", async () => {
+  test("the security object is stored as text, of any length", async () => {
     const store = await openStore();
     expect(await store.read((tx, database) => database.security(tx))).toBe(SECURITY_ADMIN_ONLY);
     for (const text of [`{"members":{"names":["${"x".repeat(200_000)}"]}}`, '{ "admins": {} }']) {

@@ -6,7 +6,7 @@ test.each([
   ["_x", "starts with prohibited character '_'"],
   ["\ud800", "is not UTF-8 encoded"],
   ["x".repeat(100_000), "is too long"],
-])("attachment name %# is refused with its reason", (name, reason) => {
+])("attachment name %# is refused with a reason", (name, reason) => {
   let refusal: unknown;
   try {
     checkAttachmentName(name);

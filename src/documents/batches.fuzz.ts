@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { batchesOf } from "./batches.ts";
 
-test("batches hold all items in their order, and are as large as the sizes allow", () => {
+test("batches contain all items in order, and are as large as the sizes allow", () => {
   const lengths = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 60 });
   const sizes = fc.record({
     countMax: fc.integer({ min: 1, max: 10 }),
@@ -25,7 +25,7 @@ test("batches hold all items in their order, and are as large as the sizes allow
   );
 });
 
-test("no item is taken before its batch is asked for", () => {
+test("no item is read before its batch is requested", () => {
   let takenCount = 0;
   const items = (function* () {
     for (;;) yield ++takenCount;

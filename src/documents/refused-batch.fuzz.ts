@@ -73,7 +73,7 @@ const rareGuilt = fc
     guilty: [...new Set(places.map((place) => place % count))],
   }));
 
-test("each innocent item is taken once, and each guilty one refused once, by itself", async () => {
+test("each valid item is accepted once, and each invalid one refused once, individually", async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
       const target = new Target(given.guilty);
@@ -89,7 +89,7 @@ test("each innocent item is taken once, and each guilty one refused once, by its
   );
 });
 
-test("the writes are bounded by how many are guilty, and by how many there are", async () => {
+test("the number of writes is bounded by the number of invalid items and of all items", async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
       const target = new Target(given.guilty);
@@ -106,7 +106,7 @@ test("the writes are bounded by how many are guilty, and by how many there are",
   );
 });
 
-test("items are taken and refused in their order", async () => {
+test("items are accepted and refused in order", async () => {
   await fc.assert(
     fc.asyncProperty(batch, async ({ items, guilty }) => {
       const target = new Target(guilty);
@@ -119,7 +119,7 @@ test("items are taken and refused in their order", async () => {
   );
 });
 
-test("with both halves first, all others are taken before the only guilty one is refused", async () => {
+test("with both halves first, all others are accepted before the only invalid one is refused", async () => {
   const count = fc.integer({ min: 1, max: 300 });
   await fc.assert(
     fc.asyncProperty(count, fc.nat(), async (itemCount, place) => {
@@ -136,7 +136,7 @@ test("with both halves first, all others are taken before the only guilty one is
   );
 });
 
-test("what is taken beside parts that are refused is not written again", async () => {
+test("items accepted next to refused parts are not written again", async () => {
   await fc.assert(
     fc.asyncProperty(
       batch,

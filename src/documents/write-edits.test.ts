@@ -10,7 +10,7 @@ class Store {
   /** Ids of each transaction. */
   readonly transactions: string[][] = [];
   /** `id: outcome`, in the order reported. */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
 
   async write(edits: readonly DocumentEdit[]): Promise<void> {
     await writeEdits(edits, {
@@ -24,11 +24,11 @@ class Store {
       isRefusal: (error) => error === REFUSED,
       settled: ({ id }, outcome) => {
         expect(outcome.id).toBe(id);
-        this.told.push(`${id}: ${outcome.kind}`);
+        this.reported.push(`${id}: ${outcome.kind}`);
       },
       refused: ({ id }, error) => {
         expect(error).toBe(REFUSED);
-        this.told.push(`${id}: refused`);
+        this.reported.push(`${id}: refused`);
       },
     });
   }
@@ -45,10 +45,10 @@ function edit(id: string, { bodyLength = 2, revisionCount = 1 } = {}): DocumentE
   return { mode: "replicated", id, deleted: false, body, attachments: [], revisions };
 }
 
-test("one refused edit is told of at its place, and the others are written", async () => {
+test("one refused edit is reported in its position, and the others are written", async () => {
   const store = new Store();
   await store.write(["a", "b", "bad", "d", "e"].map((id) => edit(id)));
-  expect(store.told).toEqual([
+  expect(store.reported).toEqual([
     "a: written",
     "b: written",
     "bad: refused",
@@ -57,14 +57,14 @@ test("one refused edit is told of at its place, and the others are written", asy
   ]);
 });
 
-test("an error that concerns the store is thrown, and nothing behind it is written", async () => {
+test("an error of the store is thrown, and nothing after it is written", async () => {
   const store = new Store();
   const edits = ["a", "bad", "fatal", "d"].map((id) => edit(id));
   await expect(store.write(edits)).rejects.toThrow("The store is gone");
-  expect(store.told).toEqual([]);
+  expect(store.reported).toEqual([]);
 });
 
-test("a transaction holds 500 edits, or a million characters", async () => {
+test("a transaction contains 500 edits, or a million characters", async () => {
   const many = new Store();
   await many.write(Array.from({ length: 1_001 }, (_, index) => edit(`${index}`)));
   expect(many.sizes).toEqual([500, 500, 1]);

@@ -10,43 +10,53 @@ function answer(pieces: readonly string[], failure?: Error): FetchResponse {
 }
 
 /** Records its calls. Its promises resolve when the test says so. */
-function openObserver(name: string, told: string[], waiting?: Promise<void>) {
+function openObserver(name: string, reported: string[], waiting?: Promise<void>) {
   return {
     onPiece: (byteCount: number) => {
-      told.push(`${name} ${byteCount}`);
+      reported.push(`${name} ${byteCount}`);
       return waiting;
     },
     onEnd: () => {
-      told.push(`${name} end`);
+      reported.push(`${name} end`);
     },
   };
 }
 
-test("all who observe a body are told of each piece before its reader gets it, and of the end", async () => {
-  const told: string[] = [];
+test("observers of a body get each piece before its reader, and its end", async () => {
+  const reported: string[] = [];
   let release = (): void => {};
   const gate = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const first = observeBody(answer(["ab", "c"]), openObserver("first", told, gate));
-  const both = observeBody(first, openObserver("second", told));
+  const first = observeBody(answer(["ab", "c"]), openObserver("first", reported, gate));
+  const both = observeBody(first, openObserver("second", reported));
   const reading = readBytes(both, 10);
   await new Promise((resolve) => setImmediate(resolve));
-  expect(told).toEqual(["first 2"]);
+  expect(reported).toEqual(["first 2"]);
   release();
   expect(new TextDecoder().decode(await reading)).toBe("abc");
-  expect(told).toEqual(["first 2", "second 2", "first 1", "second 1", "first end", "second end"]);
+  expect(reported).toEqual([
+    "first 2",
+    "second 2",
+    "first 1",
+    "second 1",
+    "first end",
+    "second end",
+  ]);
 });
 
-test("who observes a body is told of its end when it fails, when it is given up, and when an observer refuses", async () => {
-  const told: string[] = [];
-  const failing = observeBody(answer(["ab"], new Error("broken")), openObserver("failing", told));
+test("observers of a body are notified of its end when it fails, is aborted, or an observer refuses", async () => {
+  const reported: string[] = [];
+  const failing = observeBody(
+    answer(["ab"], new Error("broken")),
+    openObserver("failing", reported),
+  );
   await expect(readBytes(failing, 10)).rejects.toThrow("broken");
-  const long = observeBody(answer(["ab", "c"]), openObserver("long", told));
+  const long = observeBody(answer(["ab", "c"]), openObserver("long", reported));
   expect(await readBytes(long, 1)).toBeUndefined();
   const refusal = Promise.reject(new Error("no budget"));
-  const refused = observeBody(answer(["ab"]), openObserver("refused", told, refusal));
+  const refused = observeBody(answer(["ab"]), openObserver("refused", reported, refusal));
   await expect(readBytes(refused, 10)).rejects.toThrow("no budget");
   const kinds = ["failing 2", "failing end", "long 2", "long end", "refused 2", "refused end"];
-  expect(told).toEqual(kinds);
+  expect(reported).toEqual(kinds);
 });

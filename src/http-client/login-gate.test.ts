@@ -62,7 +62,7 @@ test("passwords of one account share its attempts: one in 75 s", () => {
   expect(times).toEqual([0, 75, 150, 225, 330, 405, 480, 555]);
 });
 
-test("a password that was accepted passes while others are refused", () => {
+test("an accepted password passes while others are refused", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   expect(account.try("right", "accepted", 75 * SEC)).toBe("accepted");
@@ -71,7 +71,7 @@ test("a password that was accepted passes while others are refused", () => {
   expect(account.try("right", "accepted", 78 * SEC)).toBe("accepted");
 });
 
-test("a locked account lets nothing pass for 75 s, then twice as long, until a login is accepted", () => {
+test("a locked account blocks logins for 75 s, then twice as long, until one is accepted", () => {
   const account = openAccount();
   expect(account.try("right", "accepted", 0)).toBe("accepted");
   expect(account.try("right", "locked", SEC)).toBe("locked");
@@ -92,7 +92,7 @@ test("a new credential passes once, unless two have failed", () => {
   expect(account.try("right", "accepted", 2 * SEC)).toBe(76 * SEC);
 });
 
-test("a credential that an operator gave passes, but never as the fifth failure in five minutes", () => {
+test("a credential set by an operator passes, but never as the fifth failure in five minutes", () => {
   const account = openAccount();
   expect(account.try("wrong-0", "refused", 0)).toBe("refused");
   for (const number of [1, 2, 3]) {
@@ -104,7 +104,7 @@ test("a credential that an operator gave passes, but never as the fifth failure 
   expect(account.try("right", "accepted", 330 * SEC)).toBe("accepted");
 });
 
-test("a password that was refused passes at once only when an operator gives it again", () => {
+test("a refused password passes immediately only when an operator sets it again", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   account.open();
@@ -113,7 +113,7 @@ test("a password that was refused passes at once only when an operator gives it 
   expect(account.try("wrong", "refused", 2 * SEC)).toBe("refused");
 });
 
-test("passwords that were never accepted are tried one after the other", () => {
+test("unproven passwords are tried one after the other", () => {
   const account = openAccount();
   const first = account.admit("first", 0);
   expect(first.kind).toBe("admitted");
@@ -128,7 +128,7 @@ test("a login that never ends counts as failed", () => {
   expect(account.try("other", "refused", 61 * SEC)).toBe(75 * SEC);
 });
 
-test("a server without a verdict closes nothing", () => {
+test("a response without a verdict blocks nothing", () => {
   const account = openAccount();
   for (let nowMs = 0; nowMs < 100; nowMs++) {
     expect(account.try("right", "unknown", nowMs)).toBe("unknown");
@@ -136,7 +136,7 @@ test("a server without a verdict closes nothing", () => {
   expect(account.isIdle(100)).toBe(true);
 });
 
-test("an account without failures says nothing", () => {
+test("an account without failures reports nothing", () => {
   const account = openAccount();
   account.try("right", "accepted", 0);
   expect(account.isIdle(0)).toBe(true);
@@ -145,7 +145,7 @@ test("an account without failures says nothing", () => {
   expect(account.isIdle(2 * 86_400 * SEC)).toBe(true);
 });
 
-test("no order of attempts, replacements and deaths makes five failures in five minutes", () => {
+test("no order of attempts, replacements and crashes causes five failures in five minutes", () => {
   const step = fc.record({
     pauseMs: fc.integer({ min: 0, max: 100 * SEC }),
     credential: fc.constantFrom("a", "b", "c", "d"),

@@ -46,19 +46,19 @@ function secrets(...added: string[]): SecretsInUse {
   return known;
 }
 
-test.each([...cases, ...pairs])("a secret is hidden that a server repeats %s", (_, encode) => {
+test.each([...cases, ...pairs])("hides a secret that a server repeats %s", (_, encode) => {
   const text = `no access for ${encode(SECRET)}, sorry`;
   const redacted = secrets(SECRET).redact(text);
   expect(redacted).not.toContain(encode(SECRET));
   expect(redacted).toMatch(/^no access for .*\*{5}.*, sorry$|^\(withheld/su);
 });
 
-test("a text without secrets stays as it is", () => {
+test("a text without secrets is unchanged", () => {
   const text = "Name or password is incorrect: https://a.example/db?x=%20 \\u00e9 &amp; dGV4dA==";
   expect(secrets(SECRET, "hunter2!").redact(text)).toBe(text);
 });
 
-test("a secret of a few characters is hidden only where it is a word", () => {
+test("a secret of a few characters is hidden only as a word", () => {
   expect(secrets("abc").redact("abc is not abcd, nor xabc: abc")).toBe(
     "***** is not abcd, nor xabc: *****",
   );
@@ -68,16 +68,16 @@ test("the longest of several secrets is hidden", () => {
   expect(secrets("pass", "password").redact("password, pass")).toBe("*****, *****");
 });
 
-test("the beginning of a secret is hidden at the end of a text that is cut", () => {
+test("the beginning of a secret is hidden at the end of a truncated text", () => {
   const text = `${"x".repeat(1_990)} ${SECRET}`;
   expect(secrets(SECRET).redact(text)).not.toContain(SECRET.slice(0, 4));
 });
 
-test("a text is cut after secrets are hidden", () => {
+test("a text is truncated after secrets are hidden", () => {
   expect(secrets(SECRET).redact(`${"x".repeat(8)}${SECRET}`, 10)).toBe(`${"x".repeat(8)}**…`);
 });
 
-test("the secrets that were used longest ago are forgotten", () => {
+test("the least recently used secrets are dropped", () => {
   const known = secrets("first-secret", "second-secret");
   for (let count = 0; count < 10_000; count++) {
     known.add(`other-${count}`);
@@ -86,7 +86,7 @@ test("the secrets that were used longest ago are forgotten", () => {
   expect(known.redact("first-secret second-secret")).toBe("first-secret *****");
 });
 
-test("hostile texts are searched in bounded steps", () => {
+test("hostile texts are searched in a bounded number of steps", () => {
   const known = secrets(SECRET);
   const nested = "%25".repeat(2_000) + "&amp;".repeat(2_000) + "\\u005c".repeat(2_000);
   expect(known.redact(nested).length).toBeLessThanOrEqual(2_001);
@@ -102,7 +102,7 @@ test.each([
   [12_345_678, false],
   [undefined, false],
   [null, false],
-])("a value that a program needs repeats a secret: %j, %s", (value, isRepeated) => {
+])("a value required by a program repeats a secret: %j, %s", (value, isRepeated) => {
   const secrets = new SecretsInUse();
   for (const secret of ["Zx9-password", "short", "1", "12345678"]) secrets.add(secret);
   expect(secrets.isRepeatedIn(value)).toBe(isRepeated);

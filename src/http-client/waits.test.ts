@@ -20,7 +20,7 @@ function open() {
   };
 }
 
-test("a run waits for what held up its requests for half of the time", async () => {
+test("a run is waiting if its requests are delayed for half of the time", async () => {
   const { waits, pass, begin } = open();
   const end = begin("budget");
   pass(500);
@@ -31,7 +31,7 @@ test("a run waits for what held up its requests for half of the time", async () 
   expect(waits.take()).toBeUndefined();
 });
 
-test("a run does not wait for what held up a request for a moment", async () => {
+test("a run is not waiting if a request is delayed briefly", async () => {
   const { waits, pass, begin } = open();
   const end = begin("budget");
   pass(499);
@@ -40,7 +40,7 @@ test("a run does not wait for what held up a request for a moment", async () => 
   expect(waits.take()).toBeUndefined();
 });
 
-test("requests that wait side by side count once, and a wait goes on over looks", async () => {
+test("concurrent waits count once, and continue across checks", async () => {
   const { waits, pass, begin } = open();
   const [first, second] = [begin("limiter"), begin("limiter")];
   pass(300);
@@ -56,7 +56,7 @@ test("requests that wait side by side count once, and a wait goes on over looks"
   await third();
 });
 
-test("a pause that a server asked for counts until it is over", () => {
+test("a pause requested by a server counts until it is over", () => {
   const { waits, pass } = open();
   waits.expect("limiter", 1500);
   pass(1000);

@@ -26,7 +26,7 @@ function choose(useIndex: readonly string[]) {
   return [choice.index.name, reasons];
 }
 
-test("an index of fields comes before that of all documents, and each other has its reason", () => {
+test("a field index precedes the primary index, and each other has a reason", () => {
   expect(choose([])).toEqual([
     "ab",
     [
@@ -38,7 +38,7 @@ test("an index of fields comes before that of all documents, and each other has 
   ]);
 });
 
-test("an index that is named excludes the others that would serve", () => {
+test("a named index excludes other usable ones", () => {
   expect(choose(["a"])).toEqual([
     "a",
     [

@@ -55,7 +55,7 @@ function primary(value: string): { readonly bytes: Uint8Array; readonly isWhole:
 }
 
 describe("a key", () => {
-  test("is never on the other side of a bound than its text", () => {
+  test("is on the same side of a bound as its text", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (all.compare(left, right) > 0) return;
@@ -73,12 +73,12 @@ describe("a key", () => {
     ["l®", "l·<"],
     ["L·", "L®"],
     ["ŀ", "l·"],
-  ])("takes the dot of Catalan for a part of its letter: %s, %s", (left, right) => {
+  ])("treats the Catalan dot as part of its letter: %s, %s", (left, right) => {
     const order = compareBytes(primary(left).bytes, primary(right).bytes);
     expect(Math.sign(order)).toBe(letters.compare(left, right));
   });
 
-  test("is in the order of letters where all of them are weighed", () => {
+  test("sorts like its letters if all of them have weights", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (!primary(left).isWhole || !primary(right).isWhole) return;
@@ -89,7 +89,7 @@ describe("a key", () => {
     );
   });
 
-  test("begins no other one, unless FF follows there, which begins no value", () => {
+  test("is not a prefix of another one unless FF follows, which begins no value", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];
@@ -100,7 +100,7 @@ describe("a key", () => {
     );
   });
 
-  test("is the same for texts that the collator finds equal, unless it has a gap", () => {
+  test("is equal for texts that the collator finds equal, unless it has a gap", () => {
     fc.assert(
       fc.property(pair, character, fc.nat(8), ([left, right], inserted, at) => {
         const variants = [
@@ -119,7 +119,7 @@ describe("a key", () => {
     );
   });
 
-  test("has an end, and tells the text after a gap", () => {
+  test("ends, and marks the text after a gap", () => {
     fc.assert(
       fc.property(text, text, (before, value) => {
         const prefix = key(before);
@@ -133,7 +133,7 @@ describe("a key", () => {
     );
   });
 
-  test("has the order of the collator for words of European languages", () => {
+  test("sorts words of European languages like the collator", () => {
     const words =
       "abc aBc ABC Abc äbc ábc Äbc zebra Zebra éclair eclair Eclair straße strasse naïve naive Ångström Angstrom ёлка елка Ёлка άλφα αλφα 10 2 a-b a b _a !a".split(
         " ",

@@ -35,7 +35,7 @@ const valuesIn = (terms: readonly Term[]): readonly number[] => {
 const valuesThatPass = (terms: readonly Term[]): readonly number[] =>
   VALUES.filter((value) => terms.every(([operator, operand]) => PASSES[operator](value, operand)));
 
-test("up to three terms on a field leave exactly the values that pass them all, ends included", () => {
+test("up to three terms on a field select exactly the matching values, ends included", () => {
   const lists = TERMS.flatMap((first) => [
     [first],
     ...TERMS.flatMap((second) => [

@@ -32,7 +32,7 @@ const yielder = new Yielder(clock);
 
 test.each(
   [BODY, LONG_BODY].flatMap((body) => PLAIN_FIELDS.map((field) => [...field, body] as const)),
-)("the value of %s is written plainly: %s", async (field, isPlain, body) => {
+)("the value of %s is stored plainly: %s", async (field, isPlain, body) => {
   const path = field.split(".");
   const document = await open(body, [{ paths: [path], filter: undefined }]);
   expect(document.hasPlainly(path, document.valueAt(path))).toBe(isPlain);
@@ -42,15 +42,15 @@ const DEFINITION = { design: "_design/d", name: "i", number: 1, version: "1" };
 
 test.each<[what: string, fields: string[], body: object]>([
   ["scalars", ["n", "t"], { n: 1, t: "é" }],
-  ["what is inside", ["o.p", "l.1"], { o: { p: [true] }, l: [1, { a: 2 }] }],
-  ["a list that is cut off", ["l"], { l: Array.from({ length: 50_000 }, (_, at) => at) }],
+  ["nested values", ["o.p", "l.1"], { o: { p: [true] }, l: [1, { a: 2 }] }],
+  ["a truncated list", ["l"], { l: Array.from({ length: 50_000 }, (_, at) => at) }],
   [
-    "objects that are cut off",
+    "truncated objects",
     ["l", "n"],
     { l: Array.from({ length: 9_000 }, (_, n) => ({ n, a: [] })), n: 1 },
   ],
-  ["a text that is cut off", ["t"], { t: "ab ".repeat(50_000) }],
-  ["texts before the end", ["l"], { l: ["a".repeat(70_000), "b"] }],
+  ["a truncated string", ["t"], { t: "ab ".repeat(50_000) }],
+  ["strings before the end", ["l"], { l: ["a".repeat(70_000), "b"] }],
   ["many levels", ["l"], { l: JSON.parse(`${"[".repeat(2_500)}"x"${"]".repeat(2_500)}`) }],
   ["no such field", ["n", "m"], { n: 1 }],
   ["no such element", ["l.7"], { l: [1] }],
@@ -79,7 +79,7 @@ test.each<[what: string, fields: string[], body: object]>([
   }
 });
 
-test("the filter of an index sees all of a long document, elsewhere", async () => {
+test("the filter of an index sees all fields of a long document, in the sandbox", async () => {
   const asked: string[] = [];
   const limits = limitsOf(async ({ selector }) => {
     asked.push(selector);

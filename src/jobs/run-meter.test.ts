@@ -14,7 +14,7 @@ function open() {
   return { meter: new RunMeter(clock, INSTALMENT_SEC), pass };
 }
 
-test("a job that runs on is charged for what goes beyond the instalment, each second once", () => {
+test("a running job is charged for time beyond its prepayment, each second once", () => {
   const { meter, pass } = open();
   meter.start(FIRST, "g");
   pass(INSTALMENT_SEC);
@@ -31,7 +31,7 @@ test("a job that runs on is charged for what goes beyond the instalment, each se
   expect([...meter.takeBill()]).toEqual([]);
 });
 
-test("a job that ends gives back what it did not use of the instalment", () => {
+test("a job that ends is refunded the unused prepayment", () => {
   const { meter, pass } = open();
   meter.start(FIRST, "g");
   pass(4);
@@ -43,7 +43,7 @@ test("a job that ends gives back what it did not use of the instalment", () => {
   expect(meter.hasEnded).toBe(false);
 });
 
-test("the bill adds up what the jobs of a group ran, and leaves out those without one", () => {
+test("the bill sums the run times of a group's jobs, and ignores jobs without a group", () => {
   const { meter, pass } = open();
   meter.start(FIRST, "g");
   pass(10);

@@ -32,7 +32,7 @@ function forOracle(value: TupleItem): unknown {
   return value;
 }
 
-test("packed bytes are those of another implementation", () => {
+test("packed bytes match another implementation", () => {
   fc.assert(
     fc.property(tuple, (items) => {
       const theirs = oracle.pack(items.map(forOracle) as never) as Buffer;
@@ -42,7 +42,7 @@ test("packed bytes are those of another implementation", () => {
   );
 });
 
-test("unpacking gives what was packed, and packs to the same bytes", () => {
+test("unpacking returns what was packed, and packs to the same bytes", () => {
   fc.assert(
     fc.property(tuple, (items) => {
       const packed = packTuple(items);
@@ -52,7 +52,7 @@ test("unpacking gives what was packed, and packs to the same bytes", () => {
   );
 });
 
-test("integers, doubles and strings sort as they should, packed", () => {
+test("packed integers, doubles and strings sort correctly", () => {
   const sortsAs = <T extends TupleItem>(values: fc.Arbitrary<T>, compare: (a: T, b: T) => number) =>
     fc.assert(
       fc.property(values, values, (one, other) => {

@@ -66,7 +66,7 @@ describe("packed tuples", () => {
     },
   );
 
-  test("bytes that end inside an item are refused", () => {
+  test("truncated items are refused", () => {
     for (const cut of [
       "0261",
       "01",
@@ -84,7 +84,7 @@ describe("packed tuples", () => {
     }
   });
 
-  test("a string with a lone surrogate is refused, because it would meet another's key", () => {
+  test("a string with a lone surrogate is refused, because its key would collide with another", () => {
     expect(() => packTuple(["\ud800"])).toThrow();
   });
 });
@@ -92,13 +92,13 @@ describe("packed tuples", () => {
 describe("subspaces", () => {
   const subspace = Subspace.fromTuple(["jobs"]).subspace(1);
 
-  test("keys carry the prefix and come back without it", () => {
+  test("keys are returned without the prefix", () => {
     expect(hexEncode(subspace.pack(["a"]))).toBe("026a6f62730015010261 00".replace(" ", ""));
     expect(subspace.unpack(subspace.pack(["a", 2]))).toEqual(["a", 2]);
     expect(subspace.contains(Subspace.fromTuple(["job"]).pack([]))).toBe(false);
   });
 
-  test("the range of a tuple holds what is below it and not the tuple", () => {
+  test("the range of a tuple contains its extensions but not the tuple", () => {
     const { begin, end } = subspace.range(["a"]);
     const hex = (bytes: Uint8Array): string => hexEncode(bytes);
     expect(hex(begin) > hex(subspace.pack(["a"]))).toBe(true);
@@ -107,7 +107,7 @@ describe("subspaces", () => {
     expect(hex(end) < hex(subspace.pack(["b"]))).toBe(true);
   });
 
-  test("a versionstamped key says where the commit writes", () => {
+  test("a versionstamped key contains the position that the commit fills", () => {
     const { bytes, offset } = subspace.packVersionstamped(["x", Versionstamp.incomplete(7)]);
     expect(hexEncode(bytes.slice(offset))).toBe(`${"ff".repeat(10)}0007`);
     expect(() => subspace.packVersionstamped(["x"])).toThrow();

@@ -24,7 +24,7 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
 }
 
-test("messages come out as they went in, however they are cut, and whatever time is between them", () => {
+test("messages are decoded unchanged, however they are split, and whenever the pieces arrive", () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(heartbeats, message), { maxLength: 8 }),
@@ -49,7 +49,7 @@ test("messages come out as they went in, however they are cut, and whatever time
   );
 });
 
-test("whatever comes is messages or a refusal in words", () => {
+test("any input gives messages or a refusal with a reason", () => {
   const line = fc.oneof(
     fc.string(),
     fc.json(),
@@ -97,7 +97,7 @@ test.each([
   expect(read).toThrow(expect.objectContaining({ status: 400, reason }));
 });
 
-test("a batch that ends within a message is not whole", () => {
+test("a batch that ends within a message is incomplete", () => {
   const reader = new BatchReader();
   expect(reader.isWhole).toBe(true);
   for (const text of ['{"bytes":3}', "\n", "ab"]) {

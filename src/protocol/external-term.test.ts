@@ -10,7 +10,7 @@ import {
   list,
 } from "./external-term.ts";
 
-test("a term that is encoded once is not looked at again, and stands in others as itself", () => {
+test("a term is encoded once, and embedded unchanged", () => {
   let readCount = 0;
   const counted = {
     get binary() {
@@ -27,7 +27,7 @@ test("a term that is encoded once is not looked at again, and stands in others a
   expect(readCount).toBe(readBefore);
 });
 
-test("a list of binaries is what it is of terms, and its pieces are its bytes", () => {
+test("a list of binaries equals one of terms, and its pieces are its bytes", () => {
   const texts = ["a", "\u00e9", "x".repeat(127), "x".repeat(128), "\u20ac".repeat(50_000), ""];
   for (const some of [[], texts.slice(0, 1), texts]) {
     expect(encodeTerm(binaries(some))).toEqual(encodeTerm(list(some.map(binary))));
@@ -51,11 +51,11 @@ test.each([
   ["369553424691494913", "836e0800" + "010044bce1ea2005"],
   ["-369553424691494913", "836e0801" + "010044bce1ea2005"],
   ["1000000000000000000000", "836e0900" + "0000a0dec5adc93536"],
-])("the JSON number %s has the bytes of its Erlang term", (text, hex) => {
+])("the JSON number %s is encoded as its Erlang term", (text, hex) => {
   expect(Buffer.from(encodeTerm(jsonTerm(parseJson(text)))).toString("hex")).toBe(hex);
 });
 
-test("an integer of more than 255 bytes is a large one, and integers up to 255 in a list are a string", () => {
+test("integers over 255 bytes are large, and a list of bytes is a string", () => {
   const digits = (2n ** 2048n).toString();
   const term = Buffer.from(encodeTerm(jsonTerm(parseJson(digits)))).toString("hex");
   expect(term).toBe(`836f0000010100${"00".repeat(256)}01`);

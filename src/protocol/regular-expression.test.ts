@@ -29,7 +29,7 @@ test.each([
   ["\\x{e9}", "é", true],
   ["^(?:a|b){2,3}$", "aba", true],
   ["😀+$", "a😀😀", true],
-])("%s is looked for in %j: %j", (pattern, text, expected) => {
+])("searches for %s in %j: %j", (pattern, text, expected) => {
   expect(matches(pattern, text)).toBe(expected);
 });
 
@@ -38,7 +38,7 @@ test.each([
   ["(.*)(.*)(.*)(.*)(.*)[^a]x$", "a"],
   ["(a?){30}a{30}b", "a"],
   ["^(([a-z])+.)+[A-Z]([a-z])+$", "a"],
-])("%s takes steps in proportion to the text", (pattern, letter) => {
+])("the steps of %s are proportional to the text", (pattern, letter) => {
   // A backtracking engine would not terminate within the machine's lifetime.
   expect(matches(pattern, `${letter.repeat(20_000)}!`)).toBe(false);
 });
@@ -56,7 +56,7 @@ test.each([
   expect(refusalOf(pattern, "")).toContain(reason);
 });
 
-test("a text that is too long for its pattern is refused, and said to be", () => {
+test("a text too long for its pattern is refused with that reason", () => {
   expect(matches("moon", "a".repeat(1_000_000))).toBe(false);
   expect(refusalOf("a{900}b", "a".repeat(1_000_000))).toBe(
     'A text of 1000000 characters is too long for the pattern "a{900}b"',

@@ -18,7 +18,7 @@ const fixture = new URL("../../test/fixtures/selector-cases.json", import.meta.u
 const { documents, cases }: Recorded = JSON.parse(readFileSync(fixture, "utf8"));
 
 test.each(cases.map((row) => [row.name, row] as const))(
-  "passes the documents that a CouchDB 3.5 passed: %s",
+  "matches the documents that a CouchDB 3.5 matched: %s",
   (_, { selector, changes }) => {
     if (!Array.isArray(changes)) {
       expect(() => compileSelector(selector)).toThrow(ProtocolError);
@@ -31,7 +31,7 @@ test.each(cases.map((row) => [row.name, row] as const))(
 
 test.each(
   cases.filter(({ changes }) => Array.isArray(changes)).map((row) => [row.name, row] as const),
-)("passes the same by the normal form, which indexes store: %s", (_, { selector, changes }) => {
+)("matches the same in the normal form that indexes store: %s", (_, { selector, changes }) => {
   const matches = compileSelector(normalizeSelector(selector) as Selector);
   expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
 });
@@ -41,7 +41,7 @@ test.each([
   { l: { $allMatch: { $or: [{ $eq: 1 }, { $eq: 2 }] } } },
   { o: { $keyMapMatch: { $eq: "a" } } },
   { $and: [{ l: { $elemMatch: { $gt: 1, $lt: 3 } } }, { n: 1 }] },
-])("stays the same in its normal form: %j", (selector) => {
+])("is unchanged in its normal form: %j", (selector) => {
   const normal = normalizeSelector(selector) as Selector;
   expect(normalizeSelector(normal)).toEqual(normal);
   const found = { l: [1, 2], o: { a: 1 }, n: 1 };
@@ -57,7 +57,7 @@ test.each([
   [{ $gt: {} }, ["B", "Z", "a", "é", "😀"]],
   [{ $lt: [] }, []],
   [{ $not: { $gt: "Z" } }, ["B", "Z"]],
-])("compares ids by their bytes, and above all that is no text: %j", (condition, ids) => {
+])("compares ids bytewise, and above all values that are not strings: %j", (condition, ids) => {
   const matches = compileSelector({ _id: condition });
   const all = ["B", "Z", "a", "é", "😀"].map((_id) => ({ _id }));
   expect(all.filter(matches).map(({ _id }) => _id)).toEqual(ids);
@@ -80,7 +80,7 @@ test.each([
   [{ list: { $elemMatch: { $or: [{}] } } }, []],
   [{ list: { $elemMatch: { $not: {} } } }, [1, {}]],
 ])(
-  "takes an empty condition among others for an empty object, as CouchDB does: %j",
+  "treats an empty condition among others as an empty object, as CouchDB does: %j",
   (selector, expected) => {
     const matches = compileSelector(selector);
     const all = [1, {}].map((n) => ({ n, list: [1] }));
@@ -101,7 +101,7 @@ test.each([
   [{ n: { $not: { $exists: true } } }, [undefined]],
   [{ n: { $not: { $exists: false } } }, [true, false, 1]],
   [{ $nor: [{ n: false }] }, [true, 1]],
-])("the opposite of a condition with a boolean: %j", (selector, expected) => {
+])("negates a condition with a boolean: %j", (selector, expected) => {
   const all = [true, false, 1, undefined].map((n) => (n === undefined ? {} : { n }));
   expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
 });
@@ -112,7 +112,7 @@ test.each([
   [{ l: { $allMatch: { $nor: [{ $eq: 1 }] } } }, [[2]]],
   [{ l: { $not: { $elemMatch: { $nor: [{ $eq: 1 }] } } } }, [[1], []]],
   [{ l: { $elemMatch: { $not: { $nor: [{ $eq: 1 }] } } } }, [[1, 2], [1]]],
-])("$nor has its meaning within $elemMatch and $allMatch: %j", (selector, expected) => {
+])("$nor applies within $elemMatch and $allMatch: %j", (selector, expected) => {
   const all = [[1, 2], [1], [2], []].map((l) => ({ l }));
   expect(all.filter(compileSelector(selector)).map(({ l }) => l)).toEqual(expected);
 });

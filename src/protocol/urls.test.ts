@@ -32,7 +32,7 @@ test.each([
   ["http://u:p@w/o@h/a", "http://u:*****@h/a"],
   ["http://u:p?w=1@h/a", "http://u:*****@h/a"],
   ["http://u:p#w@h/a?t=s", "http://u:*****@h/a?t=*****"],
-])("a password in what is hardly a URL is not shown: %s", (text, masked) => {
+])("a password in an almost valid URL is not shown: %s", (text, masked) => {
   expect(maskCredentials(text)).toBe(masked);
   const withoutUser = masked.replace(/^(\s*(?:https?:?|ftp:)?\/*).*:\*{5}@/, "$1");
   expect(stripCredentials(text)).toBe(withoutUser);
@@ -49,6 +49,6 @@ test.each([
   ["a/b:c@d"],
   ["http://u@h:5984/a"],
   ["http://h/a:b@c"],
-])("what holds no password is shown as it is: %s", (text) => {
+])("a URL without a password is shown unchanged: %s", (text) => {
   expect(maskCredentials(text)).toBe(text);
 });

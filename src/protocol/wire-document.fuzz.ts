@@ -59,7 +59,7 @@ function renderedText(document: Omit<RenderedDocument, "body"> & { body: string 
   return renderWireDocument({ ...document, body: Utf8Text.of(document.body) });
 }
 
-test("a document that is written from its bytes is the one that is rendered from its text", () => {
+test("a document written from bytes equals the one rendered from text", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const writer = new Utf8Writer(0);
@@ -70,7 +70,7 @@ test("a document that is written from its bytes is the one that is rendered from
   );
 });
 
-test("so is one that is passed on in the pieces in which its bytes are", () => {
+test("so does one that is forwarded in the pieces of its bytes", () => {
   fc.assert(
     fc.property(rendered, fc.array(fc.nat(7), { minLength: 1 }), (document, sizes) => {
       const bytes = utf8Encode(document.body);
@@ -87,7 +87,7 @@ test("so is one that is passed on in the pieces in which its bytes are", () => {
   );
 });
 
-test("what is rendered is parsed as what it was", () => {
+test("a rendered document is parsed as the original", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const parsed = parseWireDocument(renderedText(document));
@@ -98,7 +98,7 @@ test("what is rendered is parsed as what it was", () => {
   );
 });
 
-test("the bytes of attachments come out as they went in, and as they came", () => {
+test("the bytes of attachments are unchanged, and the pieces as they arrived", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const text = renderedText(document);

@@ -7,16 +7,13 @@ test.each([
   ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine does not have it"],
   ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: its name could not be looked up"],
   ["ENOTFOUND", "CONFIG_INVALID", "bind address ::1: no host has this name"],
-])(
-  "%s is %s: what may be gone at the next start is no fault of the settings",
-  (code, kind, words) => {
-    const place = { port: 80, bindAddress: "::1", otherPort: "[ssl] port" };
-    const failure = listenFailure(Object.assign(new Error(code), { code }), place);
-    expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
-  },
-);
+])("%s is %s: a temporary failure does not blame the settings", (code, kind, words) => {
+  const place = { port: 80, bindAddress: "::1", otherPort: "[ssl] port" };
+  const failure = listenFailure(Object.assign(new Error(code), { code }), place);
+  expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
+});
 
-test("other failures stay what they are", () => {
+test("other failures are unchanged", () => {
   const error = Object.assign(new Error("of the system"), { code: "EMFILE" });
   expect(listenFailure(error, { port: 0, bindAddress: "::1", otherPort: "" })).toBe(error);
 });

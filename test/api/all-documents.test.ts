@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { type Row, refusal, testRows } from "./rows.ts";
 
-/** `a` to `e`, `gone` removed, and a design document. */
+/** Documents `a` to `e`, the deleted `gone`, and a design document. */
 async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const letters = ["a", "b", "c", "d", "e"].map((_id) => ({ _id, _rev: `1-${_id}`, letter: _id }));
@@ -18,13 +18,13 @@ async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise
 
 const OFFSET = "CouchDB counts the rows before a start key, which takes a scan";
 
-const KEYS_BESIDE_RANGE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
+const KEYS_WITH_RANGE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
 
 function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
 }
 
-/** A query, and the ids that it answers. */
+/** A query, and the ids in its response. */
 function lists(query: string, ids: readonly string[], offset: number | null = null): Row {
   return {
     name: `answers ${query || "nothing special"} with ${ids.join(" ") || "no row"}`,
@@ -36,7 +36,7 @@ function lists(query: string, ids: readonly string[], offset: number | null = nu
 }
 
 describe("_all_docs", () => {
-  test("takes both names of the ids that it begins and ends with", async () => {
+  test("accepts both spellings of start and end keys", async () => {
     const { ask } = await openLetters(openFilms);
     const idsOf = async (request: string, body?: object) =>
       (await ask(request, { body })).json.rows.map(({ id }: { id: string }) => id);
@@ -49,7 +49,7 @@ describe("_all_docs", () => {
     expect(await idsOf("GET /films/_local_docs?end_key_doc_id=_local/k")).toEqual([]);
   });
 
-  test("takes booleans in capitals, as some languages write them", async () => {
+  test("accepts capitalized booleans, as some clients write them", async () => {
     const { ask } = await openLetters(openFilms);
     const plain = await ask("GET /films/_all_docs?include_docs=true&descending=false");
     expect((await ask("GET /films/_all_docs?include_docs=True&descending=False")).json).toEqual(
@@ -79,14 +79,14 @@ describe("_all_docs", () => {
     lists("?startkey=null", ["_design/x", "a", "b", "c", "d", "e"], 0),
     {
       ...lists("?startkey={}", [], 0),
-      differs: "CouchDB begins with the first id, though no id is behind an object",
+      differs: "CouchDB begins with the first id, though no id sorts after an object",
     },
     lists("?key=1", [], 0),
     lists("?key=null", [], 0),
     lists("?endkey=null", [], 0),
     { ...lists("?startkey=null&descending=true", [], 0), differs: OFFSET },
     {
-      name: "answers keys in their order, removed and unknown ones too",
+      name: "returns keys in their order, including deleted and unknown ones",
       ask: "POST /films/_all_docs",
       body: { keys: ["c", "nope", "gone", "a", "_x"], include_docs: true },
       status: 200,
@@ -103,25 +103,25 @@ describe("_all_docs", () => {
       },
     },
     {
-      name: "answers no keys but those of design documents among these",
+      name: "returns only keys of design documents from these",
       ask: 'GET /films/_design_docs?keys=["a","_design/x","_design/nope"]',
       status: 200,
       has: { rows: [row("_design/x"), { key: "_design/nope", error: "not_found" }] },
     },
     {
-      name: "answers no keys but those of local documents among these",
+      name: "returns only keys of local documents from these",
       ask: 'GET /films/_local_docs?keys=["a","_local/l"]',
       status: 200,
       has: { rows: [{ id: "_local/l" }] },
     },
     {
-      name: "answers keys of the query",
+      name: "returns the keys of a query",
       ask: 'GET /films/_all_docs?keys=["b","a"]&skip=1',
       status: 200,
       has: { rows: [row("a")] },
     },
     {
-      name: "answers documents and the sequence",
+      name: "returns documents and the sequence",
       ask: "GET /films/_all_docs?include_docs=true&update_seq=true&limit=1&skip=1",
       status: 200,
       has: {
@@ -130,7 +130,7 @@ describe("_all_docs", () => {
       },
     },
     {
-      name: "takes a range from the body",
+      name: "accepts a range in the body",
       ask: "POST /films/_all_docs",
       body: { startkey: "d", limit: 1 },
       status: 200,
@@ -143,7 +143,7 @@ describe("_all_docs", () => {
       json: { total_rows: 1, offset: 0, rows: [row("_design/x")] },
     },
     {
-      name: "answers several queries, each by itself",
+      name: "answers several queries independently",
       ask: "POST /films/_all_docs/queries?limit=2",
       body: { queries: [{ limit: 1 }, { keys: ["a", "nope"] }, { startkey: "c" }] },
       status: 200,
@@ -156,26 +156,26 @@ describe("_all_docs", () => {
       },
     },
     {
-      name: "answers no query with no result",
+      name: "answers an empty list of queries with no result",
       ask: "POST /films/_all_docs/queries",
       body: { queries: [] },
       status: 200,
       json: { results: [] },
     },
     {
-      name: "wants queries",
+      name: "requires queries",
       ask: "POST /films/_all_docs/queries",
       body: {},
       ...refusal(400, "bad_request", "POST body must include `queries` parameter."),
     },
     {
-      name: "wants a list of queries",
+      name: "requires a list of queries",
       ask: "POST /films/_all_docs/queries",
       body: { queries: "x" },
       ...refusal(400, "bad_request", "`queries` member must be an array."),
     },
     {
-      name: "asks for queries by POST",
+      name: "accepts queries only by POST",
       ask: "GET /films/_all_docs/queries",
       ...refusal(405, "method_not_allowed", "Only POST allowed"),
     },
@@ -200,18 +200,18 @@ describe("_all_docs", () => {
       has: { rows: [{ id: "_local/l", doc: { _id: "_local/l" } }] },
     },
     {
-      name: "refuses a limit that is none",
+      name: "refuses an invalid limit",
       ask: "GET /films/_all_docs?limit=x",
       ...refusal(400, "query_parse_error", 'Invalid value for integer: "x"'),
     },
     {
-      name: "refuses a limit below zero",
-      differs: "Ours names the parameter",
+      name: "refuses a negative limit",
+      differs: "Tandem names the parameter",
       ask: "GET /films/_all_docs?limit=-1",
       ...refusal(400, "query_parse_error", "`limit` must be a non-negative integer, not -1"),
     },
     {
-      name: "refuses a flag that is none",
+      name: "refuses an invalid flag",
       ask: "GET /films/_all_docs?include_docs=x",
       ...refusal(400, "query_parse_error", 'Invalid boolean parameter: "x"'),
     },
@@ -228,12 +228,12 @@ describe("_all_docs", () => {
     })),
     {
       name: "refuses a key that is not JSON",
-      differs: "The error is that of a query",
+      differs: "Tandem reports the error of a query",
       ask: "GET /films/_all_docs?startkey=a",
       ...refusal(400, "query_parse_error", "invalid UTF-8 JSON"),
     },
     {
-      name: "refuses keys that are no list",
+      name: "refuses keys that are not a list",
       ask: "POST /films/_all_docs",
       body: { keys: "a" },
       ...refusal(400, "bad_request", "`keys` body member must be an array."),
@@ -242,24 +242,24 @@ describe("_all_docs", () => {
       'GET /films/_all_docs?keys=["a","b"]&key="a"',
       'GET /films/_all_docs?keys=["a"]&startkey="b"',
     ].map((ask) => ({
-      name: `refuses keys beside a range (${ask})`,
+      name: `refuses keys together with a range (${ask})`,
       ask,
-      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+      ...refusal(400, "query_parse_error", KEYS_WITH_RANGE),
     })),
     {
-      name: "refuses keys beside an end in the body",
+      name: "refuses keys together with an end in the body",
       ask: "POST /films/_all_docs",
       body: { keys: ["a", "b"], end_key: "b" },
-      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+      ...refusal(400, "query_parse_error", KEYS_WITH_RANGE),
     },
     {
-      name: "takes a key that is the only one of the keys, too",
+      name: "accepts a key that is the only one of the keys",
       ask: 'GET /films/_all_docs?keys=["a"]&key="a"',
       status: 200,
       has: { rows: [row("a")] },
     },
     {
-      name: "finds nothing by keys that are no ids",
+      name: "finds nothing for keys that are not ids",
       ask: "POST /films/_all_docs",
       body: { keys: [1, "a", null, {}] },
       status: 200,
@@ -274,18 +274,18 @@ describe("_all_docs", () => {
     },
     {
       name: "refuses a key that is too long",
-      onlyHere: "Its limits of a request line are others",
+      onlyHere: "It has other limits for a request line",
       ask: `GET /films/_all_docs?startkey="${"x".repeat(20_000)}"`,
       ...refusal(400, "bad_request", "A key in the request is too long"),
     },
     {
-      name: "refuses a database that is not there",
+      name: "reports a missing database",
       ask: "GET /nope/_all_docs",
       ...refusal(404, "not_found", "Database does not exist."),
     },
   ]);
 
-  test("keeps the digits of numbers in what it repeats", async () => {
+  test("keeps the digits of numbers in echoed keys", async () => {
     const { ask } = await openFilms();
     const body = (text: string) => ({
       body: text,
@@ -301,7 +301,7 @@ describe("_all_docs", () => {
     });
   });
 
-  test("goes on over many pages, without loss or repetition", async () => {
+  test("continues across many pages without loss or repetition", async () => {
     const { ask } = await openFilms();
     const ids = Array.from({ length: 2_300 }, (_, index) => `d${String(index).padStart(5, "0")}`);
     await ask("POST /films/_bulk_docs", { body: { docs: ids.map((_id) => ({ _id })) } });

@@ -1,4 +1,4 @@
-/** Whatever is asked, the answer is a response with CouchDB's form of an error, and never a defect. */
+/** Any request gets a response with CouchDB's error format, and never an internal error. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
@@ -147,7 +147,7 @@ const headers = fc.record(
   { requiredKeys: ["content-type"] },
 ) as fc.Arbitrary<Record<string, string>>;
 
-/** Documents, and what is nearly one. */
+/** Documents, and values that resemble one. */
 const document = fc.dictionary(
   fc.constantFrom("_id", "_rev", "_deleted", "_revisions", "_attachments", "_x", "__proto__", "n"),
   fc.oneof(
@@ -172,7 +172,7 @@ const body = fc.oneof(
   fc.uint8Array({ maxLength: 20 }),
 );
 
-test("any request is answered", async () => {
+test("any request gets a response", async () => {
   const { ask, events } = await openFilms();
   await fc.assert(
     fc.asyncProperty(
@@ -184,7 +184,7 @@ test("any request is answered", async () => {
       async (verb, target, asked, sent, text) => {
         const search = new URLSearchParams(asked).toString();
         const request = `${verb} ${target}?${search}`;
-        // Feeds that wait are not among them; their query is read in the same place.
+        // Waiting feeds are not included; their query is parsed by the same code.
         const answer = await ask(request, { headers: sent, body: text });
         const defects = events.filter(({ name }) => name === "api.request-failed");
         expect(defects, request).toEqual([]);

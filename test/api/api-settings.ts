@@ -1,7 +1,7 @@
-/** What the API is given where a test says nothing else. */
+/** Default settings of the API in tests. */
 import type { ApiSettings, User } from "../../src/api/index.ts";
 
-/** `[chttpd]` and `[couchdb]` as they are by default. */
+/** `[chttpd]` and `[couchdb]` with their defaults. */
 export const SETTINGS: ApiSettings = {
   adminOnlyAllDatabases: true,
   plusIsSpace: true,

@@ -24,7 +24,7 @@ import { ADMIN, SETTINGS } from "./api-settings.ts";
 export { ADMIN, SETTINGS };
 
 export interface AskOptions {
-  /** A text is sent as it is, bytes too; anything else as JSON. */
+  /** Strings and bytes are sent as they are, other values as JSON. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -35,12 +35,12 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Buffer;
   readonly text: string;
-  /** The body as JSON; undefined when it is none. */
+  /** The parsed body, or `undefined` if it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
   readonly json: any;
 }
 
-/** What can be asked: our API, or another one. */
+/** The subject of a test: this API, or another one. */
 export interface Asked {
   /** `GET /films?limit=1`. */
   ask(request: string, options?: AskOptions): Promise<Answer>;
@@ -48,11 +48,11 @@ export interface Asked {
 
 export interface OpenApi extends Asked {
   readonly api: Api;
-  /** What it stands on. */
+  /** The components below the API. */
   readonly parts: ApiParts;
   readonly runtime: Runtime;
   readonly events: readonly { readonly name: string }[];
-  /** The answer's body as it comes. */
+  /** Streams the body of the response. */
   stream(request: string, options?: AskOptions): Promise<AsyncIterator<string>>;
 }
 
@@ -74,7 +74,7 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  // Queries do the work that no node does here.
+  // Queries build indexes themselves, because no node does here.
   const functions = {
     runtime,
     sandbox: sandboxes(runtime),
@@ -149,7 +149,7 @@ export async function openFilms(...options: Parameters<typeof openApi>): Promise
   return api;
 }
 
-/** One for all tests of a process: its threads start when they are needed, and end with the process. */
+/** Shared by all tests of a process: threads start on demand, and end with the process. */
 let pool: SandboxPool | undefined;
 
 function sandboxes(runtime: Runtime): SandboxPool {

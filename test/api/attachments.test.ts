@@ -11,7 +11,7 @@ function md5(bytes: Uint8Array): string {
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** `a` with an attachment `digits`. */
+/** Document `a` with an attachment `digits`. */
 async function openDigits<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   await api.ask("PUT /films/a/digits", DIGITS);
@@ -74,7 +74,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/digits")).json.reason).toBe("Document is missing attachment");
   });
 
-  test("joins those that the document has, and leaves its body alone", async () => {
+  test("is added to existing ones, and leaves the document's body unchanged", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: '{"n":1.0}' })).json;
     const first = await ask(`PUT /films/a/one?rev=${rev}`, DIGITS);
@@ -85,7 +85,7 @@ describe("an attachment", () => {
     expect(json._attachments.one.revpos).toBe(2);
   });
 
-  test("that are written with a replicated revision have its generation", async () => {
+  test("written with a replicated revision has its generation", async () => {
     const api = await openFilms();
     const [first, second, third] = ["a", "b", "c"].map((digit) => digit.repeat(32));
     const body = {
@@ -109,7 +109,7 @@ describe("an attachment", () => {
     "#?&",
     "_x".slice(1),
     "line\nbreak",
-  ])("may be called %j", async (name) => {
+  ])("may be named %j", async (name) => {
     const { ask } = await openFilms();
     const path = `/films/a/${encodeURIComponent(name)}`;
     await ask(`PUT ${path}`, DIGITS);
@@ -121,14 +121,14 @@ describe("an attachment", () => {
     expect(multipart.text).toContain("\r\n\r\n0123456789\r\n--");
   });
 
-  test("belongs to a design document, too", async () => {
+  test("can belong to a design document", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/x/a/b", DIGITS);
     expect((await ask("GET /films/_design/x/a/b")).text).toBe("0123456789");
     expect((await ask("GET /films/_design%2Fx/a%2Fb")).text).toBe("0123456789");
   });
 
-  test("of text is stored compressed, and sent as the reader likes it", async () => {
+  test("of text is stored compressed, and sent in the encoding that the client accepts", async () => {
     const { ask } = await openFilms();
     const text = "hello world ".repeat(100);
     await ask("PUT /films/a/t", { body: text, headers: { "Content-Type": "text/plain" } });
@@ -152,7 +152,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("is stored compressed when its type is one of the configuration's", async () => {
+  test("is stored compressed if its type is in the configured list", async () => {
     const compressibleTypes = ["image/svg+xml", "application/*json"];
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, compressibleTypes } } });
     const encodingOf = async (type: string): Promise<string | undefined> => {
@@ -175,7 +175,7 @@ describe("an attachment", () => {
     expect(json._attachments.t).not.toHaveProperty("encoding");
   });
 
-  test("that comes compressed stays so", async () => {
+  test("stays compressed if it is uploaded compressed", async () => {
     const { ask } = await openFilms();
     const bytes = gzipSync("hello");
     await ask("PUT /films/a/t", {
@@ -185,12 +185,12 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/t")).text).toBe("hello");
     const packed = await ask("GET /films/a/t", { headers: { "Accept-Encoding": "gzip" } });
     expect(packed.bytes.equals(bytes)).toBe(true);
-    // Names of encodings are the same in capitals (RFC 9110).
+    // Names of encodings are case-insensitive (RFC 9110).
     await ask("PUT /films/b/t", { body: bytes, headers: { "Content-Encoding": "GZIP" } });
     expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
 
-  test("of a megabyte comes back byte for byte, in every form", async () => {
+  test("of a megabyte is returned byte for byte, in every encoding", async () => {
     const { ask } = await openFilms();
     const bytes = randomBytes(1_300_000);
     await ask("PUT /films/a/big", {
@@ -205,7 +205,7 @@ describe("an attachment", () => {
     expect(range.bytes.equals(bytes.subarray(600_000, 700_000))).toBe(true);
   });
 
-  test("of nothing is a file, too", async () => {
+  test("may be empty", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a/empty", { body: "" });
     expect(await ask("GET /films/a/empty")).toMatchObject({
@@ -215,7 +215,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("with a content type that no header can hold is sent all the same", async () => {
+  test("is sent even if its content type is invalid in a header", async () => {
     const { ask } = await openFilms();
     const _attachments = { x: { content_type: "a\nb: ☃", data: "YWJj" } };
     await ask("PUT /films/a", { body: { _attachments } });
@@ -231,7 +231,7 @@ describe("an attachment", () => {
       answers: { "Content-Length": "10" },
     },
     {
-      name: "is not sent to a reader who has it",
+      name: "is not sent to a client that has it",
       ask: "GET /films/a/digits",
       headers: { "If-None-Match": `"${md5(Buffer.from("0123456789"))}"` },
       status: 304,
@@ -251,7 +251,7 @@ describe("an attachment", () => {
       answers: { "Content-Range": "bytes 2-9/10" },
     },
     {
-      name: "is sent whole from the first byte on",
+      name: "is sent completely from the first byte on",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=0-" },
       status: 200,
@@ -265,13 +265,13 @@ describe("an attachment", () => {
       answers: { "Content-Range": "bytes 7-9/10" },
     },
     {
-      name: "has no bytes behind its end",
+      name: "has no bytes after its end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=10-" },
       ...refusal(416, "requested_range_not_satisfiable", "Requested range not satisfiable"),
     },
     {
-      name: "is sent whole for several ranges",
+      name: "is sent completely for several ranges",
       differs: "CouchDB joins them",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=1-2,4-5" },
@@ -291,32 +291,32 @@ describe("an attachment", () => {
     },
     { name: "is not removed without the revision", ask: "DELETE /films/a/digits", status: 409 },
     {
-      name: "that the document lacks is not removed, whether the revision is named or not",
+      name: "missing on the document is not removed, with or without a revision",
       ask: "DELETE /films/a/none",
       ...refusal(404, "not_found", "Document is missing attachment"),
     },
     {
-      name: "is not removed from a document that never was",
+      name: "is not removed from a missing document",
       ask: "DELETE /films/b/x",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "is not removed from a revision of a document that never was",
+      name: "is not removed from a revision of a missing document",
       ask: "DELETE /films/b/x?rev=1-967a00dff5e02add41819138abb3284d",
       ...refusal(409, "not_found", "missing_rev"),
     },
     {
-      name: "is not removed from a revision that is none",
+      name: "is not removed from an invalid revision",
       ask: "DELETE /films/b/x?rev=x",
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "of a document that never was is missing",
+      name: "of a missing document is missing",
       ask: "GET /films/b/x",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "is refused in an encoding that nobody knows",
+      name: "is refused in an unknown encoding",
       ask: "PUT /films/b/x",
       body: "x",
       headers: { "Content-Encoding": "br" },
@@ -324,7 +324,7 @@ describe("an attachment", () => {
     },
     {
       name: "is refused when it is not gzip",
-      differs: "CouchDB stores what it cannot unpack",
+      differs: "CouchDB stores invalid compressed data",
       ask: "PUT /films/b/x",
       body: "x",
       headers: { "Content-Encoding": "gzip" },
@@ -340,14 +340,14 @@ describe("an attachment", () => {
     },
     {
       name: "is refused with another length than announced",
-      differs: "CouchDB believes it",
+      differs: "CouchDB does not verify it",
       ask: "PUT /films/b/x",
       body: "x",
       headers: { "Content-Length": "2" },
       status: 400,
     },
     {
-      name: "is refused with a name that is reserved",
+      name: "is refused with a reserved name",
       ask: "PUT /films/b/_x",
       body: "x",
       ...refusal(400, "bad_request", "Attachment name '_x' starts with prohibited character '_'"),
@@ -368,7 +368,7 @@ describe("multipart/related", () => {
 
   test("is written with parts in the order of the JSON", async () => {
     const { ask } = await openFilms();
-    // JavaScript would put a name that is a number first.
+    // JavaScript would move a numeric name to the front.
     const json = `{"n":1.0,"_attachments":{"b":${JSON.stringify(follows(first))},"1":${JSON.stringify(follows(second))}}}`;
     const upload = related(null, [first, second]);
     const body = Buffer.from(upload.body.toString("latin1").replace("null", json), "latin1");
@@ -404,7 +404,7 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a/name%20299")).text).toBe("body 299");
   });
 
-  test("takes a revision that was made elsewhere, and only what is new of it", async () => {
+  test("accepts a revision of another server, and stores only its new attachments", async () => {
     const source = await openFilms();
     const target = await openFilms();
     const { rev } = (await source.ask("PUT /films/a/old", DIGITS)).json;
@@ -432,7 +432,7 @@ describe("multipart/related", () => {
     expect((await target.ask("GET /films/a/old")).text).toBe("0123456789");
   });
 
-  test("stands inside multipart/mixed for open_revs", async () => {
+  test("is included in multipart/mixed for open_revs", async () => {
     const { ask } = await openDigits(openFilms);
     const { _rev } = (await ask("GET /films/a")).json;
     const answer = await ask(`GET /films/a?revs=true&open_revs=["${_rev}","9-z"]`, {
@@ -467,14 +467,14 @@ describe("multipart/related", () => {
     testRows(FILMS, [
       {
         name: "when a part is missing",
-        differs: "Ours names the attachment",
+        differs: "Tandem names the attachment",
         ask: "PUT /films/a",
         ...related(document, []),
         ...refusal(400, "bad_request", 'The part of attachment "x" is missing'),
       },
       {
-        name: "when it breaks off",
-        differs: "CouchDB takes what came for all",
+        name: "when it is truncated",
+        differs: "CouchDB accepts the truncated body",
         ask: "PUT /films/a",
         ...related(document, [second]),
         body: related(document, [second]).body.subarray(0, -8),
@@ -494,21 +494,21 @@ describe("multipart/related", () => {
         status: 400,
       },
       {
-        name: "when the document is none",
+        name: "when the document is invalid",
         ask: "PUT /films/a",
         ...related([], []),
         ...refusal(400, "bad_request", "Document must be a JSON object"),
       },
       {
         name: "without a boundary",
-        differs: "Ours says what is missing",
+        differs: "Tandem names the missing part",
         ask: "PUT /films/a",
         body: "x",
         headers: { "Content-Type": "multipart/related" },
         ...refusal(400, "bad_request", "The Content-Type multipart/related has no boundary"),
       },
       {
-        name: "when a stub has nothing to stand for",
+        name: "when a stub refers to nothing",
         ask: "PUT /films/a?new_edits=false",
         ...related({ _rev: "1-a", _attachments: { x: { stub: true } } }, []),
         ...refusal(412, "missing_stub", "Invalid attachment stub in a for x"),
@@ -517,7 +517,7 @@ describe("multipart/related", () => {
   });
 });
 
-test("an attachment goes inline through _bulk_docs and _bulk_get", async () => {
+test("an attachment is inlined by _bulk_docs and _bulk_get", async () => {
   const { ask } = await openFilms();
   const data = Buffer.from("abc").toString("base64");
   const docs = [{ _id: "a", _rev: "1-a", _attachments: { x: { content_type: "a/b", data } } }];
@@ -532,7 +532,7 @@ test("an attachment goes inline through _bulk_docs and _bulk_get", async () => {
   expect(listed.json.rows[0].doc._attachments.x.data).toBe(data);
 });
 
-test("a document that is restored with new_edits=false has the digests that it had", async () => {
+test("a document restored with new_edits=false keeps its digests", async () => {
   const { ask } = await openFilms();
   const bytes = Buffer.from("the same words ".repeat(50)).toString("base64");
   const _attachments = {

@@ -1,10 +1,13 @@
-/** Who may do what; statuses and words were compared with CouchDB 3.5.0, rows that differ say so. */
+/**
+ * Permissions by role. Statuses and reasons were compared with CouchDB 3.5.0; differing rows say
+ * so.
+ */
 import { describe, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { ADMIN, type OpenApi, openApi, SETTINGS } from "./api.fixture.ts";
 import { type Row, refusal } from "./rows.ts";
 
-const NOBODY: User = { name: null, roles: [], isAdmin: false };
+const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
 const ALICE: User = { name: "alice", roles: ["reader"], isAdmin: false };
 const BOB: User = { name: "bob", roles: ["chief"], isAdmin: false };
 
@@ -13,7 +16,9 @@ const SECURITY = {
   admins: { names: [], roles: ["chief"] },
 };
 
-/** `films` is alice's, with bob's role as admin; `secrets` has no security object; `open` is open. */
+/**
+ * `films` is alice's, with bob's role as admin; `secrets` has no security object; `open` is open.
+ */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;
   const opened = await openApi({ parts: { authenticate: async () => current } });
@@ -40,8 +45,8 @@ function rowsFor(user: User, rows: readonly Omit<Row, "name">[]): void {
   });
 }
 
-describe("somebody unknown", () => {
-  rowsFor(NOBODY, [
+describe("an anonymous user", () => {
+  rowsFor(ANONYMOUS, [
     { ask: "GET /", status: 200 },
     { ask: "GET /_up", status: 200 },
     { ask: "GET /_uuids", status: 200 },
@@ -116,13 +121,13 @@ describe("an admin of a database", () => {
   ]);
 });
 
-test("lists of databases are for everybody where the configuration says so", async () => {
+test("everyone may list databases if the configuration says so", async () => {
   const settings = { ...SETTINGS, adminOnlyAllDatabases: false };
-  const { ask } = await openApi({ user: NOBODY, parts: { settings } });
+  const { ask } = await openApi({ user: ANONYMOUS, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });
 
-test("the security object of the users' database is kept", async () => {
+test("the security object of the users database is protected", async () => {
   const { ask } = await openAs(ADMIN);
   expect(await ask("PUT /_users/_security", { body: {} })).toMatchObject(
     refusal(403, "forbidden", "You can't edit the security object of the user database."),

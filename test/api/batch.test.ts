@@ -1,4 +1,4 @@
-/** Requests that travel together to the API (decision 304): each is answered as if it had come alone. */
+/** Batched requests (decision 304): each gets the same response as on its own. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import {
@@ -51,7 +51,7 @@ function send(
   return ask("POST /_tandem/_batch", { body, headers: { "content-type": TYPE, ...headers } });
 }
 
-/** The answers in the order of the requests. */
+/** The responses in the order of the requests. */
 async function answersTo(
   api: OpenApi,
   requests: readonly Sent[],
@@ -66,7 +66,7 @@ async function answersTo(
 
 const text = ({ body }: BatchMessage): string => new TextDecoder().decode(body);
 
-test("each request is answered as if it had come alone", async () => {
+test("each request gets the same response as on its own", async () => {
   const films = await openFilms();
   const post = (path: string, body: unknown): Sent => ({
     method: "POST",
@@ -117,7 +117,7 @@ test("each request is answered as if it had come alone", async () => {
   }
 });
 
-test("each request is allowed or refused for itself, as the sender of the batch", async () => {
+test("each request is authorized separately, as the sender of the batch", async () => {
   const user: User = { name: "anna", roles: [], isAdmin: false };
   const parts = await openFilms();
   await parts.ask("PUT /secrets");
@@ -132,7 +132,7 @@ test("each request is allowed or refused for itself, as the sender of the batch"
   expect(answers.map(({ head }) => head.status)).toEqual([200, 403, 401]);
 });
 
-test("the batch says who sends it, once", async () => {
+test("the sender is authenticated once per batch", async () => {
   let count = 0;
   const renewed = {
     name: "anna",
@@ -176,7 +176,7 @@ test("requests of a batch are announced like all others", async () => {
   ]);
 });
 
-test("an answer that is too long for a batch is to be asked for alone", async () => {
+test("a response too long for a batch must be requested separately", async () => {
   const films = await openFilms();
   const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
   await films.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -189,7 +189,7 @@ test("an answer that is too long for a batch is to be asked for alone", async ()
   expect(short?.head.status).toBe(200);
 });
 
-test("an answer of the longest body that a batch may hold is part of it", async () => {
+test("a response of the maximum length is part of the batch", async () => {
   const films = await openFilms();
   const request = { method: "GET", path: "/films/_local/long" };
   const writeAndRead = async (length: number): Promise<BatchMessage | undefined> => {
@@ -204,7 +204,7 @@ test("an answer of the longest body that a batch may hold is part of it", async 
   expect((await writeAndRead(longest + 1))?.head).toMatchObject({ alone: true, bytes: 0 });
 });
 
-test("answers that are long together are not all held, and those that are left out are to be asked for alone", async () => {
+test("long responses are not held together, and omitted ones must be requested separately", async () => {
   const films = await openFilms();
   const docs = Array.from({ length: 2_000 }, (_, number) => ({ _id: `film-${number}` }));
   await films.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -252,7 +252,7 @@ test.each<[Sent, string]>([
     { method, path },
     `${method} ${path.replace(/\?.*/, "")} is not allowed in a batch (message 0); allowed are ${BATCHED.join(", ")}, without a feed`,
   ]),
-])("%j is refused with all of its batch", async (request, reason) => {
+])("%j refuses the whole batch", async (request, reason) => {
   const films = await openFilms();
   const well = { method: "PUT", path: "/films/_local/log", headers: JSON_TYPE, body: {} };
   const answer = await send(films, batchOf([request, well]));
@@ -260,7 +260,7 @@ test.each<[Sent, string]>([
   expect((await films.ask("GET /films/_local/log")).status).toBe(404);
 });
 
-test("what is no batch is refused", async () => {
+test("an invalid batch is refused", async () => {
   const films = await openFilms();
   expect(await send(films, "{}", { "content-type": "application/json" })).toMatchObject(
     refusal(415, "bad_content_type", `Content-Type must be ${TYPE}`),

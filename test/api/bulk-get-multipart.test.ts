@@ -7,7 +7,7 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 interface Part {
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** Of a part that is multipart itself. */
+  /** Parts of a multipart part. */
   readonly parts: readonly Part[];
 }
 
@@ -54,13 +54,13 @@ async function bulkGet({ ask }: Asked, type: string, docs: readonly object[]) {
 }
 
 const servers: readonly (readonly [string, () => Promise<Asked>])[] = [
-  ["ours", () => openFilms()],
+  ["local", () => openFilms()],
   ...(COUCHDB_URL === undefined ? [] : [["a CouchDB", openCouchdbFilms] as const]),
 ];
 
 describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   test.each(["multipart/mixed", "multipart/related"])(
-    "%s holds documents with the bytes of their attachments, and errors in their places",
+    "%s contains documents with the bytes of their attachments, and errors in their places",
     async (type) => {
       const asked = [{ id: "a" }, { id: "b", rev: "1-b" }, { id: "b", rev: "9-x" }, { id: "nope" }];
       const [a, b, missing, unknown, ...rest] = await bulkGet(await open(), type, asked);
@@ -94,7 +94,7 @@ describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   );
 });
 
-test("many documents come page by page, each once", async () => {
+test("many documents are returned page by page, each once", async () => {
   const api = await openFilms();
   const docs = Array.from({ length: 500 }, (_, n) => ({ _id: `d${n}`, n }));
   await api.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -106,7 +106,7 @@ test("many documents come page by page, each once", async () => {
   expect(parts.map(({ text }) => JSON.parse(text).n)).toEqual(docs.map(({ n }) => n));
 });
 
-test("a database that is not there is told as ever", async () => {
+test("a missing database is reported as usual", async () => {
   const { ask } = await openFilms();
   const headers = { Accept: "multipart/mixed" };
   const answer = await ask("POST /nowhere/_bulk_get", { body: { docs: [] }, headers });

@@ -4,7 +4,7 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
-test.each(["_bulk_docs", "_revs_diff"])("%s accepts no type but JSON", async (path) => {
+test.each(["_bulk_docs", "_revs_diff"])("%s accepts only JSON", async (path) => {
   const { ask } = await openFilms();
   const headers = { "Content-Type": "application/xml" };
   const answer = await ask(`POST /films/${path}`, { body: '{"docs":[]}', headers });
@@ -24,7 +24,7 @@ describe("_bulk_docs", () => {
     },
   ]);
 
-  test("answers each of a user's edits in its place", async () => {
+  test("answers each edit of a user in its position", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const docs = [{ _id: "b" }, { _id: "a" }, {}, { _id: "a", _rev: rev }, { _id: "b" }];
@@ -39,7 +39,7 @@ describe("_bulk_docs", () => {
     ]);
   });
 
-  test("says nothing of revisions made elsewhere that were written", async () => {
+  test("reports nothing for written revisions of other servers", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },
@@ -58,7 +58,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/_local/l")).json).toMatchObject({ n: 1 });
   });
 
-  test("stores revisions of generation 0 and without a hash, as CouchDB does", async () => {
+  test("stores revisions with generation 0 or without a hash, as CouchDB does", async () => {
     const { ask } = await openFilms();
     const revisions = { a: ["1-"], b: ["9999-"], c: ["0-x"], d: ["0-"] };
     const docs = Object.entries(revisions).map(([_id, [_rev]]) => ({ _id, _rev }));
@@ -87,7 +87,7 @@ describe("_bulk_docs", () => {
   );
 
   test.each(["x-a", "-1-a", "1", "1.0-a", "1e1-a", " 1-a", `${"9".repeat(16)}-a`, 7, ["1-a"]])(
-    "refuses the revision %j made elsewhere, and writes the other documents",
+    "refuses the replicated revision %j, and writes the other documents",
     async (_rev) => {
       const { ask } = await openFilms();
       const docs = [
@@ -103,7 +103,7 @@ describe("_bulk_docs", () => {
     },
   );
 
-  test("tells which of the revisions made elsewhere cannot be stored, and writes the others", async () => {
+  test("reports replicated revisions that cannot be stored, and writes the others", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "1-a" },
@@ -122,7 +122,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/e")).status).toBe(200);
   });
 
-  test("what a hook refuses is told in its place", async () => {
+  test("reports the refusal of a hook in the document's position", async () => {
     const { ask } = await openFilms({
       hooks: [
         {
@@ -143,7 +143,7 @@ describe("_bulk_docs", () => {
     );
   });
 
-  test("what the store refuses is told in its place, and the others are written in their order", async () => {
+  test("reports the refusal of the store in the document's position, and writes the others in order", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", n: 1 },
@@ -161,7 +161,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/a")).json).toMatchObject({ n: 1 });
   });
 
-  test("takes more than one transaction holds", async () => {
+  test("accepts more documents than a transaction holds", async () => {
     const { ask } = await openFilms();
     const text = "x".repeat(60_000);
     const docs = Array.from({ length: 350 }, (_, index) => ({ _id: `d${index}`, text }));
@@ -172,51 +172,51 @@ describe("_bulk_docs", () => {
 
   testRows(FILMS, [
     {
-      name: "takes an empty list",
+      name: "accepts an empty list",
       ask: "POST /films/_bulk_docs",
       body: { docs: [] },
       status: 201,
       json: [],
     },
     {
-      name: "asks for documents",
+      name: "requires documents",
       ask: "POST /films/_bulk_docs",
       body: {},
       ...refusal(400, "bad_request", "POST body must include `docs` parameter."),
     },
     {
-      name: "asks for a list of documents",
+      name: "requires a list of documents",
       ask: "POST /films/_bulk_docs",
       body: { docs: {} },
       ...refusal(400, "bad_request", "`docs` parameter must be an array."),
     },
     {
-      name: "asks for documents that are objects",
+      name: "requires documents that are objects",
       ask: "POST /films/_bulk_docs",
       body: { docs: [1] },
       ...refusal(400, "bad_request", "Document must be a JSON object"),
     },
     {
-      name: "asks for a mode that is a flag",
+      name: "requires a boolean mode",
       ask: "POST /films/_bulk_docs",
       body: { docs: [], new_edits: "no" },
       ...refusal(400, "bad_request", "`new_edits` parameter must be a boolean."),
     },
     {
-      name: "asks for JSON",
+      name: "requires JSON",
       ask: "POST /films/_bulk_docs",
       body: "docs=1",
       headers: { "Content-Type": "application/x-www-form-urlencoded" },
       ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
     },
     {
-      name: "asks for JSON that is whole",
+      name: "requires complete JSON",
       ask: "POST /films/_bulk_docs",
       body: '{"docs":[{"a":1},',
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "asks for a database that is there",
+      name: "requires an existing database",
       ask: "POST /nope/_bulk_docs",
       body: { docs: [] },
       ...refusal(404, "not_found", "Database does not exist."),
@@ -228,7 +228,7 @@ describe("_bulk_docs", () => {
       ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
     },
     {
-      name: "has no other methods",
+      name: "supports no other methods",
       ask: "GET /films/_bulk_docs",
       status: 405,
       answers: { Allow: "POST" },
@@ -236,7 +236,7 @@ describe("_bulk_docs", () => {
   ]);
 });
 
-/** `a` with the leaves `3-c` and `2-x`. */
+/** Document `a` with the leaves `3-c` and `2-x`. */
 async function openConflict<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [
@@ -250,7 +250,7 @@ async function openConflict<Api extends Asked>(open: () => Promise<Api>): Promis
 describe("_revs_diff", () => {
   testRows(openConflict, [
     {
-      name: "tells what is missing, and from which leaves it may come",
+      name: "reports missing revisions and their possible ancestors",
       ask: "POST /films/_revs_diff",
       body: { a: ["3-c", "1-a", "4-d"], b: ["1-z"] },
       status: 200,
@@ -260,7 +260,7 @@ describe("_revs_diff", () => {
       },
     },
     {
-      name: "says nothing of what is there",
+      name: "omits existing revisions",
       ask: "POST /films/_revs_diff",
       body: { a: ["2-x"] },
       status: 200,
@@ -268,21 +268,21 @@ describe("_revs_diff", () => {
     },
     { name: "takes nothing", ask: "POST /films/_revs_diff", body: {}, status: 200, json: {} },
     {
-      name: "takes an id that no document here can have",
+      name: "accepts an id that is invalid here",
       ask: "POST /films/_revs_diff",
       body: { _x: ["1-a"], "": ["1-b"] },
       status: 200,
       json: { _x: { missing: ["1-a"] }, "": { missing: ["1-b"] } },
     },
     {
-      name: "names the document whose revisions are none",
+      name: "names the document with invalid revisions",
       differs: "CouchDB fails with function_clause",
       ask: "POST /films/_revs_diff",
       body: { a: "1-a" },
       ...refusal(400, "bad_request", 'The revisions of "a" must be a JSON array of strings'),
     },
     {
-      name: "refuses a revision that is none",
+      name: "refuses an invalid revision",
       ask: "POST /films/_revs_diff",
       body: { a: ["x"] },
       ...refusal(400, "bad_request", "Invalid rev format"),
@@ -294,7 +294,7 @@ describe("_revs_diff", () => {
       ...refusal(400, "bad_request", "Request body must be a JSON object"),
     },
     {
-      name: "has an older sister",
+      name: "has an older variant",
       ask: "POST /films/_missing_revs",
       body: { a: ["3-c", "4-d"] },
       status: 200,
@@ -317,7 +317,7 @@ describe("_bulk_get", () => {
 
   testRows(openConflict, [
     {
-      name: "answers revisions in the order asked",
+      name: "returns revisions in the requested order",
       ask: "POST /films/_bulk_get",
       body: {
         docs: [
@@ -334,14 +334,14 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "answers all leaves when no revision is named",
+      name: "returns all leaves without a revision",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ id: "a" }] },
       status: 200,
       json: { results: [{ id: "a", docs: [{ ok: c }, { ok: x }] }] },
     },
     {
-      name: "takes its options from the body, too",
+      name: "accepts its options in the body",
       differs: "CouchDB reads them from the query alone",
       ask: "POST /films/_bulk_get",
       body: { revs: true, latest: true, docs: [{ id: "a", rev: "2-b" }] },
@@ -351,7 +351,7 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "tells what is missing in its place",
+      name: "reports missing revisions in position",
       ask: "POST /films/_bulk_get",
       body: {
         docs: [
@@ -368,27 +368,27 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "tells that a document never was",
+      name: "reports a missing document",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ id: "b" }] },
       status: 200,
       has: { results: [{ docs: [{ error: { id: "b", rev: "undefined", error: "not_found" } }] }] },
     },
     {
-      name: "takes an empty list",
+      name: "accepts an empty list",
       ask: "POST /films/_bulk_get",
       body: { docs: [] },
       status: 200,
       json: { results: [] },
     },
     {
-      name: "asks for documents",
+      name: "requires documents",
       ask: "POST /films/_bulk_get",
       body: {},
       ...refusal(400, "bad_request", "Missing JSON list of 'docs'."),
     },
     {
-      name: "tells in its place what is wrong with one request",
+      name: "reports an invalid request in position",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ rev: "1-a" }, { id: "nope", rev: "x" }, { id: "nope" }] },
       status: 200,
@@ -406,7 +406,7 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "tells of requests in which a member has the wrong type",
+      name: "reports requests with a member of the wrong type",
       differs: "CouchDB fails",
       ask: "POST /films/_bulk_get",
       body: {
@@ -427,7 +427,7 @@ describe("_bulk_get", () => {
     },
   ]);
 
-  test("reads more than one transaction does", async () => {
+  test("reads more documents than a transaction does", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 260 }, (_, index) => ({ _id: `d${index}` }));
     await ask("POST /films/_bulk_docs", { body: { docs } });

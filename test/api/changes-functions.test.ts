@@ -34,12 +34,15 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 
 const url = "/films/_changes";
 
-/** CouchDB answers `error`, and a term of Erlang for a reason; here the error and its message stand plainly. */
+/**
+ * CouchDB responds with `error` and an Erlang term as the reason; here the error and its message
+ * are separate.
+ */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 
 const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };
 
-describe("filters that are functions", () => {
+describe("filter functions", () => {
   testRows(openYears, [
     { name: "let pass what they say", ask: `GET ${url}?filter=d/late`, status: 200, has: late },
     {
@@ -55,14 +58,14 @@ describe("filters that are functions", () => {
       has: { results: [{ id: "2010" }] },
     },
     {
-      name: "can be asked for by POST",
+      name: "are accepted by POST",
       ask: `POST ${url}?filter=d/late`,
       body: {},
       status: 200,
       has: late,
     },
     {
-      name: "can be map functions of views, which emit for what passes",
+      name: "may be map functions of views, which emit for matching documents",
       ask: `GET ${url}?filter=_view&view=d/late`,
       status: 200,
       has: late,
@@ -74,7 +77,7 @@ describe("filters that are functions", () => {
       has: { results: [{ id: "2000" }], pending: 1 },
     },
     {
-      name: "go with include_docs",
+      name: "work with include_docs",
       ask: `GET ${url}?filter=d/late&limit=1&include_docs=true`,
       status: 200,
       has: { results: [{ id: "2000", doc: { _id: "2000", year: 2000 } }] },
@@ -86,17 +89,17 @@ describe("filters that are functions", () => {
       has: late,
     },
     {
-      name: "of a design document that is not there are missing",
+      name: "of a missing design document are missing",
       ask: `GET ${url}?filter=nope/late`,
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "that are not there are missing",
+      name: "that do not exist are missing",
       ask: `GET ${url}?filter=d/nope`,
       ...refusal(404, "not_found", "missing json key: nope"),
     },
     {
-      name: "that are views and not there are missing",
+      name: "that are missing views are missing",
       ask: `GET ${url}?filter=_view&view=d/nope`,
       ...refusal(404, "not_found", "missing json key: nope"),
     },
@@ -106,7 +109,7 @@ describe("filters that are functions", () => {
       ...refusal(400, "bad_request", "`view` filter parameter is not provided."),
     },
     {
-      name: "need a view's whole name, for which CouchDB fails",
+      name: "need a view's full name, for which CouchDB fails",
       differs: "CouchDB fails with case_clause",
       ask: `GET ${url}?filter=_view&view=d`,
       ...refusal(400, "bad_request", "`view` must be of the form `designname/viewname`"),
@@ -122,75 +125,75 @@ describe("filters that are functions", () => {
       ...refusal(400, "bad_request", "`filter` must be of the form `designname/filtername`"),
     },
     {
-      name: "that are built in are known",
+      name: "that are built in are recognized",
       ask: `GET ${url}?filter=_foo`,
       ...refusal(400, "bad_request", "unknown builtin filter name"),
     },
     {
       name: "that throw fail",
-      differs: "CouchDB tells the state of its process",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/throws`,
       ...failed("Error", "bad thing"),
     },
     {
-      name: "that throw fail a continuous feed, too",
-      differs: "CouchDB tells the state of its process",
+      name: "that throw fail a continuous feed",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/throws&feed=continuous&timeout=10`,
       ...failed("Error", "bad thing"),
     },
     {
       name: "that do not compile fail",
-      differs: "CouchDB tells the state of its process",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/value`,
       ...failed("compilation_error", "Expression does not eval to a function. (42)"),
     },
     {
       name: "that never end fail",
-      differs: "CouchDB tells the state of its process",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/loop`,
       ...failed("os_process_error", "OS process timed out."),
     },
     {
       name: "that are views and throw fail",
-      differs: "CouchDB tells the state of its process",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=_view&view=d/broken`,
       status: 500,
       has: { error: "TypeError" },
     },
     {
-      name: "are told the method, of one member of the request",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the method, as a member of the request",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=method`,
       ...failed("told", '"GET"'),
     },
     {
-      name: "are told the path",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the path",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=path`,
       ...failed("told", '["films","_changes"]'),
     },
     {
-      name: "are told the query",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the query",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=query&a=b`,
       ...failed("told", '{"filter":"d/told","member":"query","a":"b"}'),
     },
     {
-      name: "are told the body",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the body",
+      differs: "CouchDB reports the state of its process",
       ask: `POST ${url}?filter=d/told&member=body`,
       body: { q: 1 },
       ...failed("told", '{"q":1}'),
     },
     {
-      name: "are told the headers, but none that prove who asks",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the headers except credentials",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=headers`,
       headers: { "x-some": "z", authorization: "Basic eDp5", cookie: "AuthSession=x" },
       ...failed("told", '{"Host":"127.0.0.1:5984"}'),
     },
     {
-      name: "see no header that may hold credentials",
+      name: "receive no header that may contain credentials",
       onlyHere: "CouchDB shows all headers",
       ask: `GET ${url}?filter=d/told&member=headers`,
       headers: {
@@ -202,26 +205,26 @@ describe("filters that are functions", () => {
       ...failed("told", '{"Accept":"*/*","Host":"127.0.0.1:5984"}'),
     },
     {
-      name: "are told who asks",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the user",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=userCtx`,
       ...failed("told", '{"db":"films","name":null,"roles":["_admin"]}'),
     },
     {
-      name: "are told who may",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the security object",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=secObj`,
       ...failed("told", '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}'),
     },
     {
-      name: "are told where the request comes from",
-      differs: "CouchDB tells the state of its process",
+      name: "receive the address of the client",
+      differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/told&member=peer`,
       ...failed("told", '"127.0.0.1"'),
     },
   ]);
 
-  test("with all leaves let pass each revision by itself", async () => {
+  test("with all leaves filter each revision separately", async () => {
     const { ask } = await openYears(openFilms);
     const docs = [
       { _id: "x", _rev: "1-b", kept: false },
@@ -233,7 +236,7 @@ describe("filters that are functions", () => {
     expect((await ask(`GET ${url}?filter=d/leaves`)).json.results).toEqual([]);
   });
 
-  test("give a continuous feed what passes later", async () => {
+  test("let a continuous feed deliver later changes that pass", async () => {
     const { ask, stream } = await openYears(openFilms);
     const going = new AbortController();
     const feed = await stream(`GET ${url}?filter=d/late&feed=continuous&since=now`, {
@@ -249,10 +252,10 @@ describe("filters that are functions", () => {
   });
 });
 
-describe("a design document that many filter by", () => {
+describe("a design document used as a filter by many feeds", () => {
   const LONG = { ...DESIGN, long: "x".repeat(1_000_000) };
 
-  test("is read once, until there is another revision of it", async () => {
+  test("is read once per revision", async () => {
     let readBytes = 0;
     const counting = (engine: Engine): Engine => {
       const begin = engine.begin.bind(engine);
@@ -288,7 +291,7 @@ describe("a design document that many filter by", () => {
     );
   });
 
-  test("is not there for who may not see it", async () => {
+  test("does not exist for users who may not read it", async () => {
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
-/** `a`, `b` with two leaves, `gone` removed, a design document. */
+/** Document `a`, `b` with two leaves, the deleted `gone`, and a design document. */
 async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [
@@ -31,31 +31,31 @@ function feed(results: readonly unknown[], pending = 0) {
 describe("a normal feed", () => {
   testRows(openChanges, [
     {
-      name: "has each document at its last change",
+      name: "contains each document at its last change",
       ask: "GET /films/_changes",
       ...feed([a, b, gone, design]),
     },
     { name: "stops at its limit", ask: "GET /films/_changes?limit=1", ...feed([a], 3) },
     {
-      name: "tells how many wait, and nothing else",
-      differs: "A sequence before everything is 0 here",
+      name: "reports the pending count only",
+      differs: "The first sequence is 0 here",
       ask: "GET /films/_changes?limit=0",
       status: 200,
       json: { results: [], last_seq: "0", pending: 4 },
     },
     {
-      name: "goes backwards",
+      name: "is returned in descending order",
       ask: "GET /films/_changes?descending=true&limit=2",
       ...feed([design, gone], 2),
     },
     {
-      name: "has all leaves",
-      differs: "CouchDB counts as pending what it has passed over",
+      name: "contains all leaves",
+      differs: "CouchDB counts skipped rows as pending",
       ask: "GET /films/_changes?style=all_docs&filter=_doc_ids&doc_ids=[%22b%22]",
       ...feed([{ ...b, changes: [{ rev: "1-c" }, { rev: "1-b" }] }]),
     },
     {
-      name: "has documents and their conflicts",
+      name: "contains documents and their conflicts",
       ask: "GET /films/_changes?include_docs=true&conflicts=true&limit=3",
       ...feed(
         [
@@ -67,13 +67,13 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "tells every second sequence",
+      name: "reports every second sequence",
       ask: "GET /films/_changes?seq_interval=2&limit=2",
       ...feed([a, { ...b, seq: null }], 2),
     },
     {
       name: "is filtered by ids",
-      differs: "CouchDB counts as pending what it has passed over",
+      differs: "CouchDB counts skipped rows as pending",
       ask: "POST /films/_changes?filter=_doc_ids",
       body: { doc_ids: ["gone", "a", "nope"] },
       ...feed([a, gone]),
@@ -85,32 +85,32 @@ describe("a normal feed", () => {
       ...feed([b], 2),
     },
     {
-      name: "shows of the documents that a selector passes the fields that were asked for",
+      name: "returns the requested fields of documents that match a selector",
       ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
       body: { selector: { n: { $gt: 2 } }, fields: ["n", "nope"] },
       ...feed([{ ...b, doc: { n: 3 } }], 2),
     },
     {
-      name: "shows whole documents when no field is named",
+      name: "returns whole documents without a list of fields",
       ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
       body: { selector: { n: { $gt: 2 } }, fields: [] },
       ...feed([{ ...b, doc: { _id: "b", _rev: "1-c", n: 3 } }], 2),
     },
     {
-      name: "refuses fields that are no list",
+      name: "refuses fields that are not a list",
       ask: "POST /films/_changes?filter=_selector",
       body: { selector: {}, fields: "n" },
       ...refusal(400, "bad_request", "Selector error: fields must be JSON array"),
     },
     {
       name: "is filtered to design documents",
-      differs: "CouchDB counts as pending what it has passed over",
+      differs: "CouchDB counts skipped rows as pending",
       ask: "GET /films/_changes?filter=_design",
       ...feed([design]),
     },
     {
-      name: "takes a sequence that is written as JSON",
-      onlyHere: "It is a sequence of ours",
+      name: "accepts a sequence in JSON form",
+      onlyHere: "The sequence is from Tandem",
       ask: "GET /films/_changes?since=%220%22&limit=1",
       ...feed([a], 3),
     },
@@ -125,32 +125,32 @@ describe("a normal feed", () => {
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
     },
     {
-      name: "passes over the last event of another feed",
+      name: "ignores the last event id of another feed",
       ask: "GET /films/_changes?limit=0",
       headers: { "Last-Event-ID": "nope" },
       status: 200,
       has: { results: [] },
     },
     {
-      name: "refuses a last event of another server",
+      name: "refuses the last event id of another server",
       ask: "GET /films/_changes?feed=eventsource&timeout=1",
       headers: { "Last-Event-ID": "nope" },
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
     },
     {
-      name: "refuses a limit that is none",
+      name: "refuses an invalid limit",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?limit=x",
       ...refusal(400, "query_parse_error", "limit must be an integer"),
     },
     {
-      name: "refuses a timeout that is none",
+      name: "refuses an invalid timeout",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?timeout=x",
       ...refusal(400, "query_parse_error", "timeout must be an integer"),
     },
     {
-      name: "refuses a heartbeat before now",
+      name: "refuses a negative heartbeat",
       ask: "GET /films/_changes?heartbeat=-1000",
       ...refusal(
         400,
@@ -159,7 +159,7 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a heartbeat that is no number",
+      name: "refuses a heartbeat that is not a number",
       ask: "GET /films/_changes?heartbeat=a1000",
       ...refusal(
         400,
@@ -168,7 +168,7 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a heartbeat of nothing",
+      name: "refuses a heartbeat of zero",
       ask: "GET /films/_changes?heartbeat=0",
       ...refusal(
         400,
@@ -177,13 +177,13 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses a style that is none",
+      name: "refuses an invalid style",
       differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?style=nosuch",
       ...refusal(400, "bad_request", "style must be main_only or all_docs"),
     },
     {
-      name: "refuses a feed that is none",
+      name: "refuses an unknown feed",
       ask: "GET /films/_changes?feed=x",
       ...refusal(
         400,
@@ -192,37 +192,37 @@ describe("a normal feed", () => {
       ),
     },
     {
-      name: "refuses ids that are no list",
+      name: "refuses ids that are not a list",
       ask: "POST /films/_changes?filter=_doc_ids",
       body: { doc_ids: "a" },
       ...refusal(400, "bad_request", "`doc_ids` filter parameter is not a list of doc ids."),
     },
     {
-      name: "refuses to filter by no selector",
+      name: "refuses the selector filter without a selector",
       ask: "POST /films/_changes?filter=_selector",
       body: {},
       ...refusal(400, "bad_request", "Selector error: expected a JSON object"),
     },
     {
-      name: "refuses a selector with an operator that is none",
+      name: "refuses a selector with an unknown operator",
       ask: "POST /films/_changes?filter=_selector",
       body: { selector: { n: { $nosuch: 1 } } },
       ...refusal(400, "bad_request", "Invalid operator: $nosuch"),
     },
     {
-      name: "refuses a body that breaks off",
+      name: "refuses a truncated body",
       ask: "POST /films/_changes?filter=_selector",
       body: '{"selector"',
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "of a database that is not there",
+      name: "of a missing database is refused",
       ask: "GET /nope/_changes",
       ...refusal(404, "not_found", "Database does not exist."),
     },
   ]);
 
-  test("goes on from where it ended, and from now", async () => {
+  test("continues from its last sequence, and from now", async () => {
     const { ask } = await openChanges(openFilms);
     const first = (await ask("GET /films/_changes?limit=2")).json;
     const rest = (await ask(`GET /films/_changes?since=${first.last_seq}`)).json;
@@ -244,7 +244,7 @@ describe("a normal feed", () => {
     });
   });
 
-  test("goes on over many pages, with a filter and backwards", async () => {
+  test("continues across many pages, with a filter and in descending order", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 2_300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -260,7 +260,7 @@ describe("a normal feed", () => {
 });
 
 describe("a descending feed", () => {
-  test("begins with the newest change, whatever it is told", async () => {
+  test("begins with the newest change, whatever since is", async () => {
     const { ask } = await openChanges(openFilms);
     const { results, last_seq } = (await ask("GET /films/_changes?descending=true")).json;
     expect(results.map(({ id }: { id: string }) => id)).toEqual(["_design/x", "gone", "b", "a"]);
@@ -270,7 +270,7 @@ describe("a descending feed", () => {
     }
   });
 
-  test("tells how many changes are before those that it has", async () => {
+  test("reports the number of changes before those returned", async () => {
     const { ask } = await openChanges(openFilms);
     for (const [limit, pending] of [4, 3, 2, 1, 0].entries()) {
       const { json } = await ask(`GET /films/_changes?descending=true&limit=${limit}`);
@@ -282,7 +282,7 @@ describe("a descending feed", () => {
 });
 
 describe("a feed of a few documents", () => {
-  test("is the same whether they are looked up or found among all changes", async () => {
+  test("is the same whether they are read directly or found among all changes", async () => {
     const { ask } = await openChanges(openFilms);
     const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -300,9 +300,9 @@ describe("a feed of a few documents", () => {
     ]);
     for (const query of queries) {
       const asked = `POST /films/_changes?filter=_doc_ids&${query}`;
-      const looked = await ask(asked, { body: { doc_ids: known } });
+      const checked = await ask(asked, { body: { doc_ids: known } });
       const found = await ask(asked, { body: { doc_ids: [...known, ...unknown] } });
-      expect(looked.json, query).toEqual(found.json);
+      expect(checked.json, query).toEqual(found.json);
     }
     const { results } = (
       await ask("POST /films/_changes?filter=_doc_ids", { body: { doc_ids: known } })
@@ -322,7 +322,7 @@ describe("a feed of a few documents", () => {
     });
   });
 
-  test("is sent in pages when documents are sent with it", async () => {
+  test("is sent in pages when documents are included", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 90 }, (_, n) => ({
       _id: `d${n}`,
@@ -346,7 +346,7 @@ function byNumber(descending: boolean) {
 }
 
 describe("a longpoll feed", () => {
-  test("answers at once when there are changes", async () => {
+  test("answers immediately when there are changes", async () => {
     const { ask } = await openChanges(openFilms);
     expect((await ask("GET /films/_changes?feed=longpoll&limit=1")).json.results).toEqual([a]);
   });
@@ -374,7 +374,7 @@ describe("a longpoll feed", () => {
     expect(JSON.parse((await next).value)).toMatchObject({ id: "yes" });
   });
 
-  test("ends when its time is over", async () => {
+  test("ends at its timeout", async () => {
     const { ask } = await openChanges(openFilms);
     const answer = await ask("GET /films/_changes?feed=longpoll&since=now&timeout=1");
     expect(answer.json).toEqual({ results: [], last_seq: seq, pending: 0 });
@@ -382,7 +382,7 @@ describe("a longpoll feed", () => {
 });
 
 describe("a continuous feed", () => {
-  test("writes a line for each change, as they come", async () => {
+  test("writes a line for each change as it occurs", async () => {
     const { ask, stream } = await openChanges(openFilms);
     const leaving = new AbortController();
     const pieces = await stream("GET /films/_changes?feed=continuous", { signal: leaving.signal });
@@ -409,7 +409,7 @@ describe("a continuous feed", () => {
     expect(lines[0]).toContain('"n": 1.0');
   });
 
-  test("beats while nothing happens", async () => {
+  test("sends heartbeats while nothing changes", async () => {
     const { stream } = await openFilms();
     const leaving = new AbortController();
     const pieces = await stream("GET /films/_changes?feed=continuous&heartbeat=1", {
@@ -422,7 +422,7 @@ describe("a continuous feed", () => {
     await pieces.return?.();
   });
 
-  test("ends at its limit, and when its time is over", async () => {
+  test("ends at its limit and at its timeout", async () => {
     const { ask } = await openChanges(openFilms);
     for (const query of ["limit=2", "timeout=1"]) {
       const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);
@@ -432,7 +432,7 @@ describe("a continuous feed", () => {
     }
   });
 
-  test.each(["DELETE /films", "again"])("ends when its database goes: %s", async (how) => {
+  test.each(["DELETE /films", "again"])("ends when its database is deleted: %s", async (how) => {
     const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
     await pieces.next();

@@ -1,4 +1,4 @@
-/** Answers in gzip, to whom asks for them. */
+/** Responses compressed with gzip for clients that accept it. */
 import { createGunzip, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openFilms, SETTINGS } from "./api.fixture.ts";
@@ -17,7 +17,7 @@ test.each([
   "GET /films/_changes",
   "GET /films/_changes?feed=longpoll&since=0",
   "GET /films/big",
-])("%s is packed", async (request) => {
+])("%s is compressed", async (request) => {
   const { ask } = await openFull();
   await ask("PUT /films/big", { body: { text: "ä".repeat(10_000) } });
   const plain = await ask(request);
@@ -30,26 +30,26 @@ test.each([
 });
 
 test.each([
-  ["what is small", "GET /films/film-1", "gzip"],
-  ["what is asked for plain", "GET /films/_all_docs", "gzip;q=0"],
-  ["a head", "HEAD /films/_all_docs", "gzip"],
-  ["a feed that goes on", "GET /films/_changes?feed=continuous&timeout=1", "gzip"],
-  ["a feed of events", "GET /films/_changes?feed=eventsource&timeout=1", "gzip"],
-])("%s is not", async (_, request, coding) => {
+  ["a small response", "GET /films/film-1", "gzip"],
+  ["a response without accepted encodings", "GET /films/_all_docs", "gzip;q=0"],
+  ["a HEAD response", "HEAD /films/_all_docs", "gzip"],
+  ["a continuous feed", "GET /films/_changes?feed=continuous&timeout=1", "gzip"],
+  ["an event feed", "GET /films/_changes?feed=eventsource&timeout=1", "gzip"],
+])("%s is not compressed", async (_, request, coding) => {
   const { ask } = await openFull();
   const answer = await ask(request, { headers: { "Accept-Encoding": coding } });
   expect(answer.status).toBe(200);
   expect(answer.headers).not.toHaveProperty("Content-Encoding");
 });
 
-test("nothing is, where the configuration says so", async () => {
+test("no response is compressed if the configuration disables it", async () => {
   const settings = { ...SETTINGS, compressesResponses: false };
   const { ask } = await openFull({ parts: { settings } });
   const answer = await ask("GET /films/_all_docs", { headers });
   expect(answer.headers).not.toHaveProperty("Content-Encoding");
 });
 
-test("a feed that waits can be unpacked up to its last sign of life", async () => {
+test("a waiting feed can be decompressed up to its last heartbeat", async () => {
   const { api } = await openFilms();
   const gone = new AbortController();
   const { body } = await api({

@@ -1,10 +1,10 @@
-/** Handlers whose transactions run twice, or whose commits do not tell what became of them, answer the same. */
+/** Handlers give the same response if their transactions run twice or their commits are unknown. */
 import { expect, test } from "vitest";
 import { spuriousConflicts } from "../support/faults/spurious-conflicts.ts";
 import { type CommitOutcome, unknownCommits } from "../support/faults/unknown-commits.ts";
 import { openFilms } from "./api.fixture.ts";
 
-test("what is done twice is seen once", async () => {
+test("repeated edits appear once", async () => {
   const { ask, stream } = await openFilms({ wrapEngine: spuriousConflicts });
   const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
   await pieces.next();
@@ -24,7 +24,7 @@ test("what is done twice is seen once", async () => {
 });
 
 test.each<CommitOutcome>(["carried out", "lost"])(
-  "a commit that does not tell, and was %s, is neither a conflict nor a loss",
+  "a commit with an unknown outcome that was %s is neither a conflict nor a loss",
   async (outcome) => {
     const outcomes: CommitOutcome[] = [];
     const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, outcomes) });

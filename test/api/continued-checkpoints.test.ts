@@ -1,4 +1,4 @@
-/** Checkpoints that go on from the stored ones, in one request. */
+/** Continuation of a stored checkpoint in one request. */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";
@@ -9,7 +9,7 @@ function entry(session_id: string, start_last_seq: string, end_last_seq: string)
   return { session_id, start_last_seq, end_last_seq, recorded_seq, docs_read: 3 };
 }
 
-test("a replication log goes on from the stored one, once", async () => {
+test("a replication log is continued from the stored one, once", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const first = { session_id: "one", source_last_seq: "5-x", history };
@@ -44,7 +44,7 @@ test("a replication log goes on from the stored one, once", async () => {
   expect((await ask("GET /films/_local/log")).json).toEqual(json);
 });
 
-test("a replication log is the first of the database that was made then", async () => {
+test("a replication log is the first of a re-created database", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const history = [entry("one", "0", "5-x")];
@@ -59,7 +59,7 @@ test("a replication log is the first of the database that was made then", async 
   expect((await ask("GET /films/_local/log")).json).toMatchObject(body);
 });
 
-test("a log that is too long to be parsed at once is not continued", async () => {
+test("a log too long to be parsed immediately is not continued", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const stored = { session_id: "one", source_last_seq: "5-x", history };
@@ -73,7 +73,7 @@ test("a log that is too long to be parsed at once is not continued", async () =>
   );
 });
 
-test("a log that never was is not continued", async () => {
+test("a missing log is not continued", async () => {
   const { ask } = await openFilms();
   const body = { session_id: "two", source_last_seq: "7-x", history: [entry("two", "5-x", "7-x")] };
   expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
@@ -82,7 +82,7 @@ test("a log that never was is not continued", async () => {
 });
 
 test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history: [{}] }, []])(
-  "what is no log continues none: %j",
+  "an invalid log continues none: %j",
   async (body) => {
     const { ask } = await openFilms();
     const reason =
@@ -106,7 +106,7 @@ test.each([
   expect((await ask(`POST ${path}`, { body })).status).toBe(400);
 });
 
-test("a log that does not call itself JSON is not taken, which a page of another site could send", async () => {
+test("refuses a log without the JSON content type, which a page of another site could send", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const body = { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5")] };

@@ -1,11 +1,11 @@
-/** Corners of documents, lists and feeds that clients seldom turn. */
+/** Rarely used features of documents, lists and feeds. */
 import { describe, expect } from "vitest";
 import type { Asked } from "./api.fixture.ts";
 import { refusal, type Scene, testRows } from "./rows.ts";
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** Films with `a`, made elsewhere, and an attachment of `b`. */
+/** Database `films` with a replicated document `a`, and `b` with an attachment. */
 const openCorners: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /films/a?new_edits=false", { body: { _rev: "1-a" } });
@@ -26,7 +26,7 @@ const withTag = (tag: string, options: Parameters<Asked["ask"]>[1] = {}) => ({
   headers: { "If-None-Match": tag, ...options.headers },
 });
 
-describe("who has it already is not sent it again", () => {
+describe("a client with the current version is not sent it again", () => {
   for (const path of [
     "/films/a",
     "/films/a?revs=true",
@@ -52,8 +52,8 @@ describe("who has it already is not sent it again", () => {
       status: 200,
     },
     {
-      name: "unless it is a question",
-      differs: "CouchDB does not care",
+      name: "unless it is a query",
+      differs: "CouchDB does not validate it",
       ask: "POST /films/_changes",
       body: {},
       status: 200,
@@ -61,26 +61,26 @@ describe("who has it already is not sent it again", () => {
   ]);
   testRows(openCorners, [
     {
-      name: "also by a weak tag",
+      name: "with a weak tag",
       ask: "GET /films/a",
       headers: { "If-None-Match": 'W/"1-a"' },
       status: 304,
     },
     {
-      name: "also by one tag of several",
+      name: "with one tag of several",
       ask: "GET /films/a",
       headers: { "If-None-Match": '"x", "1-a"' },
       status: 304,
     },
     {
-      name: "but by a tag without quotes",
+      name: "except with an unquoted tag",
       ask: "GET /films/a",
       headers: { "If-None-Match": "1-a" },
       status: 200,
     },
     {
-      name: "also by any tag",
-      differs: "CouchDB does not know the star",
+      name: "with any tag",
+      differs: "CouchDB ignores the star",
       ask: "GET /films/a",
       headers: { "If-None-Match": "*" },
       status: 304,
@@ -88,7 +88,7 @@ describe("who has it already is not sent it again", () => {
   ]);
 });
 
-describe("a document that need not be durable at once", () => {
+describe("a document that need not be durable immediately", () => {
   testRows(openCorners, [
     {
       name: "is accepted",
@@ -105,7 +105,7 @@ describe("a document that need not be durable at once", () => {
       json: { ok: true, id: "x" },
     },
     {
-      name: "is accepted when it is a conflict, and not written",
+      name: "is accepted on a conflict, and not written",
       ask: "PUT /films/a?batch=ok",
       body: {},
       status: 202,
@@ -120,13 +120,13 @@ describe("a document that need not be durable at once", () => {
     { name: "is written as others are", ask: "PUT /films/x?batch=no", body: {}, status: 201 },
     { name: "is removed as others are", ask: "DELETE /films/a?batch=ok&rev=1-a", status: 200 },
     {
-      name: "has no part in attachments",
+      name: "does not apply to attachments",
       ask: "PUT /films/x/digits?batch=ok",
       ...DIGITS,
       status: 201,
     },
     {
-      name: "has no part in many",
+      name: "does not apply to bulk writes",
       ask: "POST /films/_bulk_docs?batch=ok",
       body: { docs: [{}] },
       status: 201,
@@ -169,14 +169,14 @@ describe("a range of an attachment", () => {
       answers: { "Content-Range": "bytes 0-3/10", "Content-Length": "4" },
     },
     {
-      name: "of another attachment than the reader has is the whole one",
-      differs: "CouchDB does not know If-Range",
+      name: "of another version than the client's is the whole attachment",
+      differs: "CouchDB ignores If-Range",
       ask: "GET /films/b/digits",
       headers: { Range: "bytes=0-3", "If-Range": '"x"' },
       status: 200,
     },
     {
-      name: "of the attachment that the reader has",
+      name: "applies to the client's version of the attachment",
       ask: "GET /films/b/digits",
       headers: { Range: "bytes=0-3", "If-Range": '"eB5eJF1ptWaXm4bijSPyxw=="' },
       status: 206,
@@ -203,7 +203,7 @@ describe("an interval between sequences", () => {
 describe("a feed of events", () => {
   testRows(openCorners, [
     {
-      name: "begins behind the last event that the reader has",
+      name: "begins after the last event that the client has",
       onlyHere: "It sends more after it has closed the connection",
       ask: "GET /films/_changes?feed=eventsource&timeout=10",
       headers: { "Last-Event-ID": "now" },
@@ -213,11 +213,11 @@ describe("a feed of events", () => {
   ]);
 });
 
-describe("an odd name", () => {
+describe("an unusual name", () => {
   const odd = "%C3%A4%2F%20%2B+x%F0%9F%98%80";
   testRows(openCorners, [
     {
-      name: "is that of a document",
+      name: "may be the id of a document",
       ask: `PUT /films/${odd}`,
       body: {},
       status: 201,
@@ -225,14 +225,14 @@ describe("an odd name", () => {
       answers: { Location: expect.stringMatching(/\/films\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
     },
     {
-      name: "is that of an attachment",
+      name: "may be that of an attachment",
       ask: `PUT /films/x/${odd}`,
       ...DIGITS,
       status: 201,
       answers: { Location: expect.stringMatching(/\/films\/x\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
     },
     {
-      name: "may hold a zero",
+      name: "may contain a zero",
       ask: "PUT /films/x%00y",
       body: {},
       status: 201,
@@ -259,19 +259,19 @@ describe("the offset of a list", () => {
   testRows(openCorners, [
     { name: "is 0", ask: "GET /films/_all_docs?limit=0", status: 200, has: { offset: 0 } },
     {
-      name: "is what is skipped",
+      name: "counts skipped rows",
       ask: "GET /films/_all_docs?skip=1",
       status: 200,
       has: { offset: 1 },
     },
     {
-      name: "is not known for keys",
+      name: "is unknown for keys",
       ask: 'GET /films/_all_docs?keys=["a"]',
       status: 200,
       has: { total_rows: 2, offset: null },
     },
     {
-      name: "is not known behind a start key",
+      name: "is unknown after a start key",
       differs: "CouchDB counts the rows before it",
       ask: 'GET /films/_all_docs?startkey="b"',
       status: 200,

@@ -1,4 +1,4 @@
-/** What browsers are told about scripts of other origins. */
+/** CORS headers for scripts of other origins. */
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import {
@@ -29,14 +29,14 @@ async function open(ini: string) {
 const ENABLED = `[chttpd]\nenable_cors = true\n[cors]\norigins = ${ORIGIN}\n`;
 const PREFLIGHT = { "Access-Control-Request-Method": "PUT" };
 
-test("nothing is told where it is not enabled", async () => {
+test("sends no CORS headers if CORS is disabled", async () => {
   const { headersOf } = await open(`[cors]\norigins = ${ORIGIN}\n`);
   const headers = await headersOf("GET /");
   expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
   expect((await headersOf("OPTIONS /", PREFLIGHT)).status).toBe(405);
 });
 
-test("a script of an accepted origin may read the answer and its headers", async () => {
+test("a script of an accepted origin may read the response and its headers", async () => {
   const { headersOf } = await open(ENABLED);
   expect(await headersOf("GET /")).toMatchObject({
     status: 200,
@@ -45,20 +45,20 @@ test("a script of an accepted origin may read the answer and its headers", async
       "content-type, accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
     Vary: "Origin",
   });
-  // Errors, too: a script has to see why.
+  // Errors as well: a script has to see the reason.
   const refused = await headersOf("GET /nope");
   expect(refused).toMatchObject({ status: 404, "Access-Control-Allow-Origin": ORIGIN });
   expect(refused).not.toHaveProperty("Access-Control-Allow-Credentials");
 });
 
-test("a script of another origin is answered, and may not read it", async () => {
+test("a script of another origin gets a response that it may not read", async () => {
   const { headersOf } = await open(ENABLED);
   const headers = await headersOf("GET /", { Origin: "https://evil.example.com" });
   expect(headers.status).toBe(200);
   expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
 });
 
-test("a browser asks before it lets a script write", async () => {
+test("answers the preflight before a browser lets a script write", async () => {
   const { headersOf } = await open(ENABLED);
   const asked = "X-Requested-With, Content-Type";
   expect(
@@ -80,7 +80,7 @@ test("a browser asks before it lets a script write", async () => {
   }
 });
 
-test("what is allowed is what the configuration says, for a host what its section says, at once", async () => {
+test("applies configuration changes immediately, with a section per host", async () => {
   const { configuration, headersOf } = await open(
     `${ENABLED}credentials = true\nmethods = GET\nheaders = X-Mine\nmax_age = 5\n[cors:127.0.0.1]\nexposed_headers = etag\n`,
   );

@@ -1,6 +1,7 @@
 /**
- * A real CouchDB as the tables' other subject: `COUCHDB_URL` names one, with the credentials of an administrator. Databases get
- * a prefix on the way there, which is taken off on the way back, so that rows read the same and nobody else's databases are touched.
+ * A real CouchDB as the second subject of the tables: `COUCHDB_URL` contains its address and the
+ * credentials of an administrator. Database names get a prefix in requests, which is removed from
+ * responses, so that the rows are the same and no other databases are touched.
  */
 import { randomBytes } from "node:crypto";
 import { request as sendRequest } from "node:http";
@@ -11,7 +12,7 @@ export const COUCHDB_URL = process.env.COUCHDB_URL;
 
 const SYSTEM_NAMES = ["_users", "_replicator", "_global_changes"];
 
-/** With a database `films`; what a test makes is removed when it is over. */
+/** With a database `films`. Databases created by a test are removed afterwards. */
 export async function openCouchdbFilms(): Promise<Asked> {
   const prefix = `tandem-${randomBytes(6).toString("hex")}-`;
   const made = new Set<string>();
@@ -21,13 +22,13 @@ export async function openCouchdbFilms(): Promise<Asked> {
   const ask = async (request: string, options: AskOptions = {}): Promise<Answer> => {
     const [method = "", target = ""] = split(request);
     const prefixed = withPrefix(target, prefix);
-    // What is not ours to make is not ours to remove.
+    // Only databases created here may be removed.
     if (method === "PUT" && prefixed !== target && /^\/+[^/?]+\/*(\?q=1)?$/.test(target)) {
       made.add(prefixed.replace(/\?.*/, ""));
     }
     return withoutPrefix(await send(`${method} ${prefixed}`, options), prefix);
   };
-  // One shard, so that changes come in their order.
+  // One shard, so that changes are in order.
   await ask("PUT /films?q=1");
   return { ask };
 }

@@ -21,7 +21,7 @@ async function openDashboard(user: User = { name: null, roles: [], isAdmin: fals
   return openApi({ user, parts: { dashboard: new StaticFolder(directory) } });
 }
 
-test("anybody gets the page, which may load nothing from elsewhere and run nothing inline", async () => {
+test("everyone gets the page, which may not load external or inline code", async () => {
   const { ask } = await openDashboard();
   const { status, text, headers } = await ask("GET /_dashboard/");
   expect([status, text]).toEqual([200, "<p>page"]);
@@ -33,13 +33,13 @@ test("anybody gets the page, which may load nothing from elsewhere and run nothi
   expect(policy).not.toMatch(/unsafe|\*|http|data:/);
 });
 
-test("its address without a slash leads to the folder", async () => {
+test("the address without a trailing slash redirects to the folder", async () => {
   const { ask } = await openDashboard();
   const { status, headers } = await ask("GET /_dashboard");
   expect([status, headers.Location]).toEqual([301, "http://127.0.0.1:5984/_dashboard/"]);
 });
 
-test("a file with a hash is kept for good, and comes as the browser can unpack it", async () => {
+test("a hashed file is cached permanently, and compressed as the browser accepts", async () => {
   const { ask } = await openDashboard();
   const unpack: [string | undefined, string | undefined, (bytes: Buffer) => Buffer][] = [
     ["gzip, deflate, br", "br", brotliDecompressSync],
@@ -57,7 +57,7 @@ test("a file with a hash is kept for good, and comes as the browser can unpack i
   }
 });
 
-test("what is not there is not found, and nothing can be put there", async () => {
+test("unknown files are not found, and nothing can be written", async () => {
   const { ask } = await openDashboard(ADMIN);
   for (const path of ["/_dashboard/assets/b.js", "/_dashboard/../a", "/_dashboard/assets"]) {
     expect((await ask(`GET ${path}`)).status).toBe(404);

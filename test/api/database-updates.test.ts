@@ -1,4 +1,4 @@
-/** `/_db_updates`: what became of databases. */
+/** `/_db_updates`: creation, changes and deletion of databases. */
 import { expect, test } from "vitest";
 import { openApi, openFilms } from "./api.fixture.ts";
 import { FILMS, refusal, type Scene, testRows } from "./rows.ts";
@@ -6,11 +6,11 @@ import { FILMS, refusal, type Scene, testRows } from "./rows.ts";
 const seq = expect.stringMatching(/^[0-9]+-/);
 const row = (db_name: string, type: string) => ({ db_name, type, seq });
 
-const shared = { onlyHere: "It has the databases of others, too" };
+const shared = { onlyHere: "It has databases of other users" };
 
 testRows(FILMS, [
   {
-    name: "a database that was made is told",
+    name: "a created database is reported",
     ask: "GET /_db_updates",
     status: 200,
     json: { results: [row("films", "created")], last_seq: seq },
@@ -25,7 +25,7 @@ testRows(FILMS, [
   },
 ]);
 
-/** CouchDB: answers only once there is the database in which it notes updates; a full set-up makes it. */
+/** CouchDB responds only if the database for its updates exists; a complete setup creates it. */
 const openNoted: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /_global_changes");
@@ -34,7 +34,7 @@ const openNoted: Scene = async (open) => {
 
 testRows(openNoted, [
   {
-    name: "no feed is unknown",
+    name: "an unknown feed is refused",
     ask: "GET /_db_updates?feed=x",
     ...refusal(
       400,
@@ -44,7 +44,7 @@ testRows(openNoted, [
     differs: "CouchDB does not name `live` here",
   },
   {
-    name: "a sequence of somebody else is refused",
+    name: "a sequence of another server is refused",
     ask: "GET /_db_updates?since=x",
     ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
   },
@@ -52,10 +52,10 @@ testRows(openNoted, [
     name: "a limit is a number",
     ask: "GET /_db_updates?limit=x",
     ...refusal(400, "query_parse_error", "limit must be an integer"),
-    differs: "CouchDB says invalid_integer without saying which",
+    differs: "CouchDB reports invalid_integer without the parameter",
   },
   {
-    name: "it is read",
+    name: "requires the GET method",
     ask: "POST /_db_updates",
     body: {},
     ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
@@ -63,7 +63,7 @@ testRows(openNoted, [
   },
 ]);
 
-test("of each database the latest of each kind is told, in order", async () => {
+test("reports the latest update of each kind per database, in order", async () => {
   const { ask } = await openApi();
   for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
   await ask("PUT /a/x", { body: {} });
@@ -99,13 +99,13 @@ test("a longpoll feed waits for the next update", async () => {
   expect((await answer).json.results).toEqual([row("films", "updated")]);
 });
 
-test("a longpoll feed gives up after its timeout", async () => {
+test("a longpoll feed ends at its timeout", async () => {
   const { ask } = await openFilms();
   const { json } = await ask("GET /_db_updates?feed=longpoll&since=now&timeout=10");
   expect(json).toEqual({ results: [], last_seq: seq });
 });
 
-test("a continuous feed tells each update on a line, and breathes between", async () => {
+test("a continuous feed writes a line per update, and heartbeats between", async () => {
   const { ask, stream } = await openFilms();
   const lines = await stream("GET /_db_updates?feed=continuous&since=now&heartbeat=20");
   const next = async (): Promise<string> => {
@@ -122,7 +122,7 @@ test("a continuous feed tells each update on a line, and breathes between", asyn
   await lines.return?.();
 });
 
-test("an eventsource feed tells each update as an event", async () => {
+test("an eventsource feed writes an event per update", async () => {
   const { stream } = await openFilms();
   const events = await stream("GET /_db_updates?feed=eventsource&timeout=10");
   const pieces: string[] = [];
@@ -134,16 +134,16 @@ test("an eventsource feed tells each update as an event", async () => {
   );
 });
 
-test("writers of one database that meet do not conflict, and leave one row in the end", async () => {
+test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Each writer removes rows at random: a round of them seldom leaves none to remove.
+  // Each writer removes random rows, and rarely leaves one.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));
   }
   expect(await rowCount()).toBeGreaterThan(2);
-  // Each clears two of those that were left, and adds one.
+  // Each clears two of the remaining ones, and adds one.
   for (let n = 0; n < 20; n++) await ask(`PUT /films/later${n}`, { body: {} });
   const { results } = (await ask("GET /_db_updates")).json;
   expect(results).toEqual([row("films", "created"), row("films", "updated")]);

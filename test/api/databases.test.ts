@@ -9,31 +9,31 @@ const ILLEGAL_NAME =
 describe("databases", () => {
   testRows(FILMS, [
     {
-      name: "one is made",
-      onlyHere: "It is at another address",
+      name: "is created",
+      onlyHere: "It has another address",
       ask: "PUT /b",
       status: 201,
       json: { ok: true },
       answers: { Location: "http://127.0.0.1:5984/b" },
     },
     {
-      name: "one is not made twice",
+      name: "is not created twice",
       ask: "PUT /films",
       ...refusal(412, "file_exists", "The database could not be created, the file already exists."),
     },
     {
-      name: "a name in capitals is illegal",
+      name: "an upper-case name is illegal",
       ask: "PUT /Films",
       ...refusal(400, "illegal_database_name", `Name: 'Films'. ${ILLEGAL_NAME}`),
     },
     {
-      name: "one that is not there does not exist",
+      name: "a missing one does not exist",
       ask: "GET /nope",
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "a name that could be none does not exist either",
-      onlyHere: "Its limits of a request line are others",
+      name: "an invalid name does not exist either",
+      onlyHere: "It has other limits for a request line",
       ask: `GET /${"x".repeat(20_000)}`,
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -41,14 +41,14 @@ describe("databases", () => {
     { name: "one that is not there answers HEAD", ask: "HEAD /nope", status: 404 },
     { name: "one is removed", ask: "DELETE /films", status: 200, json: { ok: true } },
     {
-      name: "one that is not there is not removed",
+      name: "a missing one is not deleted",
       ask: "DELETE /nope",
       ...refusal(404, "not_found", "Database does not exist."),
     },
     { name: "one is not removed instead of a document", ask: "DELETE /films?rev=1-a", status: 400 },
     {
       name: "a description has CouchDB's members",
-      differs: "A database that is empty takes no room here, and its sequence is 0",
+      differs: "An empty database uses no space here, and its sequence is 0",
       ask: "GET /films",
       status: 200,
       has: {
@@ -62,20 +62,20 @@ describe("databases", () => {
       },
     },
     {
-      name: "a description survives slashes",
+      name: "a description accepts additional slashes",
       ask: "GET //films//",
       status: 200,
       has: { db_name: "films" },
     },
     {
-      name: "a full commit tells the life of the database",
+      name: "a full commit returns the start time of the database",
       ask: "POST /films/_ensure_full_commit",
       body: "",
       status: 201,
       has: { ok: true, instance_start_time: expect.any(String) },
     },
     {
-      name: "a full commit is asked for as JSON",
+      name: "a full commit requires JSON",
       ask: "POST /films/_ensure_full_commit",
       headers: { "Content-Type": "text/plain" },
       body: "x",
@@ -84,41 +84,41 @@ describe("databases", () => {
     { name: "compaction is accepted", ask: "POST /films/_compact", body: "", status: 202 },
     { name: "clean-up is accepted", ask: "POST /films/_view_cleanup", body: "", status: 202 },
     {
-      name: "views are not there",
+      name: "views do not exist",
       differs: "Views are not part of Tandem",
       ask: "GET /films/_design/a/_view/b",
       status: 501,
     },
     { name: "a security object is a text of ours", ask: "GET /films/_security", status: 200 },
     {
-      name: "a security object that is none is refused",
+      name: "an invalid security object is refused",
       differs: "CouchDB fails with no_majority",
       ask: "PUT /films/_security",
       body: [],
       ...refusal(400, "bad_request", "Request body must be a JSON object"),
     },
     {
-      name: "a security object with bad names is refused",
+      name: "a security object with invalid names is refused",
       differs: "CouchDB fails with no_majority",
       ask: "PUT /films/_security",
       body: { admins: { names: "alice" } },
       ...refusal(400, "bad_request", "admins.names must be a JSON list of strings"),
     },
     {
-      name: "the limit of revisions is told",
+      name: "the revision limit is returned",
       ask: "GET /films/_revs_limit",
       status: 200,
       json: 1000,
     },
     {
-      name: "the limit of revisions is a number",
+      name: "the revision limit is a number",
       differs: "CouchDB fails with function_clause",
       ask: "PUT /films/_revs_limit",
       body: '"x"',
       ...refusal(400, "bad_request", "The revision limit must be a positive integer"),
     },
     {
-      name: "the limit of revisions is positive",
+      name: "the revision limit is positive",
       differs: "CouchDB fails with function_clause",
       ask: "PUT /films/_revs_limit",
       body: "0",
@@ -126,7 +126,7 @@ describe("databases", () => {
     },
   ]);
 
-  test("a name may have slashes, and every character that the rule allows", async () => {
+  test("a name may contain slashes and all characters that the rule allows", async () => {
     const { ask } = await openApi();
     const name = encodeURIComponent("a/b_$()+-/c");
     expect((await ask(`PUT /${name}`)).status).toBe(201);
@@ -138,7 +138,7 @@ describe("databases", () => {
     expect((await ask("GET /_all_dbs")).json).toEqual(["a/b_$()+-/c"]);
   });
 
-  test("a database that is made again is another one", async () => {
+  test("a re-created database is a different one", async () => {
     const { ask } = await openFilms();
     const before = (await ask("GET /films")).json.instance_start_time;
     await ask("DELETE /films");
@@ -146,20 +146,20 @@ describe("databases", () => {
     expect((await ask("GET /films")).json.instance_start_time).not.toBe(before);
   });
 
-  test("a security object is kept as it came", async () => {
+  test("a security object is returned as it was stored", async () => {
     const { ask } = await openFilms();
     const text = '{"x":1.0,"admins":{"names":["a"]}}';
     expect((await ask("PUT /films/_security", { body: text })).json).toEqual({ ok: true });
     expect((await ask("GET /films/_security")).text).toBe(`${text}\n`);
   });
 
-  test("the limit of revisions can be changed", async () => {
+  test("the revision limit can be changed", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_revs_limit", { body: "5" });
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
 
-  test("documents are shown with no more revisions than the limit, once that is lower", async () => {
+  test("documents are shown with at most the revision limit, after it is lowered", async () => {
     const { ask } = await openFilms();
     let rev = "";
     const revisions: string[] = [];

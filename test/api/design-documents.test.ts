@@ -1,4 +1,4 @@
-/** What a design document must look like to be written. */
+/** Validation of design documents. */
 import { describe } from "vitest";
 import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 
@@ -64,7 +64,7 @@ describe("a design document is refused", () => {
       ],
     },
     {
-      name: "when it was made elsewhere, too",
+      name: "when it is replicated",
       ask: "POST /films/_bulk_docs",
       body: { docs: [{ _id: "_design/d", _rev: "1-a", views: 3 }], new_edits: false },
       status: 201,
@@ -105,7 +105,7 @@ describe("a design document whose views do not compile is refused", () => {
       ...refusal(404, "not_found", "missing function"),
     },
     {
-      name: "when a function never comes to an end",
+      name: "when a function is truncated",
       ask: "PUT /films/_design/d",
       body: { views: { a: { map: "for (;;);" } } },
       ...refusal(500, "os_process_error", "OS process timed out."),
@@ -117,7 +117,7 @@ describe("a design document whose views do not compile is refused", () => {
       ...uncompiled("map", unfinishedError),
     },
     {
-      name: "when it was made elsewhere, too",
+      name: "when it is replicated",
       ask: "PUT /films/_design/d?new_edits=false",
       body: { _rev: "1-a", views: { a: { map: unfinished } } },
       ...uncompiled("map", unfinishedError),
@@ -133,7 +133,7 @@ describe("a design document whose views do not compile is refused", () => {
       ],
     },
     {
-      name: "among others that were made elsewhere, which are written",
+      name: "among other replicated ones, which are written",
       ask: "POST /films/_bulk_docs",
       body: {
         new_edits: false,
@@ -161,7 +161,7 @@ describe("a design document is written", () => {
     good({ views: { a: { map: "function(doc){ require('views/lib/nope') }" } } }),
     {
       ...good({ views: { a: { map: "function named(doc){}" } } }),
-      differs: "CouchDB's QuickJS wants no name there, its SpiderMonkey does not mind",
+      differs: "CouchDB's QuickJS refuses a name there, its SpiderMonkey accepts it",
     },
     good({ views: { a: { map: "x" } }, language: "something else" }),
     good({ views: { a: { map: { fields: { x: "asc" } } } }, language: "query" }),

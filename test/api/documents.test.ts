@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
-/** Films with one document `a`, and two leaves of `b`: the winner `2-y` and its rival `2-x`. */
+/**
+ * Database `films` with one document `a`, and two leaves of `b`: the winner `2-y` and its rival
+ * `2-x`.
+ */
 async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   await api.ask("POST /films/_bulk_docs", {
@@ -22,33 +25,33 @@ async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promi
 describe("reading a document", () => {
   testRows(openDocuments, [
     {
-      name: "the winner is answered, with its revision as entity tag",
+      name: "returns the winner, with its revision as etag",
       ask: "GET /films/b",
       status: 200,
       json: { _id: "b", _rev: "2-y", v: "y" },
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "HEAD tells the revision",
+      name: "HEAD returns the revision",
       ask: "HEAD /films/b",
       status: 200,
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a reader who has it is not sent it again",
+      name: "a client that has it is not sent it again",
       ask: "GET /films/b",
       headers: { "If-None-Match": '"2-y"' },
       status: 304,
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a revision is answered by name",
+      name: "a revision is returned by its id",
       ask: "GET /films/b?rev=2-x",
       status: 200,
       json: { _id: "b", _rev: "2-x", v: "x" },
     },
     {
-      name: "a revision whose body is gone is missing",
+      name: "a revision without a stored body is missing",
       ask: "GET /films/b?rev=1-r",
       ...refusal(404, "not_found", "missing"),
     },
@@ -59,29 +62,29 @@ describe("reading a document", () => {
       has: { _rev: "2-y" },
     },
     {
-      name: "one that never was is missing",
+      name: "an unknown one is missing",
       ask: "GET /films/nope",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "one that was removed is deleted",
+      name: "a removed one is deleted",
       ask: "GET /films/gone",
       ...refusal(404, "not_found", "deleted"),
     },
     {
-      name: "a deletion is answered by name",
+      name: "a deletion is returned by its revision",
       ask: "GET /films/gone?rev=2-d",
       status: 200,
       json: { _id: "gone", _rev: "2-d", _deleted: true },
     },
     {
-      name: "ancestors are told with revs",
+      name: "ancestors are returned with revs",
       ask: "GET /films/b?revs=true",
       status: 200,
       has: { _revisions: { start: 2, ids: ["y", "r"] } },
     },
     {
-      name: "meta tells statuses and rivals, and has no entity tag",
+      name: "meta returns statuses and conflicts, without an etag",
       ask: "GET /films/b?meta=true",
       status: 200,
       json: {
@@ -96,7 +99,7 @@ describe("reading a document", () => {
       },
     },
     {
-      name: "its place in the update sequence is told with local_seq, and there is no entity tag",
+      name: "local_seq returns its update sequence, without an etag",
       ask: "GET /films/a?local_seq=true",
       status: 200,
       json: {
@@ -108,15 +111,15 @@ describe("reading a document", () => {
       differs: "Its sequences are numbers of one shard.",
     },
     {
-      name: "all leaves are answered with open_revs",
-      differs: "CouchDB has them in another order",
+      name: "all leaves are returned with open_revs",
+      differs: "CouchDB returns them in another order",
       headers: { Accept: "application/json" },
       ask: "GET /films/b?open_revs=all",
       status: 200,
       json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
     },
     {
-      name: "what is not there is told with open_revs",
+      name: "missing revisions are reported with open_revs",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["2-x","9-z"]&revs=true',
       status: 200,
@@ -126,32 +129,32 @@ describe("reading a document", () => {
       ],
     },
     {
-      name: "the latest of all is sent once",
-      differs: "CouchDB has them in another order",
+      name: "latest returns each leaf once",
+      differs: "CouchDB returns them in another order",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["1-r","2-y"]&latest=true',
       status: 200,
       json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
     },
     {
-      name: "leaves of one that never was are missing",
+      name: "leaves of an unknown document are missing",
       ask: "GET /films/nope?open_revs=all",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "a revision that is none is refused",
+      name: "an invalid revision is refused",
       ask: "GET /films/b?rev=x",
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "a list of revisions that is none is refused",
-      differs: "Ours names the parameter",
+      name: "an invalid list of revisions is refused",
+      differs: "Tandem names the parameter",
       ask: "GET /films/b?open_revs=x",
       ...refusal(400, "bad_request", "open_revs must be valid JSON"),
     },
     {
-      name: "a list of revisions that are no texts is refused",
-      differs: "Ours names the parameter",
+      name: "a list of revisions that are not strings is refused",
+      differs: "Tandem names the parameter",
       ask: "GET /films/b?atts_since=[1]",
       ...refusal(400, "bad_request", "atts_since must be a JSON array of strings"),
     },
@@ -162,7 +165,7 @@ describe("reading a document", () => {
       json: { _id: "b", _rev: "2-y", v: "y" },
     },
     {
-      name: "an id with an underscore is missing, as it is reserved",
+      name: "an id with an underscore is reserved, and missing",
       ask: "GET /films/_b",
       ...refusal(404, "not_found", "missing"),
     },
@@ -177,7 +180,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "the beginning of design documents is no id",
+      name: "the prefix of design documents is not an id",
       ask: "GET /films/_design",
       ...refusal(404, "not_found", "missing"),
     },
@@ -187,7 +190,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "a document of a database that is not there",
+      name: "reports a missing database",
       ask: "GET /nope/a",
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -195,7 +198,7 @@ describe("reading a document", () => {
 });
 
 describe("writing a document", () => {
-  test("it is made, changed and removed", async () => {
+  test("creates, changes and removes a document", async () => {
     const { ask } = await openFilms();
     const made = await ask("PUT /films/a", { body: { n: 1 } });
     const first = made.json.rev;
@@ -220,7 +223,7 @@ describe("writing a document", () => {
     expect(removed).toMatchObject({ status: 200, json: { ok: true, id: "a" } });
   });
 
-  test("POST draws an id, or takes the one of the body", async () => {
+  test("POST generates an id, or uses the one in the body", async () => {
     const { ask } = await openFilms();
     const drawn = await ask("POST /films", { body: {} });
     expect(drawn).toMatchObject({
@@ -233,7 +236,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY takes the body and the attachments along", async () => {
+  test("COPY copies the body and the attachments", async () => {
     const { ask } = await openFilms();
     const data = Buffer.from("abc").toString("base64");
     const _attachments = { x: { content_type: "a/b", data } };
@@ -250,22 +253,22 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY takes an id that is sent as it is, as one that is percent-encoded", async () => {
+  test("COPY accepts an unescaped id like a percent-encoded one", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
       (await ask("COPY /films/a", { headers: { Destination: destination } })).json.id;
-    // As Node.js hands the bytes of a header over.
+    // Node.js decodes header bytes like this.
     const received = (text: string) => Buffer.from(text).toString("latin1");
     expect(await copy(received("b\u00e9\u4e2d"))).toBe("b\u00e9\u4e2d");
     expect(await copy(encodeURIComponent("c\u00e9\u4e2d"))).toBe("c\u00e9\u4e2d");
-    // What is no UTF-8 stays what it was.
+    // Invalid UTF-8 is left unchanged.
     expect(await copy("d\u00e9")).toBe("d\u00e9");
   });
 
   testRows(openDocuments, [
     {
-      name: "names a revision of a document that does not exist",
+      name: "names a revision of a missing document",
       differs: "CouchDB writes it, unless its shard is empty or a validation function exists",
       ask: "PUT /films/c?rev=1-a",
       body: {},
@@ -273,7 +276,7 @@ describe("writing a document", () => {
     },
   ]);
 
-  test("an empty revision is none, and not left out", async () => {
+  test("an empty revision is treated as missing rather than as absent", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: {} });
     const invalid = { status: 400, json: { error: "bad_request", reason: "Invalid rev format" } };
@@ -309,7 +312,7 @@ describe("writing a document", () => {
   );
 
   test.each(["?rev=x", "?rev=", "?rev=1", ""])(
-    "the deletion of a document that does not exist is answered by that, whatever follows: %j",
+    "deleting a missing document reports that first, whatever follows: %j",
     async (query) => {
       const { ask } = await openFilms();
       const { json } = await ask("PUT /films/deleted", { body: {} });
@@ -324,7 +327,7 @@ describe("writing a document", () => {
     },
   );
 
-  test("a write that names a revision of a document that does not exist is a conflict", async () => {
+  test("writing with a revision of a missing document is a conflict", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });
     await ask("PUT /films/purged", { body: {} });
@@ -393,7 +396,7 @@ describe("writing a document", () => {
       { name: "with an old revision", ask: "PUT /films/b?rev=1-r", body: {}, ...conflict },
       { name: "on removal without the revision", ask: "DELETE /films/a", ...conflict },
       {
-        name: "on removal of nothing",
+        name: "when nothing is removed",
         ask: "DELETE /films/nope?rev=1-a",
         ...refusal(404, "not_found", "missing"),
       },
@@ -408,20 +411,20 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "with another revision than its tag",
+        name: "with another revision than its etag",
         ask: "PUT /films/a",
         headers: { "If-Match": '"1-b"' },
         body: { _rev: "1-a" },
         ...refusal(400, "bad_request", "Document rev and etag have different values"),
       },
       {
-        name: "with a revision that is none",
+        name: "with an invalid revision",
         ask: "PUT /films/a",
         body: { _rev: "x" },
         ...refusal(400, "bad_request", "Invalid rev format"),
       },
       {
-        name: "with a body that breaks off",
+        name: "with a truncated body",
         ask: "PUT /films/a",
         body: '{"a":',
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
@@ -450,45 +453,45 @@ describe("writing a document", () => {
         ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
       },
       {
-        name: "with __proto__ at the top",
+        name: "with __proto__ at the top level",
         ask: "PUT /films/c",
         body: '{"__proto__":1}',
         ...refusal(400, "doc_validation", "Bad special document member: __proto__"),
       },
       {
-        name: "with a deletion that is no flag",
-        differs: "Ours says what would be right",
+        name: "with a deletion flag that is not a boolean",
+        differs: "Tandem reports what is accepted",
         ask: "PUT /films/c",
         body: { _deleted: "yes" },
         ...refusal(400, "bad_request", "_deleted must be a boolean"),
       },
       {
-        name: "with an id that is reserved",
+        name: "with a reserved id",
         ask: "PUT /films/_c",
         body: {},
         ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
       },
       {
-        name: "with an id that is no text",
+        name: "with an id that is not a string",
         ask: "POST /films",
         body: { _id: 1 },
         ...refusal(400, "illegal_docid", "Document id must be a string"),
       },
       {
-        name: "without JSON's content type where CouchDB asks for it",
+        name: "without the JSON content type where CouchDB requires it",
         ask: "POST /films",
         body: "{}",
         headers: { "Content-Type": "text/plain" },
         ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
       },
       {
-        name: "with a stub of nothing",
+        name: "with a stub that refers to nothing",
         ask: "PUT /films/c",
         body: { _attachments: { x: { stub: true } } },
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {
-        name: "with a stub of nothing and a revision of a document that does not exist",
+        name: "with a stub that refers to nothing and a revision of a missing document",
         ask: "PUT /films/c",
         body: {
           _rev: "1-967a00dff5e02add41819138abb3284d",
@@ -497,13 +500,13 @@ describe("writing a document", () => {
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {
-        name: "with data that are not base64",
+        name: "with data that is not base64",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "???" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data without their padding",
+        name: "with unpadded data",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
@@ -515,13 +518,13 @@ describe("writing a document", () => {
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data of a web address's alphabet",
+        name: "with data in the URL-safe alphabet",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8-_w==" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with an attachment that follows nowhere",
+        name: "with an attachment that does not follow",
         differs: "CouchDB fails with function_clause",
         ask: "PUT /films/c",
         body: { _attachments: { x: { follows: true } } },
@@ -532,15 +535,15 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "when it is larger than the store takes",
-        differs: "Ours names the document",
+        name: "when it is larger than the store accepts",
+        differs: "Tandem names the document",
         ask: "PUT /films/c",
         body: { text: "x".repeat(8 * 1024 * 1024) },
         ...refusal(413, "document_too_large", "c"),
       },
       {
-        name: "when it was made elsewhere and has no revision",
-        differs: "Ours does not name a parameter that the sender may not have set",
+        name: "when it is replicated without a revision",
+        differs: "Tandem does not name a parameter that the client may not have set",
         ask: "PUT /films/c?new_edits=false",
         body: {},
         ...refusal(400, "bad_request", "A document that is replicated needs _rev or _revisions"),
@@ -554,7 +557,7 @@ describe("writing a document", () => {
   });
 });
 
-describe("a document arrives as it was", () => {
+describe("a document is returned as it was stored", () => {
   const NUMBERS =
     '{"big":12345678901234567890,"one":1.0,"exp":1e2,"minus":-0,"tail":0.1000,"list":[1.0,-0, 1E+2]}';
   const NAMES = '{"a":{"__proto__":{"x":1.0},"constructor":null,"_id":"nested"},"b":"\\u00e9\\/"}';
@@ -609,7 +612,7 @@ describe("ids", () => {
     "x".repeat(500),
   ];
 
-  test("every odd character survives the path, the body and the lists", async () => {
+  test("every unusual character survives the path, the body and the lists", async () => {
     const { ask } = await openFilms();
     for (const id of ODD_IDS) {
       const path = `/films/${encodeURIComponent(id)}`;
@@ -631,12 +634,12 @@ describe("ids", () => {
     expect(Object.keys(missing).sort()).toEqual([...ODD_IDS].sort());
   });
 
-  test("a plus is a space in a path, and an escape that is none stays", async () => {
+  test("a plus is a space in a path, and invalid escapes are left unchanged", async () => {
     const { ask } = await openFilms();
     expect((await ask("PUT /films/a+b%zz", { body: {} })).json.id).toBe("a b%zz");
   });
 
-  test("a design document has one id, however its slash is written", async () => {
+  test("a design document has one id, however its slash is encoded", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/a", { body: { x: 1 } });
     expect((await ask("GET /films/_design%2Fa")).json).toMatchObject({ _id: "_design/a", x: 1 });

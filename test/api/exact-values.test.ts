@@ -1,4 +1,7 @@
-/** Numbers, the order of members and texts in selectors compare as CouchDB compares them, however a selector is applied. */
+/**
+ * Numbers, member order and strings in selectors compare as in CouchDB, however a selector is
+ * evaluated.
+ */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 
@@ -77,7 +80,7 @@ test.each(["short", "long"] as const)(
   },
 );
 
-test("indexes answer the same, and list numbers in their exact order", async () => {
+test("indexes give the same results, and sort numbers exactly", async () => {
   const { ask } = await openBodies("short");
   for (const field of ["n", "o", "t", "l"]) {
     const body = { index: { fields: [field] }, ddoc: field };
@@ -97,7 +100,7 @@ test("indexes answer the same, and list numbers in their exact order", async () 
   );
 });
 
-test("a partial index keeps the numbers of its filter", async () => {
+test("a partial index preserves the numbers of its filter", async () => {
   const { ask } = await openBodies("short");
   const filter = '{"n":369553424691494913}';
   const index = `{"fields":["n"],"partial_filter_selector":${filter}}`;
@@ -133,7 +136,7 @@ test.each([
   ['{"$exists":true}'],
   ['{"":5}'],
 ])(
-  "a selector whose operator has no field is refused wherever one is accepted: %s",
+  "refuses a selector with an operator outside a field wherever one is accepted: %s",
   async (selector) => {
     const { ask } = await openFilms();
     const refusal = { error: "invalid_selector", reason: MISSING };

@@ -1,8 +1,11 @@
-/** The plan of a query (`_explain`), and what `_find` says of it, over indexes that a scene makes. */
+/** The plan of a query (`_explain`), and its summary in `_find`, for the indexes of a scene. */
 import { describe, expect } from "vitest";
 import { type Row, refusal, type Scene, testRows } from "./rows.ts";
 
-/** Six documents, and indexes on `n`, on `n` and `even`, on `o.x`, on `list` and, of even ones alone, on `n`. */
+/**
+ * Six documents, and indexes on `n`, on `n` and `even`, on `o.x`, on `list`, and a partial one on
+ * `n` for even numbers.
+ */
 const INDEXED: Scene = async (open) => {
   const api = await open();
   const docs = [1, 2, 3, 4, 5, 6].map((n) => ({
@@ -76,7 +79,7 @@ function explain(name: string, body: object, has: object, row: Partial<Row> = {}
   return { name, ask: "POST /films/_explain", body, status: 200, has, ...row };
 }
 
-/** A plan that reads this index from there to there. */
+/** A plan that reads this range of this index. */
 function read(name: Name, start_key: unknown, end_key: unknown, mrargs: object = {}) {
   return { index: INDEXES[name], mrargs: { start_key, end_key, direction: "fwd", ...mrargs } };
 }
@@ -192,7 +195,7 @@ describe("_explain", () => {
       { index: INDEXES.n, opts: { use_index: ["o", "o"] } },
     ),
     {
-      name: "refuses an index that is named and does not serve where it may take no other",
+      name: "refuses a named unusable index if fallback is disabled",
       ask: "POST /films/_explain",
       body: { selector: one, use_index: ["o", "o"], allow_fallback: false },
       ...refusal(
@@ -202,7 +205,7 @@ describe("_explain", () => {
       ),
     },
     {
-      name: "refuses a design document without a fitting index where it may take no other",
+      name: "refuses a design document without a usable index if fallback is disabled",
       ask: "POST /films/_explain",
       body: { selector: one, use_index: "o", allow_fallback: false },
       ...refusal(

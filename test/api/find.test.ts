@@ -1,4 +1,4 @@
-/** Mango queries. The selectors and what they pass were recorded on a CouchDB 3.5.0. */
+/** Mango queries. The selectors and their results were recorded on a CouchDB 3.5.0. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
@@ -9,7 +9,7 @@ interface Recorded {
   readonly cases: readonly {
     readonly name: string;
     readonly selector: object;
-    /** Ids, or how CouchDB refused the selector. */
+    /** Ids, or CouchDB's error for the selector. */
     readonly find: readonly string[] | { readonly error: string };
     readonly changes: readonly string[] | { readonly error: string };
   }[];
@@ -28,7 +28,7 @@ describe("selectors", () => {
     const ids = (list: readonly { readonly [name: string]: unknown }[], name: string) =>
       list.map((item) => item[name]);
     if (Array.isArray(row.find)) expect(ids(found.json.docs, "_id")).toEqual(row.find);
-    // CouchDB fails with 500 where an operand makes it divide by zero.
+    // CouchDB fails with 500 if an operand makes it divide by zero.
     else expect(found.status).toBe(400);
     if (Array.isArray(row.changes)) expect(ids(changed.json.results, "id")).toEqual(row.changes);
     else expect(changed.status).toBe(400);
@@ -37,7 +37,7 @@ describe("selectors", () => {
 
 const WARNING = "No matching index found, create an index to optimize query time.";
 
-/** `d1` to `d3`, and a design document. */
+/** Documents `d1` to `d3`, and a design document. */
 async function openThree<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [1, 2, 3].map((n) => ({
@@ -375,13 +375,13 @@ describe("_find", () => {
       ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
     },
     {
-      name: "refuses a body that breaks off",
+      name: "refuses a truncated body",
       ask: "POST /films/_find",
       body: "{",
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "is asked by POST",
+      name: "requires POST",
       ask: "GET /films/_find",
       ...refusal(405, "method_not_allowed", "Only POST allowed"),
       answers: { Allow: "POST" },
@@ -394,7 +394,7 @@ describe("_find", () => {
     },
   ]);
 
-  test("goes on at its bookmark, forwards and backwards", async () => {
+  test("continues at its bookmark, in both directions", async () => {
     const { ask } = await openThree(openFilms);
     for (const [direction, order] of [
       ["asc", ["d1", "d2", "d3", undefined]],
@@ -411,7 +411,7 @@ describe("_find", () => {
     }
   });
 
-  test("answers every digit of a number, in documents and in their fields", async () => {
+  test("returns every digit of a number, in documents and in their fields", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: '{"n":12345678901234567890,"o":{"x":1.0}}' });
     const all = await ask("POST /films/_find", { body: { selector } });
@@ -420,7 +420,7 @@ describe("_find", () => {
     expect(some.text).toContain('{"n":12345678901234567890,"o":{"x":1.0}}');
   });
 
-  test("looks through more documents than it holds at once", async () => {
+  test("scans more documents than it keeps in memory", async () => {
     const { ask } = await openFilms();
     const many = Array.from({ length: 1_000 }, (_, n) => ({ _id: String(n).padStart(4, "0"), n }));
     await ask("POST /films/_bulk_docs", { body: { docs: many } });
@@ -533,7 +533,7 @@ describe("_explain and _index", () => {
       refusal(400, "invalid_selector_json", "Selector must be a JSON object, not: 1"),
     ),
     {
-      name: "there is the index of all documents",
+      name: "the primary index exists",
       ask: "GET /films/_index",
       status: 200,
       json: { total_rows: 1, indexes: [ALL_DOCUMENTS] },
@@ -545,7 +545,7 @@ describe("_explain and _index", () => {
       json: { total_rows: 1, indexes: [] },
     },
     {
-      name: "an index without a name is called by the hash of what was asked",
+      name: "an index without a name is named by the hash of its definition",
       ask: "POST /films/_index",
       body: { index: { fields: ["n"] } },
       status: 200,
@@ -556,14 +556,14 @@ describe("_explain and _index", () => {
       },
     },
     {
-      name: "an index that is not there is not removed",
+      name: "a missing index is not removed",
       ask: "DELETE /films/_index/_design/x/json/y",
       ...refusal(404, "not_found", "missing"),
     },
   ]);
 });
 
-test("a selector whose conditions or names are malformed is refused", async () => {
+test("a selector with malformed conditions or names is refused", async () => {
   const { ask } = await openFilms();
   const answerTo = async (selector: object) => {
     const { status, json } = await ask("POST /films/_find", { body: { selector } });

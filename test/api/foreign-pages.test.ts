@@ -1,4 +1,4 @@
-/** Requests that a page of another site makes a browser send. */
+/** Cross-site requests by browsers. */
 import { expect, test } from "vitest";
 import type { CorsSettings, SessionAuthority, User } from "../../src/api/index.ts";
 import { sessionRoutes } from "../../src/api/index.ts";
@@ -31,11 +31,11 @@ test.each<[string, Sent, boolean]>([
   ["another port", { Origin: "http://127.0.0.1:8080" }, false],
   ["a host in the user part of its URL", { Origin: "http://127.0.0.1:5984@evil.example" }, false],
   [
-    "another site, to a browser that names only the referrer",
+    "another site, from a browser that sends only the referrer",
     { Referer: "https://evil.example/" },
     false,
   ],
-  ["another site, to a browser with fetch metadata", { "Sec-Fetch-Site": "cross-site" }, false],
+  ["another site, from a browser with fetch metadata", { "Sec-Fetch-Site": "cross-site" }, false],
   ["a sibling host", { "Sec-Fetch-Site": "same-site", Origin: "http://127.0.0.1:5984" }, false],
   ["this site", { Origin: "http://127.0.0.1:5984" }, true],
   ["this site, by its referrer", { Referer: "http://127.0.0.1:5984/_dashboard/" }, true],
@@ -45,7 +45,7 @@ test.each<[string, Sent, boolean]>([
     { Origin: SITE, "X-Forwarded-Host": "app.example:443" },
     true,
   ],
-  ["no browser", {}, true],
+  ["a client that is not a browser", {}, true],
 ])(
   "a change requested by %s is accepted only from the same site: %o, %s",
   async (_, headers, isAccepted) => {
@@ -65,17 +65,17 @@ test.each<[string, Partial<CorsSettings>, Sent, number]>([
   ["with every origin and no credentials", { origins: ["*"], credentials: false }, FOREIGN, 403],
   ["with credentials for another origin", {}, FOREIGN, 403],
   [
-    "with credentials, for a request that names no origin",
+    "with credentials, for a request without an origin",
     {},
     { "Sec-Fetch-Site": "cross-site" },
     403,
   ],
-])("CORS %s decides about a foreign change", async (_, settings, headers, status) => {
+])("CORS %s decides about a cross-site change", async (_, settings, headers, status) => {
   const { ask } = await openFilms({ parts: { cors: () => ({ ...CORS, ...settings }) } });
   expect(await ask("POST /films", { headers, body: {} })).toMatchObject({ status });
 });
 
-test("an override of the method needs CORS for the method that it names", async () => {
+test("a method override requires CORS for the overriding method", async () => {
   const { ask } = await openFilms({ parts: { cors: () => CORS } });
   const headers = { Origin: SITE, "X-HTTP-Method-Override": "DELETE" };
   expect(await ask("POST /films", { headers })).toMatchObject({ status: 403 });

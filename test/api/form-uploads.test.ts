@@ -30,15 +30,15 @@ function file(name: string, value: string): Field {
   return { name: "_attachments", value, file: { name, type: "text/plain" } };
 }
 
-async function openBeside({ ask }: Asked): Promise<string> {
+async function openWithOthers({ ask }: Asked): Promise<string> {
   const body = { n: 1, _attachments: { old: { content_type: "a/b", data: "AAEC" } } };
   return (await ask("PUT /films/a", { body })).json.rev;
 }
 
 describe("a form", () => {
-  test("adds files to a document, beside those that it has", async () => {
+  test("adds files to a document and keeps the existing ones", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     const sent = form({ name: "_rev", value: rev }, file("odd näme.txt", "hello"), file("x", "y"));
     const answer = await api.ask("POST /films/a", sent);
     expect(answer).toMatchObject({ status: 201, json: { ok: true, id: "a" } });
@@ -49,7 +49,7 @@ describe("a form", () => {
     expect((await api.ask("GET /films/a/odd%20n%C3%A4me.txt")).text).toBe("hello");
   });
 
-  test("writes a document of its own with files", async () => {
+  test("creates a document with files", async () => {
     const { ask } = await openFilms();
     const sent = form({ name: "_doc", value: '{"x":1.0}' }, file("f", "bytes"));
     expect((await ask("POST /films/new", sent)).status).toBe(201);
@@ -59,14 +59,14 @@ describe("a form", () => {
 
   test("replaces a file of the same name", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     await api.ask("POST /films/a", form({ name: "_rev", value: rev }, file("old", "new")));
     expect((await api.ask("GET /films/a/old")).text).toBe("new");
   });
 
-  test("of an older revision is a conflict", async () => {
+  test("for an older revision is a conflict", async () => {
     const api = await openFilms();
-    const rev = await openBeside(api);
+    const rev = await openWithOthers(api);
     await api.ask("PUT /films/a", { body: { _rev: rev } });
     const answer = await api.ask("POST /films/a", form({ name: "_rev", value: rev }));
     expect(answer.status).toBe(409);
@@ -76,49 +76,49 @@ describe("a form", () => {
     FILMS,
     [
       {
-        name: "says which document it is about",
+        name: "requires a document id",
         ask: "POST /films/a",
         ...form(file("f", "x")),
         ...refusal(400, "bad_request", "The form has neither a field `_doc` nor `_rev`"),
       },
       {
-        name: "names a revision that is one",
+        name: "requires a valid revision",
         ask: "POST /films/a",
         ...form({ name: "_rev", value: "zz" }),
         ...refusal(400, "bad_request", "Invalid rev format"),
       },
       {
-        name: "holds a document that is JSON",
+        name: "requires a JSON document",
         ask: "POST /films/a",
         ...form({ name: "_doc", value: "{" }),
         status: 400,
       },
       {
-        name: "comes from a page of this server",
+        name: "is accepted from a page of this server",
         ask: "POST /films/a",
         ...refusal(400, "bad_request", "Referer header required."),
       },
       {
-        name: "does not come from a foreign page",
+        name: "is refused from a foreign page",
         ask: "POST /films/a",
         headers: { Referer: "http://evil.example/" },
         status: 403,
         has: { error: "forbidden" },
-        differs: "Ours refuses every change that a foreign page requests, whatever its form",
+        differs: "Tandem refuses every change requested by a foreign page, in any form",
       },
       {
-        name: "is a form",
+        name: "requires a form",
         ask: "POST /films/a",
         headers: { Referer: OWN_PAGE, "Content-Type": "application/json" },
         ...refusal(415, "bad_content_type", "Content-Type must be multipart/form-data"),
       },
       {
-        name: "has a boundary",
+        name: "requires a boundary",
         ask: "POST /films/a",
         headers: { Referer: OWN_PAGE, "Content-Type": "multipart/form-data" },
         ...refusal(400, "bad_request", "The Content-Type multipart/form-data has no boundary"),
       },
     ],
-    { onlyHere: "The page a form comes from has to be on the very host that is asked." },
+    { onlyHere: "A form has to come from a page of the same host." },
   );
 });

@@ -1,11 +1,11 @@
-/** Whatever is written, an index answers what reading all documents answers. */
+/** An index gives the same results as a full scan, whatever is written. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson, printJson } from "../../src/base/index.ts";
 import { compareJson, valueAt } from "../../src/protocol/index.ts";
 import { type OpenApi, openFilms } from "./api.fixture.ts";
 
-/** What is asked, with numbers in their form. */
+/** Sends a request whose numbers keep their form. */
 type Ask = (request: string, body?: object) => ReturnType<OpenApi["ask"]>;
 
 const value = fc.oneof(
@@ -13,7 +13,7 @@ const value = fc.oneof(
   fc
     .constantFrom(
       ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
-      // What is beyond the nearest double has one, three and five digits.
+      // Integers without an exact double, of one, three and five digits in the index.
       ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
       ...["1234567890123456789012345678", "1234567890123456789012445678"],
     )
@@ -52,7 +52,7 @@ const body = fc.record(
 );
 const id = fc.constantFrom("1", "2", "3", "4", "5", "B", "a", "é", "x y");
 
-/** How a query is asked. */
+/** Options of a query. */
 interface Reading {
   readonly descending: boolean;
   readonly conflicts: boolean;
@@ -64,8 +64,8 @@ type Step =
   | { readonly kind: "conflict"; readonly id: string; readonly body: object; readonly hash: string }
   | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
 
-/** Members beside the body that a document has, or that a reader may ask for. */
-const BESIDE_BODY = [
+/** Metadata members that a document has, or that a reader may request. */
+const METADATA_MEMBERS = [
   ["_conflicts"],
   ["_conflicts.0", "a"],
   ["_rev"],
@@ -75,7 +75,14 @@ const BESIDE_BODY = [
   ["_revisions"],
   ["_deleted_conflicts"],
 ];
-const fields = fc.constantFrom(["a"], ["b"], ["a", "b"], ["c.d"], ["_id", "a"], ...BESIDE_BODY);
+const fields = fc.constantFrom(
+  ["a"],
+  ["b"],
+  ["a", "b"],
+  ["c.d"],
+  ["_id", "a"],
+  ...METADATA_MEMBERS,
+);
 
 /** Steps with these documents. */
 const stepsOf = (ids: fc.Arbitrary<string>): fc.Arbitrary<Step> =>
@@ -163,8 +170,8 @@ const condition = fc.oneof(
   fc.constantFrom("", "a", "x", "и", "á").map((prefix) => ({ $beginsWith: prefix })),
   fc.constantFrom({ $exists: true }, { $ne: 1 }, { $in: ["a", 1] }),
 );
-/** Conditions on what stands beside the body. */
-const CONDITIONS_BESIDE: readonly object[] = [
+/** Conditions on metadata. */
+const METADATA_CONDITIONS: readonly object[] = [
   { _conflicts: { $exists: true } },
   { _conflicts: { $size: 1 } },
   { _conflicts: ["1-00000000000000000000000000000000"] },
@@ -178,7 +185,7 @@ const CONDITIONS_BESIDE: readonly object[] = [
   { _deleted_conflicts: { $exists: true } },
 ];
 const selector: fc.Arbitrary<object> = fc.oneof(
-  { weight: 2, arbitrary: fc.constantFrom(...CONDITIONS_BESIDE) },
+  { weight: 2, arbitrary: fc.constantFrom(...METADATA_CONDITIONS) },
   condition.map((a) => ({ a })),
   condition.map((b) => ({ b })),
   fc.tuple(condition, condition).map(([a, b]) => ({ a, b })),
@@ -203,7 +210,7 @@ async function expectSameAnswers(
 const reading = fc.record({ descending: fc.boolean(), conflicts: fc.boolean() });
 
 describe("an indexed query", () => {
-  test("finds what a query that reads all documents finds, in the order of the index", async () => {
+  test("returns the same as a full scan, in the order of the index", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(stepsOf(id), { maxLength: 25 }),
@@ -215,8 +222,8 @@ describe("an indexed query", () => {
     );
   }, 600_000);
 
-  test("finds what stands beside the bodies, whatever happens to losing leaves", async () => {
-    const indexes = BESIDE_BODY.map((each): Step => ({ kind: "index", fields: each }));
+  test("matches metadata, whatever happens to losing leaves", async () => {
+    const indexes = METADATA_MEMBERS.map((each): Step => ({ kind: "index", fields: each }));
     await fc.assert(
       fc.asyncProperty(
         fc.array(stepsOf(fc.constantFrom("1", "2")), { maxLength: 20 }),
@@ -224,7 +231,7 @@ describe("an indexed query", () => {
         reading,
         (steps, at, read) => {
           const all = [...steps.slice(0, at), ...indexes, ...steps.slice(at)];
-          return expectSameAnswers(all, CONDITIONS_BESIDE, read);
+          return expectSameAnswers(all, METADATA_CONDITIONS, read);
         },
       ),
       { numRuns: Number(process.env.FUZZ_COUNT ?? 20) },
@@ -232,7 +239,7 @@ describe("an indexed query", () => {
   }, 600_000);
 });
 
-/** Of all that is asked for, the entries tell what the documents do, digit by digit. */
+/** All requested fields are the same from index entries and from documents, digit by digit. */
 async function compareCovered(
   ask: Ask,
   query: { readonly selector: object; readonly use_index: readonly string[] },
@@ -240,12 +247,12 @@ async function compareCovered(
 ): Promise<void> {
   const all = { ...query, limit: 100 };
   const fields = ["_id", ...columns];
-  const told = await ask("POST /films/_find", { ...all, fields });
-  if (told.status === 400 || told.json.warning?.includes("was not used")) return;
-  // An index never has this field, and no document does.
+  const reported = await ask("POST /films/_find", { ...all, fields });
+  if (reported.status === 400 || reported.json.warning?.includes("was not used")) return;
+  // This field is in no index and no document.
   const read = await ask("POST /films/_find", { ...all, fields: [...fields, "none"] });
   const docs = (text: string): string => text.slice(0, text.indexOf('"bookmark"'));
-  expect(docs(told.text)).toBe(docs(read.text));
+  expect(docs(reported.text)).toBe(docs(read.text));
 }
 
 async function compare(
@@ -254,7 +261,7 @@ async function compare(
   { descending, conflicts }: Reading,
 ): Promise<void> {
   const all = await ask("POST /films/_find", {
-    // The index of all documents serves what is sorted by ids and says something of them.
+    // The primary index serves queries that are sorted by id and restrict it.
     selector: { $and: [{ _id: { $gt: null } }, wanted] },
     use_index: "_all_docs",
     limit: 100,
@@ -265,7 +272,7 @@ async function compare(
   for (const { ddoc, name, def } of list.indexes.slice(1)) {
     const [first] = Object.keys(def.fields[0]) as [string];
     const sort = descending ? [{ [first]: "desc" }] : [];
-    // What lacks the field of the sort is not found.
+    // Documents without the sort field are not found.
     const selector = descending ? { $and: [wanted, { [first]: { $exists: true } }] } : wanted;
     const request = { selector, use_index: [ddoc, name], sort, limit: 3, conflicts };
     const columns = def.fields.flatMap((field: object) => Object.keys(field));

@@ -1,4 +1,7 @@
-/** `_index`, and queries that indexes serve. What CouchDB answers is in its sources (`mango_idx`, `mango_cursor`), where no row was recorded. */
+/**
+ * `_index`, and queries that use indexes. Where no row was recorded, CouchDB's responses are taken
+ * from its sources (`mango_idx`, `mango_cursor`).
+ */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
@@ -69,7 +72,7 @@ describe("_index", () => {
     });
   });
 
-  test("lists that of all documents first, then by design document and name", async () => {
+  test("lists the primary index first, then by design document and name", async () => {
     const api = await openFilms();
     for (const fields of [["b"], ["a", "b"], ["a"]]) await makeIndex(api, fields);
     const { json } = await api.ask("GET /films/_index");
@@ -149,7 +152,7 @@ describe("_index", () => {
 
   // mango's test_bad_urls.
   test.each(["a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/b/c/d/e/f"])(
-    "knows nothing at _index/%s, whatever the method",
+    "answers 404 at _index/%s for every method",
     async (path) => {
       const { ask } = await openFilms();
       for (const method of METHODS) {
@@ -165,7 +168,7 @@ describe("_index", () => {
     ["_bulk_delete", "POST"],
     ["d/json/a", "DELETE"],
     ["_design/d/json/a", "DELETE"],
-  ])("takes at _index/%s %s alone", async (path, allowed) => {
+  ])("allows at _index/%s only %s", async (path, allowed) => {
     const { ask } = await openFilms();
     for (const method of METHODS.filter((it) => it !== allowed)) {
       const answer = await ask(`${method} /films/_index/${path}`, { body: {} });
@@ -200,7 +203,7 @@ describe("_index", () => {
     expect((await bob.ask("DELETE /films/_index/d/json/a")).status).toBe(403);
   });
 
-  test("refuses a database whose documents are sealed, and indexes nothing there", async () => {
+  test("refuses a database of sealed documents, and indexes nothing there", async () => {
     const seal: DatabaseHook["seal"] = {
       seal: (bytes: Uint8Array) => bytes,
       open: (bytes: Uint8Array) => bytes,
@@ -222,13 +225,13 @@ describe("_index", () => {
 });
 
 describe("an index", () => {
-  test("serves a query in its order, and its bookmarks go on behind the last document", async () => {
+  test("serves a query in its order, and its bookmarks continue after the last document", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const query = { selector: { n: { $gte: 8 } }, limit: 4, fields: ["_id"] };
     const first = await find(api, query);
     expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
     expect(first.warning).toBeUndefined();
-    // The document that the bookmark names goes.
+    // The document named by the bookmark is deleted.
     const { json } = await api.ask("GET /films/d19");
     await api.ask(`DELETE /films/d19?rev=${json._rev}`);
     const second = await find(api, { ...query, bookmark: first.bookmark });
@@ -247,7 +250,7 @@ describe("an index", () => {
     expect(second.ids).toEqual(["d20", "d10"]);
   });
 
-  test("tells what was examined", async () => {
+  test("reports the number of examined documents", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const selector = { n: 3, "o.x": { $gt: 5 } };
     const { ids, execution_stats: statistics } = await find(api, {
@@ -262,7 +265,7 @@ describe("an index", () => {
     });
   });
 
-  test("warns of many documents that were read for few results", async () => {
+  test("warns if many documents were read for few results", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { warning } = await find(api, { selector: { n: { $gte: 0 }, "o.x": 7 } });
     expect(warning).toMatch(/^The number of documents examined is high in proportion/);
@@ -284,12 +287,12 @@ describe("an index", () => {
     expect((await find(api, seven)).ids).toEqual(["d37"]);
   });
 
-  test("is kept for a design document that comes by replication, and goes when that defines another", async () => {
+  test("is kept for a replicated design document, and removed when that defines another", async () => {
     const api = await openFilms();
     const map = { fields: { n: "asc" }, partial_filter_selector: {} };
     const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
     const design = { _id: "_design/d", _rev: "1-a", language: "query", views: { n: view } };
-    // As a replication brings them.
+    // As a replication writes them.
     const docs = [{ _id: "a", _rev: "1-a", n: 1 }, design, { _id: "b", _rev: "1-a", n: 0 }];
     await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
     const query = { selector: { n: { $gte: 0 } }, sort: ["n"] };
@@ -306,7 +309,7 @@ describe("an index", () => {
     { list: { $elemMatch: { $gt: 1 } } },
     { list: { $allMatch: { $or: [{ $eq: 2 }, { $eq: 3 }] } } },
     { $and: [{ list: { $elemMatch: { $gt: 1, $lt: 4 } } }, { $gt: null }] },
-  ])("answers by a filter whose operators have no field in its normal form: %j", async (filter) => {
+  ])("answers a filter with operators outside a field in its normal form: %j", async (filter) => {
     const api = await openFilms();
     const index = { fields: ["n"], partial_filter_selector: filter };
     const made = await api.ask("POST /films/_index", { body: { index, ddoc: "d", name: "n" } });
@@ -317,7 +320,7 @@ describe("an index", () => {
     expect((await find(api, query)).ids).toEqual(["0", "2"]);
   });
 
-  test("is looked for among the first thousand views of a design document", async () => {
+  test("is found among the first thousand views of a design document", async () => {
     const api = await openFilms();
     const view = { map: { fields: { n: "asc" } }, options: { def: { fields: ["n"] } } };
     const others = Array.from({ length: 999 }, (_, at) => [`other-${at}`, { map: {} }]);
@@ -331,7 +334,7 @@ describe("an index", () => {
     ]);
   });
 
-  test("with a partial filter serves only who names it", async () => {
+  test("with a partial filter serves only queries that name it", async () => {
     const api = await openIndexed();
     await makeIndex(api, ["n"], { even: true });
     const selector = { n: 4 };
@@ -343,7 +346,7 @@ describe("an index", () => {
     expect(odd.warning).toBeUndefined();
   });
 
-  test("of another collation is made anew by who meets it", async () => {
+  test("with another collation is rebuilt by the first node that finds it", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { kv, databases, indexes } = api.parts;
     await kv.transact(async (tx) => {
@@ -362,7 +365,7 @@ describe("an index", () => {
   });
 });
 
-describe("an index that covers a query", () => {
+describe("a covering index", () => {
   const BIG = "12345678901234567890";
 
   test("answers from its entries, and counts no documents", async () => {
@@ -375,23 +378,23 @@ describe("an index that covers a query", () => {
       return { docs, statistics, readCount: counts.readCount - before };
     };
     await readBy(["_id"]);
-    const told = await readBy(["o.x", "_id"]);
-    expect(told.docs).toEqual([
+    const reported = await readBy(["o.x", "_id"]);
+    expect(reported.docs).toEqual([
       { o: { x: 13 }, _id: "d23" },
       { o: { x: 23 }, _id: "d33" },
     ]);
-    expect(told.statistics).toMatchObject({
+    expect(reported.statistics).toMatchObject({
       total_keys_examined: 2,
       total_docs_examined: 0,
       results_returned: 2,
     });
     const read = await readBy(["o.x", "_id", "even"]);
     expect(read.statistics).toMatchObject({ total_keys_examined: 2, total_docs_examined: 2 });
-    // Of each document, its revisions and its body.
-    expect(read.readCount - told.readCount).toBe(4);
+    // The revisions and the body of each document.
+    expect(read.readCount - reported.readCount).toBe(4);
   });
 
-  test("reads the documents whose values are written or cut otherwise than an entry tells", async () => {
+  test("reads documents whose values are normalized or truncated in the entry", async () => {
     const api = await openFilms();
     await makeIndex(api, ["v"]);
     const long = `"${"x".repeat(3_000)}"`;
@@ -421,7 +424,7 @@ describe("an index that covers a query", () => {
     });
   });
 
-  test("follows a value that is written otherwise, and stays where it is in the order", async () => {
+  test("updates a value whose form changes while its sort position does not", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { json } = await api.ask("GET /films/d17");
     const query = { selector: { n: 7 }, fields: ["n"] };
@@ -434,7 +437,7 @@ describe("an index that covers a query", () => {
     expect((await find(api, { ...query, fields: ["_id"] })).ids).toEqual(["d17", "d27", "d37"]);
   });
 
-  test("tells nothing of documents that its reader may not see", async () => {
+  test("reveals nothing about documents that the user may not read", async () => {
     const hidden: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id === "d17" ? undefined : document),
@@ -470,7 +473,7 @@ describe("the planner", () => {
     };
   }
 
-  test("takes the index that the selector says most about, and tells why not the others", async () => {
+  test("chooses the index most restricted by the selector, and explains the others", async () => {
     const api = await openIndexed({ fields: [["n"], ["n", "even"], ["even"], ["o.x"]] });
     const json = await explained(api, { selector: { n: 1, even: false } });
     expect(json.index).toMatchObject({ name: "n-even", type: "json" });
@@ -487,7 +490,7 @@ describe("the planner", () => {
     });
   });
 
-  test("takes the index with the fewest fields, then the first by name", async () => {
+  test("chooses the index with the fewest fields, then the first by name", async () => {
     const api = await openIndexed({ fields: [["n", "o.x"], ["n"]] });
     const selector = { n: 1, "o.x": { $regex: "" } };
     expect((await explained(api, { selector })).candidates).toMatchObject({
@@ -499,13 +502,13 @@ describe("the planner", () => {
     ["n", "n"],
     ["_design/n-even/n-even", "n-even"],
     [["n-even", "n-even"], "n-even"],
-  ])("takes the index that is named: %j", async (useIndex, name) => {
+  ])("uses the named index: %j", async (useIndex, name) => {
     const api = await openIndexed({ fields: [["n"], ["n", "even"]] });
     const body = { selector: { n: 1, even: true }, use_index: useIndex };
     expect((await explained(api, body)).index.name).toBe(name);
   });
 
-  test("falls back from an index that does not serve, and says so, unless that is not allowed", async () => {
+  test("falls back from an unusable index with a warning, unless fallback is disabled", async () => {
     const api = await openIndexed({ fields: [["n"], ["even"]] });
     const query = { selector: { n: 1 }, use_index: ["even", "even"] };
     const { warning, ids } = await find(api, query);
@@ -521,7 +524,7 @@ describe("the planner", () => {
     });
   });
 
-  test("sorts behind fields that have one value", async () => {
+  test("sorts by the fields after those with a single value", async () => {
     const api = await openIndexed({ fields: [["even", "n"]] });
     const sort = [{ n: "desc" }];
     const found = await find(api, { selector: { even: true }, sort, limit: 3 });
@@ -533,7 +536,7 @@ describe("the planner", () => {
     expect(unusable.candidates["even-n"]).toEqual(["sort_order_mismatch", false, 1]);
   });
 
-  test("reads nothing where no value passes", async () => {
+  test("reads nothing if no value can match", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const body = { selector: { n: { $gt: 5, $lt: 3 } }, execution_stats: true };
     const { ids, execution_stats: statistics } = await find(api, body);
@@ -549,7 +552,7 @@ describe("the planner", () => {
   });
 });
 
-test("design documents that a version without indexes stored are indexed by the first query", async () => {
+test("the first query indexes design documents stored by a version without indexes", async () => {
   const older = await openFilms();
   const { kv, databases, ...parts } = older.parts;
   const withoutHooks = new DatabaseRegistry({
@@ -581,7 +584,7 @@ test("design documents that a version without indexes stored are indexed by the 
   expect(await kv.read((tx) => parts.indexes.list(tx, opened))).toHaveLength(1);
 });
 
-test("execution_stats count documents of a larger quorum apart, as CouchDB", async () => {
+test("execution_stats count quorum documents separately, as CouchDB does", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/a", { body: { n: 1 } });
   const body = { selector: { n: 1 }, execution_stats: true };
@@ -594,7 +597,7 @@ test("execution_stats count documents of a larger quorum apart, as CouchDB", asy
   expect(await countsOf({ r: 3 })).toEqual([0, 1]);
 });
 
-test("an index of the type null is refused, as CouchDB does", async () => {
+test("an index of type null is refused, as CouchDB does", async () => {
   const { ask } = await openFilms();
   const { status, json } = await ask("POST /films/_index", {
     body: { index: { fields: ["a"] }, type: null },
@@ -608,7 +611,7 @@ test("a selector with an empty name below a field is refused", async () => {
   expect((await ask("POST /films/_find", { body })).status).toBe(400);
 });
 
-test("_info tells of the indexes of a design document, and of no views", async () => {
+test("_info describes the indexes of a design document, and no views", async () => {
   const { ask } = await openFilms();
   const index = async (field: string) =>
     ask("POST /films/_index", { body: { index: { fields: [field] }, ddoc: "i", name: field } });

@@ -1,4 +1,6 @@
-/** Bodies that would keep a node from answering others: refused beyond a limit, and below it worked on in turns. */
+/**
+ * Bodies that could block the event loop: refused above a limit, and processed in steps below it.
+ */
 import { gzipSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
@@ -6,10 +8,10 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { type OpenApi, openApi } from "./api.fixture.ts";
 
 let api: OpenApi;
-/** How often others were given a turn. */
+/** Number of yields. */
 let turnCount: number;
 
-/** Each look at this clock finds a millisecond gone, so that turns are counted in steps of the work. */
+/** A clock that advances a millisecond per reading, so that yields are counted in steps of work. */
 function steppingClock(clock: Clock): Clock {
   let ms = 0;
   return {
@@ -34,7 +36,7 @@ const list = (count: number, text: (index: number) => string): string =>
 const TOO_LARGE = { status: 413, json: { error: "too_large" } };
 const headers = { "Content-Type": "application/json" };
 
-describe("refused is", () => {
+describe("refuses", () => {
   test.each([
     ["_all_docs", (count: number) => `{"keys":[${list(count - 2, (at) => `"${at}"`)}]}`],
     [
@@ -44,14 +46,14 @@ describe("refused is", () => {
     ["_revs_diff", (count: number) => `{"a":[${list(count - 2, (at) => `"1-${at}"`)}]}`],
     ["_bulk_get", (count: number) => `{"docs":[${list((count - 2) / 2, () => '{"id":"a"}')}]}`],
     ["_purge", (count: number) => `{"a":[${list(count - 2, () => '"1-a"')}]}`],
-  ])("a question with more values than it may have, at %s", async (place, bodyOf) => {
+  ])("a request with more values than allowed, at %s", async (place, bodyOf) => {
     const few = { body: bodyOf(100), headers };
     expect((await api.ask(`POST /films/${place}`, few)).status).toBeLessThan(300);
     const many = { body: bodyOf(100_002), headers };
     expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
   });
 
-  test("a compressed list of millions of documents, before its documents are looked at", async () => {
+  test("a compressed list of millions of documents, before parsing the documents", async () => {
     const body = gzipSync(`{"docs":[${"{},".repeat(2_100_000)}{}]}`);
     const gzipped = { ...headers, "Content-Encoding": "gzip" };
     const answer = await api.ask("POST /films/_bulk_docs", { body, headers: gzipped });
@@ -59,12 +61,12 @@ describe("refused is", () => {
     expect(answer.json.reason).toContain("2000000 values");
   });
 
-  test("a question of more than eight megabytes", async () => {
+  test("a request of more than eight megabytes", async () => {
     const body = JSON.stringify({ selector: { a: "x".repeat(8 * 1024 * 1024) } });
     expect(await api.ask("POST /films/_find", { body, headers })).toMatchObject(TOO_LARGE);
   });
 
-  test("a security object of more than one megabyte, which every request of a user has to read", async () => {
+  test("a security object over one megabyte, which every request of a user has to read", async () => {
     const bodyOf = (length: number) => `{"admins":{"names":["${"x".repeat(length)}"]}}`;
     const spare = bodyOf(0).length;
     const put = (length: number) =>
@@ -77,7 +79,7 @@ describe("refused is", () => {
     ["conditions", { $or: Array.from({ length: 1_001 }, (_, at) => ({ a: at })) }],
     ["lists", { a: { $in: Array.from({ length: 10_001 }, (_, at) => at) } }],
     ["nested", JSON.parse(`${'{"$not":'.repeat(101)}{"a":1}${"}".repeat(101)}`)],
-  ])("a selector beyond its limits: %s", async (word, selector) => {
+  ])("a selector over its limits: %s", async (word, selector) => {
     for (const [place, error] of [
       ["_find", "bad_request"],
       ["_explain", "bad_request"],
@@ -89,7 +91,7 @@ describe("refused is", () => {
     }
   });
 
-  test("what is nested too deeply, before the rest is looked at", async () => {
+  test("excessively nested JSON, before parsing the rest", async () => {
     for (const request of ["POST /films", "POST /films/_find", "POST /films/_bulk_docs"]) {
       const answer = await api.ask(request, { body: "[".repeat(5_000_000), headers });
       expect(answer).toMatchObject({
@@ -100,7 +102,7 @@ describe("refused is", () => {
     expect(turnCount).toBe(0);
   });
 
-  test("more queries than one request may have, and more documents than one purges", async () => {
+  test("too many queries per request, and too many documents per purge", async () => {
     const queries = `{"queries":[${list(1_001, () => "{}")}]}`;
     const asked = await api.ask("POST /films/_all_docs/queries", { body: queries, headers });
     expect(asked).toMatchObject(TOO_LARGE);
@@ -112,7 +114,7 @@ describe("refused is", () => {
     });
   });
 
-  test("more revisions of one document than one question may have", async () => {
+  test("too many revisions of one document per request", async () => {
     for (const place of ["_revs_diff", "_missing_revs"]) {
       const bodyOf = (count: number) => `{"a":[${list(count, (at) => `"1-${at}"`)}]}`;
       const few = { body: bodyOf(10_000), headers };
@@ -129,7 +131,7 @@ describe("refused is", () => {
         `"language":"query","views":{${list(count, (at) => `"${at}":{"map":{}}`)}}`,
     ],
     ["filters", (count: number) => `"filters":{${list(count, (at) => `"${at}":""`)}}`],
-  ])("a design document with more functions than it may have: %s", async (group, membersOf) => {
+  ])("a design document with more functions than allowed: %s", async (group, membersOf) => {
     const put = (count: number) =>
       api.ask("PUT /films/_design/a", { body: `{${membersOf(count)}}`, headers });
     expect(await put(10_001)).toMatchObject({
@@ -142,22 +144,22 @@ describe("refused is", () => {
     expect((await put(10_000)).status).toBe(201);
   });
 
-  test("a document that has more values than fit into the store, before the rest is looked at", async () => {
+  test("a document with more values than the store accepts, before parsing the rest", async () => {
     const body = `[${"1,".repeat(5_300_000)}, and what is no JSON`;
     expect(await api.ask("PUT /films/a", { body, headers })).toMatchObject(TOO_LARGE);
   });
 
-  test("a list of more documents than one request may have", async () => {
+  test("a list of more documents than a request may contain", async () => {
     const body = `{"docs":[${list(100_001, () => "{}")}]}`;
     expect(await api.ask("POST /films/_bulk_docs", { body, headers })).toMatchObject(TOO_LARGE);
   });
 });
 
-describe("others have their turns while", () => {
+describe("yields to other requests while", () => {
   test.each([
     ["values", `{"a":[${list(1_500_000, () => "1")}]}`],
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
-  ])("a long document is looked through: %s", async (_, body) => {
+  ])("scanning a long document: %s", async (_, body) => {
     expect((await api.ask("POST /films", { body, headers })).status).toBe(201);
     expect(turnCount).toBeGreaterThan(0);
   });
@@ -166,7 +168,7 @@ describe("others have their turns while", () => {
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
     ["filters", `{"filters":{${list(9_000, (at) => `"${at}":""`)}}}`],
     ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
-  ])("a design document is looked through once more: %s", async (_, body) => {
+  ])("scanning a design document again: %s", async (_, body) => {
     await api.ask("PUT /films/a", { body, headers });
     const turnCountOfOthers = turnCount;
     turnCount = 0;
@@ -174,7 +176,7 @@ describe("others have their turns while", () => {
     expect(turnCount).toBeGreaterThan(turnCountOfOthers);
   });
 
-  test("a long design document is looked through for who filters by it, and for what it says of others", async () => {
+  test("scanning a long design document for filters and metadata", async () => {
     const code = { filters: { all: "function () { return true; }" } };
     const long = `${JSON.stringify(code).slice(0, -1)},"a":"${"x".repeat(3_000_000)}"}`;
     await api.ask("PUT /films/_design/a", { body: long, headers });
@@ -194,12 +196,12 @@ describe("others have their turns while", () => {
     ["_bulk_get", `{"docs":[${list(2_000, (at) => `{"id":"${at}"}`)}]}`],
     ["_purge", `{${list(1_000, (at) => `"${at}":["1-a"]`)}}`],
     ["_changes?filter=_doc_ids", `{"doc_ids":[${list(20_000, (at) => `"${at}"`)}]}`],
-  ])("%s goes through a long list", async (place, body) => {
+  ])("%s iterates over a long list", async (place, body) => {
     expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);
     expect(turnCount).toBeGreaterThan(0);
   });
 
-  test("_find looks at documents of which none passes", async () => {
+  test("_find tests documents of which none match", async () => {
     const docs = Array.from({ length: 100 }, () => ({}));
     await api.ask("POST /films/_bulk_docs", { body: { docs } });
     turnCount = 0;
@@ -209,12 +211,12 @@ describe("others have their turns while", () => {
   });
 });
 
-describe("_bulk_docs of more documents than are taken apart at once", () => {
+describe("_bulk_docs with more documents than are parsed immediately", () => {
   const many = (count: number) => Array.from({ length: count }, (_, at) => ({ _id: `d${at}` }));
   const write = (docs: readonly object[], mode: object = {}) =>
     api.ask("POST /films/_bulk_docs", { body: { docs, ...mode } });
 
-  test("tells of all in their order", async () => {
+  test("reports all in order", async () => {
     const docs = [...many(2_100), { _id: "d1" }];
     const { status, json } = await write(docs);
     expect(status).toBe(201);
@@ -227,12 +229,12 @@ describe("_bulk_docs of more documents than are taken apart at once", () => {
     ["an id", { _id: "_x" }],
     ["a member", { _id: "x", _x: 1 }],
     ["an attachment", { _id: "x", _attachments: { a: { data: "!" } } }],
-  ])("writes none when one is not well-formed: %s", async (_, bad) => {
+  ])("writes none if one is malformed: %s", async (_, bad) => {
     expect((await write([...many(1_100), bad])).status).toBe(400);
     expect((await api.ask("GET /films")).json.doc_count).toBe(0);
   });
 
-  test("writes those that another server made, and tells of the others", async () => {
+  test("writes those of another server, and reports the others", async () => {
     const docs = many(1_100).map((document) => ({ ...document, _rev: "1-a" }));
     const { status, json } = await write([...docs, { _id: "_x", _rev: "1-a" }], {
       new_edits: false,
@@ -250,7 +252,7 @@ describe("a document", () => {
   const write = (docs: readonly object[]) =>
     api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
 
-  test("has at most a thousand leaves; those that are there can be followed", async () => {
+  test("has at most a thousand leaves; existing leaves can be extended", async () => {
     const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
     const { json } = await write(leaves);
     const reason = "A document has at most 1000 conflicting revisions";

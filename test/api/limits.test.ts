@@ -1,4 +1,4 @@
-/** What is too large, too deep, compressed, or nothing that can be read. */
+/** Bodies that are too large, too deep, compressed, or unreadable. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openApi, SETTINGS } from "./api.fixture.ts";
@@ -12,7 +12,7 @@ const notJson = refusal(400, "bad_request", "invalid UTF-8 JSON");
 describe("bodies", () => {
   testRows(FILMS, [
     {
-      name: "a compressed one is unpacked",
+      name: "a compressed one is decompressed",
       ask: "PUT /films/a",
       headers: gzip,
       body: gzipSync('{"n":1}'),
@@ -20,7 +20,7 @@ describe("bodies", () => {
       has: { ok: true, id: "a" },
     },
     {
-      name: "a compressed list is unpacked",
+      name: "a compressed list is decompressed",
       ask: "POST /films/_bulk_docs",
       headers: gzip,
       body: gzipSync('{"docs":[{"_id":"a"},{"_id":"b"}]}'),
@@ -28,21 +28,21 @@ describe("bodies", () => {
       has: [{ id: "a" }, { id: "b" }],
     },
     {
-      name: "one that only says that it is compressed is refused",
+      name: "one that only claims to be compressed is refused",
       ask: "PUT /films/a",
       headers: gzip,
       body: "{}",
       ...refusal(400, "bad_request", "Request body is not properly gzipped."),
     },
     {
-      name: "one that breaks off is refused",
+      name: "a truncated one is refused",
       ask: "PUT /films/a",
       headers: gzip,
       body: gzipSync('{"n":1}').subarray(0, -10),
       ...refusal(400, "bad_request", "Request body is not properly gzipped."),
     },
     {
-      name: "another compression is not known",
+      name: "another compression is refused",
       ask: "PUT /films/a",
       headers: { "Content-Encoding": "br" },
       body: "{}",
@@ -58,41 +58,41 @@ describe("bodies", () => {
     },
     ...['{"a":"\\ud800"}', '{"a":"\\udc00\\ud800"}', '{"\\uD83D":1}', '{"a":"\\\\\\ud83dx"}'].map(
       (body) => ({
-        name: `one with half of a character is refused: ${body}`,
+        name: `one with an unpaired surrogate is refused: ${body}`,
         ask: "PUT /films/a",
         body,
         ...notJson,
       }),
     ),
     ...['{"a":1e400}', '{"a":[-1.5E+309]}', `{"a":1${"0".repeat(309)}.0}`].map((body) => ({
-      name: `one with a number that no double holds is refused: ${body.slice(0, 20)}`,
+      name: `one with a number that no double represents is refused: ${body.slice(0, 20)}`,
       ask: "PUT /films/a",
       body,
       ...notJson,
     })),
     {
-      name: "one with an integer that no double holds is refused",
+      name: "one with an integer that no double represents is refused",
       differs: "CouchDB fails",
       ask: "PUT /films/a",
       body: `{"a":1${"0".repeat(309)}}`,
       ...notJson,
     },
     ...['{"a":1e308}', '{"a":1e-400}', `{"a":1${"0".repeat(307)}}`].map((body) => ({
-      name: `one with a number that others take is taken: ${body.slice(0, 20)}`,
+      name: `one with a valid number is accepted: ${body.slice(0, 20)}`,
       ask: "PUT /films/a",
       body,
       status: 201,
     })),
     ...['{"a":"\\ud83d\\ude00"}', '{"a":"\\\\ud800"}', '{"a":"\\u00e4\\uD83D\\uDE00"}'].map(
       (body) => ({
-        name: `one with whole characters is taken: ${body}`,
+        name: `one with paired surrogates is accepted: ${body}`,
         ask: "PUT /films/a",
         body,
         status: 201,
       }),
     ),
     {
-      name: "an array is no document",
+      name: "an array is not a document",
       ask: "PUT /films/a",
       body: "[]",
       ...refusal(400, "bad_request", "Document must be a JSON object"),
@@ -104,14 +104,14 @@ describe("bodies", () => {
       status: 201,
     },
     {
-      name: "a selector may not be nested without end",
+      name: "a selector may not be nested indefinitely",
       ask: "POST /films/_find",
       body: `{"selector":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
       ...refusal(400, "bad_request", "The JSON is nested too deeply"),
-      differs: "CouchDB takes its time over it",
+      differs: "CouchDB evaluates it slowly",
     },
     {
-      name: "a request may not say one thing twice",
+      name: "a request may not contain a member twice",
       ask: "POST /films/_bulk_docs",
       body: '{"docs":1,"docs":[{"_id":"a"}]}',
       ...refusal(400, "bad_request", 'Duplicate member "docs" in one object'),
@@ -139,7 +139,7 @@ describe("bodies", () => {
       differs: LAST_COUNTS,
     },
     {
-      name: "nor may a question name a document twice",
+      name: "nor may a request name a document twice",
       ask: "POST /films/_revs_diff",
       body: '{"twice":["1-a"],"\\u0074wice":["2-a"]}',
       ...refusal(400, "bad_request", 'Duplicate member "twice" in one object'),
@@ -153,7 +153,7 @@ describe("bodies", () => {
       differs: LAST_COUNTS,
     },
     {
-      name: "what another server has stored so is taken as it comes",
+      name: "a replicated duplicate is accepted as it is",
       ask: "POST /films/_bulk_docs",
       body: '{"new_edits":false,"docs":[{"_id":"foreign","_rev":"1-a","a":1,"a":2}]}',
       status: 201,
@@ -162,7 +162,7 @@ describe("bodies", () => {
   ]);
 });
 
-test("what two servers have stored with a name twice goes in and out as it came", async () => {
+test("preserves duplicate member names that two servers have stored", async () => {
   const { ask } = await openApi();
   await ask("PUT /films");
   const stored = '"a":1,"a":{"b":1,"b":2}';
@@ -182,7 +182,7 @@ describe("limits", () => {
     return opened;
   };
 
-  test("a document may be as large as the configuration says", async () => {
+  test("a document may have the configured size", async () => {
     const { ask } = await open({ documentBytesMax: 100 });
     const body = (length: number) => ({ text: "x".repeat(length) });
     expect((await ask("PUT /films/a", { body: body(80) })).status).toBe(201);
@@ -195,7 +195,7 @@ describe("limits", () => {
     );
   });
 
-  test("a request may be as large as the configuration says, packed and unpacked", async () => {
+  test("a request may have the configured size, compressed and uncompressed", async () => {
     const { ask } = await open({ requestBytesMax: 1_000 });
     const text = JSON.stringify({ text: "x".repeat(5_000) });
     expect(await ask("PUT /films/a", { body: text })).toMatchObject(tooLarge);
@@ -206,7 +206,7 @@ describe("limits", () => {
     expect(await ask("PUT /films/a/b", { body: "x", headers })).toMatchObject(tooLarge);
   });
 
-  test("a node in maintenance is up, and says that it is not", async () => {
+  test("a node in maintenance mode is up, and reports the mode", async () => {
     const maintained = await open({ maintenanceMode: "true" });
     expect(await maintained.ask("GET /_up")).toMatchObject({
       status: 404,

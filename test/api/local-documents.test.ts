@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
-test("a local document is made, changed, removed, and made again", async () => {
+test("a local document is created, changed, removed, and created again", async () => {
   const { ask } = await openFilms();
   const made = await ask("PUT /films/_local/check", { body: '{"n":1.0}' });
   expect(made).toMatchObject({ status: 201, json: { ok: true, id: "_local/check", rev: "0-1" } });
@@ -27,7 +27,7 @@ test("a local document is neither counted nor in the feed", async () => {
   expect((await ask("GET /films/_all_docs")).json.rows).toEqual([]);
 });
 
-test("a reader who has a local document is not sent it again", async () => {
+test("a client with a current local document is not sent it again", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/_local/check", { body: { n: 1 } });
   const { ETag = "" } = (await ask("GET /films/_local/check")).headers;
@@ -40,24 +40,24 @@ test("a reader who has a local document is not sent it again", async () => {
 
 testRows(FILMS, [
   {
-    name: "one that never was is missing",
+    name: "an unknown one is missing",
     ask: "GET /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
   {
-    name: "one that never was is not removed",
+    name: "an unknown one is not removed",
     ask: "DELETE /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
   {
-    name: "a revision that is none is refused",
-    differs: "The error is that of a request",
+    name: "an invalid revision is refused",
+    differs: "Tandem reports the error of a request",
     ask: "PUT /films/_local/x",
     body: { _rev: "1-abc" },
     ...refusal(400, "bad_request", "Invalid rev format"),
   },
   {
-    name: "attachments are left out",
+    name: "attachments are omitted",
     ask: "PUT /films/_local/x",
     body: { _attachments: { a: { data: "" } } },
     status: 201,
@@ -69,14 +69,14 @@ testRows(FILMS, [
     ...refusal(400, "bad_request", "_local documents do not accept attachments."),
   })),
   {
-    name: "the first of its revisions is the one that is followed",
-    differs: "CouchDB writes a document that does not exist whatever revision is named",
+    name: "the first of its revisions is the parent",
+    differs: "CouchDB creates a document with any revision",
     ask: "PUT /films/_local/x",
     body: { _rev: "0-7", _revisions: { start: 0, ids: ["3", "2"] } },
     ...refusal(409, "conflict", "Document update conflict."),
   },
   {
-    name: "no revisions name none",
+    name: "an empty list of revisions names none",
     ask: "PUT /films/_local/x",
     body: { _revisions: { start: 0, ids: [] } },
     status: 201,
@@ -84,14 +84,14 @@ testRows(FILMS, [
   },
   {
     name: "revisions of other documents are refused",
-    differs: "The error is that of a request",
+    differs: "Tandem reports the error of a request",
     ask: "PUT /films/_local/x",
     body: { _revisions: { start: 5, ids: ["1"] } },
     ...refusal(400, "bad_request", "Invalid rev format"),
   },
   ...["GET", "PUT", "DELETE"].flatMap((method) =>
     ["_local", "_local/", "_local%2F"].map((id) => ({
-      name: `an id of nothing is refused (${method} ${id})`,
+      name: `an empty id is refused (${method} ${id})`,
       ask: `${method} /films/${id}`,
       ...(method === "PUT" ? { body: {} } : {}),
       ...refusal(400, "bad_request", "Invalid _local document id."),

@@ -1,6 +1,6 @@
 /**
- * Documents, and selectors, that would keep others waiting: they are held against each other in a thread, and long documents are answered
- * piece by piece.
+ * Long documents and expensive selectors, which could block others: they are matched in a thread,
+ * and long documents are streamed.
  */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
@@ -29,7 +29,7 @@ test.each<[selector: object, ids: string[]]>([
   [{ text: { $regex: "end$" } }, ["long"]],
   [{ "o.p.r": { $exists: false } }, ["short"]],
   [{ _id: { $in: ["long", "other"] }, _rev: { $regex: "^1-" } }, ["long"]],
-])("a selector finds long documents as short ones: %j", async (selector, ids) => {
+])("a selector matches long documents like short ones: %j", async (selector, ids) => {
   const { ask } = await openLong();
   const found = await ask("POST /films/_find", { body: { selector, fields: ["_id"] } });
   expect(found.json.docs).toEqual(ids.map((_id) => ({ _id })));
@@ -37,7 +37,7 @@ test.each<[selector: object, ids: string[]]>([
   expect(changed.json.results.map(({ id }: { id: string }) => id).sort()).toEqual(ids);
 });
 
-test("the fields of a long document are answered as they came, those inside among them", async () => {
+test("the fields of a long document are returned as stored, nested ones too", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/a", {
     body: `{"n":1.0,"o":{"p":[{"q":12345678901234567890}],"pad":"${"x".repeat(100_000)}"},"pad":"${"x".repeat(100_000)}"}`,
@@ -47,7 +47,7 @@ test("the fields of a long document are answered as they came, those inside amon
   expect(text).toContain('{"n":1.0,"o":{"p":{"0":{"q":12345678901234567890}}}}');
 });
 
-test("an index finds long documents, and its filter sees all of them", async () => {
+test("an index finds long documents, and its filter sees all their fields", async () => {
   const { ask } = await openLong();
   const index = { fields: ["n"], partial_filter_selector: { "list.59999": { $exists: true } } };
   const { json } = await ask("POST /films/_index", { body: { index, name: "i", ddoc: "i" } });
@@ -58,7 +58,7 @@ test("an index finds long documents, and its filter sees all of them", async () 
   expect(found.json.docs).toEqual([{ _id: "later" }, { _id: "long" }]);
 });
 
-test("a selector that would take for ever ends, and the next one is answered", async () => {
+test("an endless selector is aborted, and the next one is answered", async () => {
   const { ask } = await openLong();
   const numbers = Array.from({ length: 100_000 }, (_, at) => at);
   await ask("PUT /films/numbers", { body: { numbers } });
@@ -75,7 +75,7 @@ test("a selector that would take for ever ends, and the next one is answered", a
   expect(found.json.docs).toHaveLength(2);
 });
 
-/** With line breaks between values, which feeds leave out, and characters that chunks cut. */
+/** With line breaks between values, which feeds omit, and characters split by chunks. */
 const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
 
 test.each<[answer: string, request: string, body: object | undefined, isByLines: boolean]>([
@@ -83,19 +83,14 @@ test.each<[answer: string, request: string, body: object | undefined, isByLines:
   ["its revisions", 'GET /films/spaced?open_revs=["1-a"]', undefined, false],
   ["a bulk read", "POST /films/_bulk_get", { docs: [{ id: "spaced" }] }, false],
   ["all documents", "GET /films/_all_docs?include_docs=true", undefined, true],
-  [
-    "documents by their keys",
-    "POST /films/_all_docs?include_docs=true",
-    { keys: ["spaced"] },
-    true,
-  ],
+  ["documents by keys", "POST /films/_all_docs?include_docs=true", { keys: ["spaced"] }, true],
   ["local documents", "GET /films/_local_docs?include_docs=true", undefined, true],
   ["a local document", "GET /films/_local/spaced", undefined, false],
   ["changes", "GET /films/_changes?include_docs=true", undefined, true],
   ["a feed", "GET /films/_changes?include_docs=true&feed=continuous&timeout=0", undefined, true],
   ["events", "GET /films/_changes?include_docs=true&feed=eventsource&timeout=0", undefined, true],
   ["a query", "POST /films/_find", { selector: { _id: "spaced" } }, true],
-])("a long document goes out in pieces, as it came: %s", async (_, request, body, isByLines) => {
+])("a long document is streamed as it was stored: %s", async (_, request, body, isByLines) => {
   const { ask, stream } = await openFilms();
   const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
   await ask("PUT /films/spaced?new_edits=false", { body: spaced });

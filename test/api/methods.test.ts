@@ -1,10 +1,10 @@
-/** What each resource does not do, and what it answers to whom does not know it. */
+/** Unsupported methods of each resource, and responses for missing databases. */
 import { describe } from "vitest";
 import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 
 function only(ask: string, methods: string, differs?: string): Row {
   return {
-    name: `${ask} is not done`,
+    name: `${ask} is not supported`,
     ask,
     ...refusal(405, "method_not_allowed", `Only ${methods} allowed`),
     ...(differs === undefined ? {} : { differs }),
@@ -17,14 +17,14 @@ const missing = refusal(404, "not_found", "Database does not exist.");
 
 function nowhere(ask: string, body?: object): Row {
   return {
-    name: `${ask} has no database`,
+    name: `${ask} reports a missing database`,
     ask,
     ...(body === undefined ? {} : { body }),
     ...missing,
   };
 }
 
-describe("a method that a resource does not have", () => {
+describe("a method that a resource does not support", () => {
   testRows(FILMS, [
     only("POST /", "GET,HEAD"),
     only("DELETE /", "GET,HEAD"),
@@ -50,7 +50,7 @@ describe("a method that a resource does not have", () => {
   ]);
 });
 
-describe("a database that is not there", () => {
+describe("a missing database", () => {
   testRows(FILMS, [
     nowhere("GET /nope/_all_docs"),
     nowhere("GET /nope/_changes"),

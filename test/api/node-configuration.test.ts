@@ -61,7 +61,7 @@ describe("the node's configuration", () => {
       },
       { name: "a value is read", ask: `GET ${root}/chttpd/port`, status: 200, json: "5984" },
       {
-        name: "the node answers under its own name",
+        name: "the node accepts its own name",
         ask: "GET /_node/tandem%40test/_config/chttpd/port",
         status: 200,
         json: "5984",
@@ -84,26 +84,26 @@ describe("the node's configuration", () => {
         ...refusal(404, "not_found", "unknown_config_value"),
       },
       {
-        name: "a setting that nobody has set has its default",
+        name: "an unset setting has its default",
         ask: `GET ${root}/replicator/max_jobs`,
         status: 200,
         json: "500",
       },
       {
-        name: "setting answers the default where nobody had set it",
+        name: "setting returns the default of an unset setting",
         ask: `PUT ${root}/replicator/max_jobs`,
         body: '"7"',
         status: 200,
         json: "500",
       },
       {
-        name: "deleting what nobody has set answers the default",
+        name: "deleting an unset setting returns the default",
         ask: `DELETE ${root}/replicator/max_jobs`,
         status: 200,
         json: "500",
       },
       {
-        name: "a value that is no text is refused",
+        name: "a value that is not a string is refused",
         ask: `PUT ${root}/a/b`,
         body: "1",
         ...refusal(400, "bad_request", "a JSON string expected"),
@@ -119,7 +119,7 @@ describe("the node's configuration", () => {
         ),
       })),
       {
-        name: "shares within the limits are set",
+        name: "shares within the limits are accepted",
         ask: `PUT ${root}/replicator.shares/a`,
         body: '"1000"',
         status: 200,
@@ -133,38 +133,38 @@ describe("the node's configuration", () => {
         json: "",
       },
       {
-        name: "setting answers what was there before",
+        name: "setting returns the previous value",
         ask: `PUT ${root}/chttpd/port`,
         body: '" 1 "',
         status: 200,
         json: "5984",
       },
       {
-        name: "deleting answers what was there before",
+        name: "deleting returns the previous value",
         ask: `DELETE ${root}/chttpd/port`,
         status: 200,
         json: "5984",
       },
       {
-        name: "a body that is no JSON is refused",
+        name: "a body that is not JSON is refused",
         ask: `PUT ${root}/a/b`,
         body: "{",
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
       },
       {
-        name: "a section that no file can hold is refused",
+        name: "a section that is invalid in a file is refused",
         ask: `PUT ${root}/a%5D/b`,
         body: '"1"',
         ...refusal(400, "bad_request", "Invalid configuration section"),
       },
       {
-        name: "a value that no file can hold is refused",
+        name: "a value that is invalid in a file is refused",
         ask: `PUT ${root}/a/b`,
         body: '"1\\n2"',
         ...refusal(400, "bad_request", "Invalid configuration value"),
       },
       {
-        name: "an administrator's hash that asks for too much is refused, which CouchDB takes",
+        name: "an administrator's excessively expensive hash is refused, which CouchDB accepts",
         ask: `PUT ${root}/admins/somebody`,
         body: '"-pbkdf2:sha256-ab,salt,101"',
         ...refusal(
@@ -175,7 +175,7 @@ describe("the node's configuration", () => {
         differs: "CouchDB checks at a login only",
       },
       {
-        name: "a value that a setting cannot have is refused, which CouchDB takes",
+        name: "an invalid value is refused, which CouchDB accepts",
         ask: `PUT ${root}/replicator/worker_batch_size`,
         body: '"many"',
         ...refusal(
@@ -185,7 +185,7 @@ describe("the node's configuration", () => {
         ),
       },
       {
-        name: "the mask is no secret",
+        name: "the mask is not a valid secret",
         ask: `PUT ${root}/chttpd_auth/secret`,
         body: '"****"',
         ...refusal(400, "bad_request", "[chttpd_auth] secret = ****: expected the secret itself"),
@@ -202,7 +202,7 @@ describe("the node's configuration", () => {
         ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
       },
       {
-        name: "the files are read again",
+        name: "the files are reloaded",
         ask: `POST ${root}/_reload`,
         status: 200,
         json: { ok: true },
@@ -226,12 +226,12 @@ describe("the node's configuration", () => {
       jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
     });
     expect(replicator).toMatchObject({ max_jobs: "500", request_timeout: "infinity" });
-    // A setting without a default is not there.
+    // A setting without a default is absent.
     expect(replicator).not.toHaveProperty("cert_file");
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });
 
-  test("every default that is shown can be set, and is the same then", () => {
+  test("every default shown can be set, and then has the same value", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
     for (const setting of SETTINGS) {
@@ -244,7 +244,7 @@ describe("the node's configuration", () => {
     }
   });
 
-  test("settings are shown with their defaults, also those that nobody has set, and no secret is", async () => {
+  test("settings are shown with their defaults, even if unset, and secrets are not", async () => {
     const { openedApi } = await open();
     await openedApi.ask(`PUT ${root}/replicator/max_jobs`, { body: '"7"' });
     const { json } = await openedApi.ask("GET /_tandem/settings");
@@ -269,13 +269,13 @@ describe("the node's configuration", () => {
     expect(found("admins", "root")).toMatchObject({ value: "****" });
   });
 
-  test("a value that was set is in effect, and trimmed", async () => {
+  test("a value is trimmed and takes effect when it is set", async () => {
     const { openedApi, configuration } = await open();
     await openedApi.ask(`PUT ${root}/a/b`, { body: '" 2 "' });
     expect(configuration.get("a", "b")).toBe("2");
   });
 
-  test("a value that cannot be saved is not in effect, and can be set again later", () =>
+  test("a value that cannot be saved has no effect, and can be set later", () =>
     withDirectory(async (directory) => {
       const folder = join(directory, "data");
       const { openedApi, configuration } = await open(ADMIN, join(folder, "local.ini"));
@@ -292,7 +292,7 @@ describe("the node's configuration", () => {
       });
     }));
 
-  test("an administrator's password is hashed, and never told", async () => {
+  test("an administrator's password is hashed and never returned", async () => {
     const { openedApi, configuration } = await open();
     expect((await openedApi.ask(`PUT ${root}/admins/ann`, { body: '"pw"' })).json).toBe("");
     const hash = parseAdminHash(configuration.get("admins", "ann") ?? "");
@@ -306,14 +306,14 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`DELETE ${root}/admins/ann`)).json).toBe("****");
   });
 
-  test("whether a secret is used is told", async () => {
+  test("reports whether a secret is in use", async () => {
     const { openedApi } = await open();
     const use = `${root}/chttpd_auth/proxy_use_secret`;
     await openedApi.ask(`PUT ${use}`, { body: '"true"' });
     expect((await openedApi.ask(`GET ${use}`)).json).toBe("true");
   });
 
-  test("is for server admins alone", async () => {
+  test("only server admins have access", async () => {
     const { openedApi } = await open({ name: "alice", roles: [], isAdmin: false });
     expect(await openedApi.ask(`GET ${root}`)).toMatchObject(
       refusal(401, "unauthorized", "You are not a server admin."),

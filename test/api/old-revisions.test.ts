@@ -1,9 +1,14 @@
-/** Revisions that others follow, while their bodies are kept: read as CouchDB has them read before a compaction. */
+/**
+ * Superseded revisions whose bodies are still stored: readable as in CouchDB before a compaction.
+ */
 import { beforeEach, expect, test } from "vitest";
 import { type OpenApi, openFilms } from "./api.fixture.ts";
 
 let api: OpenApi;
-/** Of the document `moon`: the first has an attachment, the third is a deletion, the last one a new beginning. */
+/**
+ * Revisions of the document `moon`: the first has an attachment, the third is a deletion, the last
+ * re-creates it.
+ */
 let revisions: string[];
 
 async function put(body: object): Promise<void> {
@@ -21,7 +26,7 @@ beforeEach(async () => {
   await put({ year: 1904 });
 });
 
-test("each is answered by name, a deletion is not", async () => {
+test("each is returned by its revision, a deletion is not", async () => {
   const read = async (index: number) => {
     return (await api.ask(`GET /films/moon?rev=${revisions[index]}`)).json;
   };
@@ -33,7 +38,7 @@ test("each is answered by name, a deletion is not", async () => {
   expect(history).toMatchObject({ _revisions: { start: 2 } });
 });
 
-test("attachments go with them", async () => {
+test("includes their attachments", async () => {
   const alone = await api.ask(`GET /films/moon/file?rev=${revisions[0]}`);
   expect([alone.status, alone.text]).toEqual([200, "melies"]);
   const whole = await api.ask(`GET /films/moon?rev=${revisions[0]}&attachments=true`, {
@@ -45,7 +50,7 @@ test("attachments go with them", async () => {
   expect((await api.ask(`GET /films/moon/file?rev=${revisions[1]}`)).status).toBe(404);
 });
 
-test("_revs_info says which are available", async () => {
+test("_revs_info reports which are available", async () => {
   const { json } = await api.ask("GET /films/moon?revs_info=true");
   expect((json as { _revs_info: unknown })._revs_info).toEqual([
     { rev: revisions[3], status: "available" },
@@ -55,7 +60,7 @@ test("_revs_info says which are available", async () => {
   ]);
 });
 
-test("open_revs and _bulk_get have them, with latest the leaf instead", async () => {
+test("open_revs and _bulk_get return them, or the leaf with latest", async () => {
   const asked = JSON.stringify([revisions[0]]);
   const headers = { accept: "application/json" };
   const open = await api.ask(`GET /films/moon?open_revs=${asked}`, { headers });
@@ -67,7 +72,7 @@ test("open_revs and _bulk_get have them, with latest the leaf instead", async ()
   expect(bulk.json).toMatchObject({ results: [{ docs: [{ ok: { year: 1903 } }] }] });
 });
 
-test("an edit of one is a conflict", async () => {
+test("editing one is a conflict", async () => {
   const conflict = { error: "conflict" };
   const body = { year: 1905, _rev: revisions[0] };
   expect((await api.ask("PUT /films/moon", { body })).json).toMatchObject(conflict);
@@ -77,7 +82,7 @@ test("an edit of one is a conflict", async () => {
   expect((await api.ask(`DELETE /films/moon?rev=${revisions[1]}`)).json).toMatchObject(conflict);
 });
 
-test("none is kept where nobody wants them", async () => {
+test("none are kept if the setting disables them", async () => {
   api = await openFilms();
   revisions = [];
   await put({ year: 1902 });

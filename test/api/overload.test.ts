@@ -1,4 +1,4 @@
-/** More requests than a node takes at once. */
+/** More concurrent requests than a node accepts. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
@@ -8,7 +8,7 @@ import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
 const refused = { error: "service_unavailable", reason: "Too many requests in progress" };
 
-/** An API with a resource `/films/_held/N`, whose answers come when the test lets them. */
+/** An API with a resource `/films/_held/N`, whose responses the test releases. */
 async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {
   const answers: Deferred<void>[] = [];
   const held = defineRoute("GET", "/{database}/_held/{number}", MEMBER, async () => {
@@ -20,7 +20,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
   const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
   return {
     ...api,
-    /** Those whose work has begun, in this order. */
+    /** Requests being processed, in this order. */
     answers,
     hold: (signal?: AbortSignal): Promise<Answer> =>
       api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),
@@ -29,8 +29,8 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe("a node with too much to do", () => {
-  test("lets so many requests wait, and refuses further ones with 503 and Retry-After", async () => {
+describe("an overloaded node", () => {
+  test("queues a limited number of requests, and refuses additional ones with 503 and Retry-After", async () => {
     const { ask, hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
     const first = hold();
     const second = hold();
@@ -47,7 +47,7 @@ describe("a node with too much to do", () => {
     expect((await ask("GET /films")).status).toBe(200);
   });
 
-  test("answers what an operator asks, and live feeds", async () => {
+  test("answers operators, and serves live feeds", async () => {
     const { ask, hold, answers, stream } = await openHeld({
       requestsMax: 1,
       waitingRequestsMax: 0,
@@ -64,7 +64,7 @@ describe("a node with too much to do", () => {
     expect((await first).status).toBe(200);
   });
 
-  test("gives the place of a client that has gone to the next", async () => {
+  test("gives the place of a disconnected client to the next", async () => {
     const { hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
     const first = hold();
     const leaving = new AbortController();
@@ -83,7 +83,7 @@ describe("a node with too much to do", () => {
     expect((await third).status).toBe(200);
   });
 
-  test("keeps no place for clients that do not read their answers", async () => {
+  test("keeps no place for clients that do not read their responses", async () => {
     const { ask, stream } = await openHeld({ requestsMax: 1, waitingRequestsMax: 0 });
     const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
     expect((await ask("POST /films/_bulk_docs", { body: { docs } })).status).toBe(201);
@@ -94,7 +94,7 @@ describe("a node with too much to do", () => {
     expect((await ask("GET /films")).status).toBe(200);
   });
 
-  test("counts bodies by what they unpack to, and frees their memory with the answer", async () => {
+  test("counts bodies by their decompressed size, and frees their memory with the response", async () => {
     const MIB = 1_048_576;
     const limits = { bodyMemoryBytesMax: MIB };
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, ...limits } } });
@@ -109,7 +109,7 @@ describe("a node with too much to do", () => {
     );
   });
 
-  test("answers server administrators only on the connections that are reserved for them", async () => {
+  test("reserves connections for server administrators", async () => {
     const crowded = { method: "GET", path: "/films", query: new Map(), headers: new Map() };
     const rest = { peer: "", isSecure: false, isReserved: true, body: (async function* () {})() };
     const signal = new AbortController().signal;
@@ -133,7 +133,7 @@ describe("a node with too much to do", () => {
       },
       clearedCookie: () => "AuthSession=",
     };
-    // Nothing else is answered meanwhile, and nothing waits.
+    // No other request is answered meanwhile, and none waits.
     const limits = { requestsMax: 1, waitingRequestsMax: 0 };
     const stranger: User = { name: null, roles: [], isAdmin: false };
     let user = stranger;

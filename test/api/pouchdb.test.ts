@@ -1,4 +1,4 @@
-/** PouchDB 9 as a client over a socket: what it pushes, pulls and follows. */
+/** PouchDB 9 as a client over a socket: push, pull and live replication. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ async function openPouch() {
   };
 }
 
-/** Every leaf and every attachment's length. */
+/** Every leaf, and the length of every attachment. */
 async function contentOf(database: Pouch): Promise<unknown> {
   const { results } = await database.changes({ style: "all_docs", since: 0, include_docs: true });
   return results
@@ -52,7 +52,7 @@ async function contentOf(database: Pouch): Promise<unknown> {
     .sort((left: Pouch, right: Pouch) => (left.id < right.id ? -1 : 1));
 }
 
-test("everything that PouchDB has arrives here, and at the next PouchDB", async () => {
+test("all documents of a PouchDB arrive here, and at the next PouchDB", async () => {
   const { local, remote } = await openPouch();
   const source = local("source");
   const data = Buffer.from("hello").toString("base64");
@@ -84,13 +84,13 @@ test("everything that PouchDB has arrives here, and at the next PouchDB", async 
   expect(await target.replicate.from(remote("hub"))).toMatchObject({ docs_read: 0 });
 });
 
-test("an empty database is replicated, too", async () => {
+test("an empty database is replicated", async () => {
   const { local, remote } = await openPouch();
   expect(await local("empty").replicate.to(remote("hub"))).toMatchObject({ ok: true });
   expect(await remote("hub").info()).toMatchObject({ doc_count: 0 });
 });
 
-test("two PouchDBs follow each other through a database here", async () => {
+test("two PouchDBs replicate continuously through a database here", async () => {
   const { local, remote } = await openPouch();
   const [left, right] = [local("left"), local("right")];
   const arrival = (database: Pouch, id: string): Promise<void> =>
@@ -111,7 +111,7 @@ test("two PouchDBs follow each other through a database here", async () => {
   await Promise.all(syncs);
 });
 
-test("PouchDB's find asks here, page by page", async () => {
+test("PouchDB's find queries this server, page by page", async () => {
   const { remote } = await openPouch();
   const films = remote("hub");
   await films.bulkDocs(
@@ -132,7 +132,7 @@ test("PouchDB's find asks here, page by page", async () => {
   expect((await films.explain({ selector })).index.name).toBe("_all_docs");
 });
 
-test("PouchDB makes, uses and removes indexes", async () => {
+test("PouchDB creates, uses and removes indexes", async () => {
   const { remote } = await openPouch();
   const films = remote("hub");
   await films.bulkDocs([{ _id: "b", year: 1990 }, { _id: "a", year: 2000 }, { _id: "c" }]);

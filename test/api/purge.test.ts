@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openApi, openFilms } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
-/** Films with `a`, with two leaves of `b`, and with the deleted `c`. */
+/** Database `films` with `a`, two leaves of `b`, and the deleted `c`. */
 async function openPurgeable(open: () => Promise<Asked> = openFilms) {
   const api = await open();
   await api.ask("POST /films/_bulk_docs", {
@@ -25,7 +25,7 @@ const manyRevisions = [...Array.from({ length: 1_001 }, (_, n) => `1-${n}`), "2-
 describe("_purge", () => {
   testRows(openPurgeable, [
     {
-      name: "tells what it purged",
+      name: "reports what it purged",
       ask: "POST /films/_purge",
       body: { a: ["1-a"], c: ["2-d"] },
       status: 201,
@@ -39,45 +39,45 @@ describe("_purge", () => {
       json: { purge_seq: null, purged: { b: ["2-y"] } },
     },
     {
-      name: "finds nothing of a document that never was",
+      name: "finds nothing of an unknown document",
       ask: "POST /films/_purge",
       body: { nope: ["1-r"], _odd: ["1-r"] },
       status: 201,
       json: { purge_seq: null, purged: { nope: [], _odd: [] } },
     },
     {
-      name: "purges nothing when nothing is named",
+      name: "purges nothing for an empty request",
       ask: "POST /films/_purge",
       body: {},
       status: 201,
       json: { purge_seq: null, purged: {} },
     },
     {
-      name: "wants an object",
+      name: "requires an object",
       ask: "POST /films/_purge",
       body: [],
       ...refusal(400, "bad_request", "Request body must be a JSON object"),
     },
     {
-      name: "wants lists",
+      name: "requires lists",
       ask: "POST /films/_purge",
       body: { a: "1-a" },
       ...refusal(400, "bad_request", "Invalid list of revisions"),
     },
     {
-      name: "wants revisions",
+      name: "requires revisions",
       ask: "POST /films/_purge",
       body: { a: ["x"] },
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "wants revisions that are texts",
+      name: "requires revisions that are strings",
       ask: "POST /films/_purge",
       body: { a: [1] },
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "takes any number of documents",
+      name: "accepts any number of documents",
       ask: "POST /films/_purge",
       body: { ...many, a: ["1-a"] },
       status: 201,
@@ -85,31 +85,31 @@ describe("_purge", () => {
         purge_seq: null,
         purged: { ...Object.fromEntries(Object.keys(many).map((id) => [id, []])), a: ["1-a"] },
       },
-      differs: "CouchDB takes 100 documents at once",
+      differs: "CouchDB limits a purge to 100 documents",
     },
     {
-      name: "takes any number of revisions",
+      name: "accepts any number of revisions",
       ask: "POST /films/_purge",
       body: { b: manyRevisions, a: ["1-a"] },
       status: 201,
       json: { purge_seq: null, purged: { b: ["2-y"], a: ["1-a"] } },
-      differs: "CouchDB takes 1,000 revisions at once",
+      differs: "CouchDB limits a purge to 1,000 revisions",
     },
     {
-      name: "wants JSON",
+      name: "requires JSON",
       ask: "POST /films/_purge",
       headers: { "Content-Type": "text/plain" },
       body: "{}",
       ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
     },
     {
-      name: "is a POST",
+      name: "requires POST",
       ask: "GET /films/_purge",
       ...refusal(405, "method_not_allowed", "Only POST allowed"),
       answers: { Allow: "POST" },
     },
     {
-      name: "wants a database",
+      name: "requires a database",
       ask: "POST /nowhere/_purge",
       body: {},
       ...refusal(404, "not_found", "Database does not exist."),
@@ -141,7 +141,7 @@ describe("_purge", () => {
     },
   ]);
 
-  test("is seen everywhere", async () => {
+  test("is visible everywhere", async () => {
     const { ask } = await openPurgeable();
     await ask("POST /films/_purge", { body: { a: ["1-a"], b: ["2-y"] } });
     expect((await ask("GET /films/a")).json).toEqual({ error: "not_found", reason: "missing" });
@@ -163,7 +163,7 @@ describe("_purge", () => {
     });
   });
 
-  test("is for server admins", async () => {
+  test("requires a server admin", async () => {
     const { ask } = await openApi({ user: { name: "ann", roles: [], isAdmin: false } });
     expect((await ask("POST /films/_purge", { body: {} })).status).toBe(401);
     const limit = { body: "5" };
@@ -175,14 +175,14 @@ describe("purging by age", () => {
   const later = "CouchDB 3.5 does not have it; a later one does, and answers like this";
   testRows(FILMS, [
     {
-      name: "is not done until somebody says after how long",
+      name: "is disabled by default",
       onlyHere: later,
       ask: "GET /films/_auto_purge",
       status: 200,
       json: {},
     },
     {
-      name: "can be forbidden, which it is",
+      name: "can be disabled",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { deleted_document_ttl: "infinity" },
@@ -190,7 +190,7 @@ describe("purging by age", () => {
       json: { ok: true },
     },
     {
-      name: "is not there",
+      name: "cannot be enabled",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { deleted_document_ttl: "3_days" },
@@ -201,7 +201,7 @@ describe("purging by age", () => {
       ),
     },
     {
-      name: "takes a time that is a text",
+      name: "accepts a time that is a string",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { deleted_document_ttl: 3 },
@@ -215,7 +215,7 @@ describe("purging by age", () => {
       ...refusal(400, "bad_request", "invalid auto purge property"),
     },
     {
-      name: "is a matter of a database that exists",
+      name: "requires an existing database",
       ask: "GET /nope/_auto_purge",
       ...refusal(404, "not_found", "Database does not exist."),
     },

@@ -1,7 +1,8 @@
 /**
- * Records what a CouchDB answers to the rows of the API's tables, for all runs without one:
- * `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user is an administrator. Databases that it makes are
- * removed again. It ends with 1 when a row expects another answer, which is recorded all the same.
+ * Records the responses of a CouchDB to the rows of the API's tables, for test runs without one:
+ * `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user is an
+ * administrator. Databases created here are removed. The exit code is 1 if a row expects another
+ * response, which is recorded nevertheless.
  */
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
@@ -15,7 +16,7 @@ if (url === undefined || !URL.canParse(url)) {
 }
 const packageFile = createRequire(import.meta.url).resolve("vitest/package.json");
 const vitest = join(dirname(packageFile), "vitest.mjs");
-// Isolated, since what each file has recorded is written when its tests have run.
+// Isolated, because the recording of a file is written when its tests have run.
 const { status } = spawnSync(process.execPath, [vitest, "run", "--isolate", "test/api"], {
   cwd: fileURLToPath(new URL("../..", import.meta.url)),
   env: { ...process.env, COUCHDB_URL: url, COUCHDB_RECORD: "1" },

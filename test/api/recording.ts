@@ -1,6 +1,7 @@
 /**
- * What a CouchDB 3.5 answered to the rows of the API's tables, in a file for each file of tests. `record-couchdb.mjs` asks a CouchDB
- * for them; every other run reads them, so that rows are judged by CouchDB's answers where there is no CouchDB.
+ * Recorded responses of a CouchDB 3.5 to the rows of the API's tables, in a file per test file.
+ * `record-couchdb.mjs` records them; every other run compares the rows with them, so that no
+ * CouchDB is needed.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,12 +10,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect } from "vitest";
 import { type Answer, type AskOptions, bodyBytes, parsed } from "./api.fixture.ts";
 
-/** Whether what a CouchDB answers is recorded: `record-couchdb.mjs` says so. */
+/** Whether to record responses of a CouchDB, as `record-couchdb.mjs` does. */
 export const IS_RECORDING = process.env.COUCHDB_RECORD === "1";
 
 const FOLDER = new URL("recorded/", import.meta.url);
 
-/** Headers that say when or by whom an answer was made. */
+/** Headers that depend on time or server. */
 const PASSING_HEADERS = new Set([
   "connection",
   "date",
@@ -24,22 +25,28 @@ const PASSING_HEADERS = new Set([
 ]);
 
 interface RecordedAnswer {
-  /** A digest of the question, without which an answer to a question that is no longer asked would count. */
+  /** A digest of the request, so that an outdated response is not used. */
   readonly question: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
 }
 
-/** JSON holds ids and sequences, whose length differs from server to server. The length of an attachment does not. */
+/**
+ * JSON contains ids and sequences whose length differs between servers. Attachments have a fixed
+ * length.
+ */
 function hasChance({ headers }: Answer): boolean {
   return /json|text\/plain|multipart/.test(headers["content-type"] ?? "");
 }
 
-/** By the file that keeps them. */
+/** By recording file. */
 const recordings = new Map<string, Map<string, RecordedAnswer>>();
 
-/** Keeps the answer to the row of the test that runs; the file is written when all tests of the file have run. */
+/**
+ * Stores the response to the row of the current test. The file is written when all its tests have
+ * run.
+ */
 export function record(ask: string, options: AskOptions, answer: Answer): void {
   const recorded = recording(() => new Map());
   const name = testName();
@@ -55,7 +62,9 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
   recorded.set(name, withoutChance({ ...kept, text }));
 }
 
-/** The recorded answer to the row of the test that runs. Throws when there is none to this question. */
+/**
+ * The recorded response to the row of the current test. Throws if this request was not recorded.
+ */
 export function recordedAnswer(ask: string, options: AskOptions): Answer {
   const found = recording(readRecording).get(testName());
   if (found?.question !== digest(ask, options)) {
@@ -74,7 +83,7 @@ afterAll(() => {
   }
 });
 
-/** The answers to the rows of the file of tests that runs. */
+/** The responses to the rows of the current test file. */
 function recording(
   begin: (file: string) => Map<string, RecordedAnswer>,
 ): Map<string, RecordedAnswer> {
@@ -104,8 +113,8 @@ function digest(ask: string, { headers = {}, body }: AskOptions): string {
 }
 
 /**
- * What chance or the time of the recording made is the same in each: new ids and boundaries are numbered, sequences keep their number
- * alone, and tags of what is not a revision, times and durations are always the same.
+ * Replaces random and time-dependent values: new ids and boundaries are numbered, sequences are
+ * reduced to their number, and etags of non-revisions, times and durations are constant.
  */
 function withoutChance(answer: RecordedAnswer): RecordedAnswer {
   const { question, ...said } = answer;

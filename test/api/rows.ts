@@ -1,6 +1,6 @@
 /**
- * Requests and their answers as data, so that one table judges us and CouchDB 3.5: one that `COUCHDB_URL` names or, without it, what
- * one answered when it was recorded (`recording.ts`).
+ * Requests and expected responses as data, so that one table tests this API and CouchDB 3.5: the
+ * one in `COUCHDB_URL` or, without it, recorded responses (`recording.ts`).
  */
 import { describe, expect, test } from "vitest";
 import {
@@ -14,32 +14,32 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 import { IS_RECORDING, record, recordedAnswer } from "./recording.ts";
 
 export interface Row extends AskOptions {
-  /** A sentence about what is answered. */
+  /** A sentence about the response. */
   readonly name: string;
   /** `GET /films`. */
   readonly ask: string;
   readonly status: number;
-  /** The whole body as JSON. */
+  /** The complete body as JSON. */
   readonly json?: unknown;
-  /** Members that the body has among others. */
+  /** Members that the body contains, among others. */
   readonly has?: object;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Headers of the answer. */
+  /** Expected headers. */
   readonly answers?: Readonly<Record<string, string>>;
-  /** Why CouchDB 3.5 answers otherwise. That it does is tested, too. */
+  /** Reason why CouchDB 3.5 responds differently, which is tested as well. */
   readonly differs?: string;
-  /** Why a CouchDB is not asked. */
+  /** Reason why CouchDB is not tested. */
   readonly onlyHere?: string;
 }
 
-/** Brings an API with an empty database `films` into the state that the rows are about. */
+/** Prepares an API with an empty database `films` for the rows. */
 export type Scene = (open: () => Promise<Asked>) => Promise<Asked>;
 
 export const FILMS: Scene = (open) => open();
 
 /**
- * Runs the rows one by one, each in a scene of its own. `openOurs` is our API with a database `films`; with `onlyHere`, no
- * CouchDB is asked, for the reason that it gives.
+ * Runs the rows one by one, each in its own scene. `openOurs` opens this API with a database
+ * `films`. With `onlyHere`, CouchDB is not tested, for the given reason.
  */
 export function testRows(
   scene: Scene,
@@ -95,7 +95,7 @@ function lowerCased(headers: Readonly<Record<string, unknown>>): Record<string, 
   );
 }
 
-/** CouchDB's form of an error. */
+/** CouchDB's error format. */
 export function refusal(status: number, error: string, reason: string) {
   return { status, json: { error, reason } };
 }

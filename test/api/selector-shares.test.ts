@@ -1,9 +1,9 @@
-/** A selector that takes long runs for its user and its database, and only while its client waits. */
+/** A slow selector counts for its user and database, and runs only while its client waits. */
 import { expect, test } from "vitest";
 import type { SelectorCall } from "../../src/databases/index.ts";
 import { openApi } from "./api.fixture.ts";
 
-/** Its document is long enough for a thread, and the thread is this test. */
+/** Its document is long enough for a thread, which this test replaces. */
 async function openLong() {
   const user = { name: "eve", roles: ["_admin"], isAdmin: true };
   const calls: SelectorCall[] = [];

@@ -8,7 +8,7 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 describe("the server", () => {
   testRows(FILMS, [
     {
-      name: "introduces itself as CouchDB does",
+      name: "describes itself as CouchDB does",
       differs: "It has other features",
       ask: "GET /",
       status: 200,
@@ -31,7 +31,7 @@ describe("the server", () => {
     { name: "is up", ask: "GET /_up", status: 200, json: { status: "ok", seeds: {} } },
     {
       name: "lists its databases",
-      onlyHere: "It has the databases of others, too",
+      onlyHere: "It has databases of other users",
       ask: "GET /_all_dbs",
       status: 200,
       json: ["films"],
@@ -44,7 +44,7 @@ describe("the server", () => {
       has: { all_nodes: ["tandem@test"] },
     },
     {
-      name: "lists the databases of one name",
+      name: "lists the database with a given name",
       ask: 'GET /_all_dbs?key="_nobodys"',
       status: 200,
       json: [],
@@ -56,7 +56,7 @@ describe("the server", () => {
       json: [],
     },
     {
-      name: "lists no databases when none are wanted",
+      name: "lists no databases for a limit of zero",
       ask: "GET /_all_dbs?limit=0",
       status: 200,
       json: [],
@@ -73,14 +73,14 @@ describe("the server", () => {
       ],
     },
     {
-      name: "describes what cannot be a database",
+      name: "describes invalid database names",
       ask: "POST /_dbs_info",
       body: { keys: ["No such name!"] },
       status: 200,
       json: [{ key: "No such name!", error: "not_found" }],
     },
     {
-      name: "describes no databases when none are named",
+      name: "describes no databases for an empty list",
       ask: "POST /_dbs_info",
       body: { keys: [] },
       status: 200,
@@ -99,13 +99,13 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "`keys` member must be an array."),
     },
     {
-      name: "describes only so many databases at once",
+      name: "limits the number of databases described at once",
       ask: "POST /_dbs_info",
       body: { keys: Array.from({ length: 101 }, () => "films") },
       ...refusal(400, "bad_request", "too_many_keys"),
     },
     {
-      name: "describes databases to whom says that it sends JSON",
+      name: "requires the JSON content type for descriptions",
       ask: "POST /_dbs_info",
       body: { keys: [] },
       headers: { "Content-Type": "text/plain" },
@@ -113,7 +113,7 @@ describe("the server", () => {
     },
     {
       name: "describes all databases",
-      onlyHere: "It has the databases of others, too",
+      onlyHere: "It has databases of other users",
       ask: "GET /_dbs_info",
       status: 200,
       has: [{ key: "films", info: { db_name: "films", doc_count: 0 } }],
@@ -125,12 +125,12 @@ describe("the server", () => {
       json: [],
     },
     {
-      name: "says which methods descriptions have",
+      name: "returns the allowed methods of descriptions",
       ask: "PUT /_dbs_info",
       ...refusal(405, "method_not_allowed", "Only GET,HEAD,POST allowed"),
     },
     {
-      name: "takes the beginning of a path that it does not know for a database",
+      name: "treats an unknown path as a database",
       ask: "GET /_xyz",
       ...refusal(404, "not_found", "Database does not exist."),
     },
@@ -141,7 +141,7 @@ describe("the server", () => {
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "says what a database may be called",
+      name: "explains the rules for database names",
       ask: "PUT /_xyz",
       ...refusal(
         400,
@@ -162,56 +162,56 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "Cluster is already finished"),
     },
     {
-      name: "does what a header says instead of POST",
+      name: "accepts a method override in a POST",
       ask: "POST /films",
       headers: { "X-HTTP-Method-Override": "DELETE" },
       status: 200,
       json: { ok: true },
     },
     {
-      name: "does what a request says that is no POST",
+      name: "ignores a method override in other methods",
       ask: "GET /films/_security",
       headers: { "X-HTTP-Method-Override": "PUT" },
       status: 200,
     },
     {
-      name: "knows no other methods in a header",
+      name: "ignores unknown methods in an override",
       ask: "POST /films",
       headers: { "X-HTTP-Method-Override": "PATCH" },
       body: {},
       status: 201,
     },
     {
-      name: "keeps the name that a client gives its request",
-      onlyHere: "CouchDB does, too, but recordings leave the header out",
+      name: "returns the request id of a client",
+      onlyHere: "CouchDB does the same, but recordings omit the header",
       ask: "GET /",
       headers: { "X-Couch-Request-ID": "my-request_1" },
       status: 200,
       answers: { "X-Couch-Request-ID": "my-request_1" },
     },
     {
-      name: "says which methods a resource has",
+      name: "returns the allowed methods of a resource",
       ask: "POST /_all_dbs",
       ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
       answers: { Allow: "GET,HEAD" },
     },
     {
-      name: "refuses a count that is none",
+      name: "refuses an invalid count",
       ask: "GET /_uuids?count=x",
       ...refusal(400, "bad_request", "count must be a positive integer"),
     },
     {
-      name: "refuses a path that names no node",
+      name: "refuses a path without a node name",
       ask: "GET /_node",
       ...refusal(400, "bad_request", "Incomplete path to _node request"),
     },
     {
-      name: "refuses a count below zero",
+      name: "refuses a negative count",
       ask: "GET /_uuids?count=-1",
       ...refusal(400, "bad_request", "count must be a positive integer"),
     },
     {
-      name: "tells caches of every age to keep no ids",
+      name: "forbids caching of ids for all HTTP versions",
       ask: "GET /_uuids",
       status: 200,
       answers: {
@@ -222,27 +222,27 @@ describe("the server", () => {
       },
     },
     {
-      name: "refuses a limit below zero",
-      differs: "Ours names the parameter",
+      name: "refuses a negative limit",
+      differs: "Tandem names the parameter",
       ask: "GET /_all_dbs?limit=-1",
       ...refusal(400, "query_parse_error", "limit not in range of [0,infinity]"),
     },
     {
       name: "refuses a path that is not UTF-8",
-      differs: "CouchDB takes it for an id",
+      differs: "CouchDB treats it as an id",
       ask: "GET /films/%ff",
       ...refusal(400, "bad_request", "The path is not UTF-8 encoded"),
     },
   ]);
 
-  test("draws as many uuids as it is asked for", async () => {
+  test("generates the requested number of uuids", async () => {
     const { ask } = await openApi();
     const { uuids } = (await ask("GET /_uuids?count=3")).json;
     expect(new Set(uuids).size).toBe(3);
     for (const uuid of uuids) expect(uuid).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  test("draws as many uuids at once as it is set to", async () => {
+  test("generates at most the configured number of uuids", async () => {
     const { ask } = await openApi({ parts: { settings: { ...SETTINGS, uuidCountMax: 2 } } });
     expect((await ask("GET /_uuids?count=2")).status).toBe(200);
     expect(await ask("GET /_uuids?count=3")).toMatchObject(
@@ -250,7 +250,7 @@ describe("the server", () => {
     );
   });
 
-  test("a document without an id gets one in the order of the others", async () => {
+  test("a document without an id gets a sequential one", async () => {
     const { ask } = await openApi();
     await ask("PUT /films");
     const made = await ask("POST /films", { body: {} });
@@ -260,7 +260,7 @@ describe("the server", () => {
     expect(new Set(ids.map((id) => id.slice(0, 26))).size).toBe(1);
   });
 
-  test("a plus in a path is a space unless the setting says otherwise", async () => {
+  test("a plus in a path is a space unless configured otherwise", async () => {
     for (const plusIsSpace of [true, false]) {
       const { ask } = await openApi({ parts: { settings: { ...SETTINGS, plusIsSpace } } });
       await ask("PUT /films");
@@ -269,7 +269,7 @@ describe("the server", () => {
     }
   });
 
-  test("the host that locations have is named by the header of the setting alone", async () => {
+  test("the host in locations comes only from the configured header", async () => {
     const settings = { ...SETTINGS, forwardedHostHeader: "X-Host" };
     const { ask } = await openApi({ parts: { settings } });
     const headers = { "X-Host": "named.example", "X-Forwarded-Host": "other.example" };
@@ -280,11 +280,11 @@ describe("the server", () => {
     expect(unnamed.headers.Location).toBe("http://127.0.0.1:5984/books");
   });
 
-  test("locations begin with https when the request came over TLS, to a proxy in front, too", async () => {
+  test("locations begin with https if the request came over TLS, even through a proxy", async () => {
     const { ask } = await openFilms();
     const schemeOf = async (headers: Readonly<Record<string, string>>) => {
-      const { headers: told } = await ask("POST /films", { body: {}, headers });
-      return told.Location?.split(":")[0];
+      const { headers: reported } = await ask("POST /films", { body: {}, headers });
+      return reported.Location?.split(":")[0];
     };
     expect(await schemeOf({})).toBe("http");
     expect(await schemeOf({ "X-Forwarded-Ssl": "on" })).toBe("https");
@@ -292,7 +292,7 @@ describe("the server", () => {
     expect(await schemeOf({ "X-Forwarded-Proto": "https" })).toBe("https");
   });
 
-  test("lists the databases that keys name, as far as they are there", async () => {
+  test("lists the databases named by keys, if they exist", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
     expect((await ask('GET /_all_dbs?keys=["c","nope","a"]')).json).toEqual(["c", "a"]);
@@ -303,7 +303,7 @@ describe("the server", () => {
     expect(infos.map(({ key }: { key: string }) => key)).toEqual(["b"]);
   });
 
-  test("lists databases in pages and backwards", async () => {
+  test("lists databases in pages and in descending order", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);
     expect((await ask("GET /_all_dbs?limit=2&skip=1")).json).toEqual(["b", "c"]);
@@ -319,7 +319,7 @@ describe("the server", () => {
   });
 });
 
-describe("a 401 says how to log in", () => {
+describe("a 401 offers a way to log in", () => {
   const ask = async (settings: object, headers = {}) => {
     const authenticate = async (): Promise<never> => {
       throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
@@ -329,7 +329,7 @@ describe("a 401 says how to log in", () => {
   };
   const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
 
-  test("as the client wants, as the setting says, or as CouchDB does", async () => {
+  test("as the client wants, as configured, or as CouchDB does", async () => {
     const both = { challenge: "Negotiate", requireValidUser: true };
     expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
     expect(await ask(both)).toBe("Negotiate");
@@ -337,13 +337,13 @@ describe("a 401 says how to log in", () => {
     expect(await ask({})).toBeUndefined();
   });
 
-  test("never with what is no text of a header", async () => {
+  test("never with text that is invalid in a header", async () => {
     for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
       expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
     }
   });
 
-  test("and no other answer does", async () => {
+  test("and other responses do not", async () => {
     const settings = { ...SETTINGS, challenge: "Negotiate" };
     const answer = await (await openApi({ parts: { settings } })).ask("GET /films");
     expect(answer.status).toBe(404);
@@ -352,7 +352,7 @@ describe("a 401 says how to log in", () => {
 });
 
 describe("errors", () => {
-  test("an unexpected one is announced, and tells the client nothing of itself", async () => {
+  test("an unexpected one is announced, and reveals nothing to the client", async () => {
     const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
@@ -365,7 +365,7 @@ describe("errors", () => {
     );
   });
 
-  test("the store's own troubles ask the client to come again", async () => {
+  test("temporary ones of the store ask the client to retry", async () => {
     const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });
@@ -376,7 +376,7 @@ describe("errors", () => {
     });
   });
 
-  test("a route of another module takes the place of ours", async () => {
+  test("a route of another module replaces the built-in one", async () => {
     const find = defineRoute("POST", "/{database}/_find", MEMBER, async () =>
       json(200, { mine: true }),
     );

@@ -1,4 +1,7 @@
-/** Half of a character, which no document, sequence or query of CouchDB can hold: every entrance answers 400, and never 500. */
+/**
+ * Unpaired surrogates, which no document, sequence or query of CouchDB can contain: every entry
+ * point responds with 400, and never with 500.
+ */
 import { expect, test } from "vitest";
 import { openApi } from "./api.fixture.ts";
 

@@ -1,4 +1,4 @@
-/** A program for browsers below `/_utils/`: its files, and nothing else of the machine. */
+/** A browser program below `/_utils/`: its files, and no other file of the machine. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,8 @@ import { FILMS, testRows } from "./rows.ts";
 describe("without a folder", () => {
   testRows(FILMS, [
     {
-      name: "its address leads to a folder",
-      onlyHere: "It is at another address",
+      name: "the address without a slash redirects to the folder",
+      onlyHere: "It has another address",
       ask: "GET /_utils",
       status: 301,
       answers: { Location: "http://127.0.0.1:5984/_utils/" },
@@ -20,7 +20,7 @@ describe("without a folder", () => {
     { name: "there is no file", ask: "GET /_utils/a.js", status: 404 },
     { name: "there is no icon", ask: "GET /favicon.ico", status: 404 },
     {
-      name: "nothing can be put there",
+      name: "nothing can be written there",
       ask: "POST /_utils/a.js",
       body: {},
       status: 405,
@@ -29,7 +29,7 @@ describe("without a folder", () => {
   ]);
 });
 
-/** `utils/` with a page, a script, and links to what is beside it. */
+/** A folder `utils/` with a page, a script, and links to its neighbours. */
 async function openFolder(): Promise<OpenApi> {
   const directory = await mkdtemp(join(tmpdir(), "tandem-utilities-"));
   onTestFinished(() => rm(directory, { recursive: true }));
@@ -45,7 +45,7 @@ async function openFolder(): Promise<OpenApi> {
   return openApi({ parts: { utilities: new StaticFolder(root) } });
 }
 
-test("a folder's page is shown for it", async () => {
+test("a folder shows its index page", async () => {
   const { ask } = await openFolder();
   expect(await ask("GET /_utils/")).toMatchObject({
     status: 200,
@@ -60,7 +60,7 @@ test("a folder's page is shown for it", async () => {
   expect((await ask("GET /favicon.ico")).text).toBe("icon");
 });
 
-test("names may have spaces, and links may lead about within the folder", async () => {
+test("names may contain spaces, and links may point within the folder", async () => {
   const { ask } = await openFolder();
   expect((await ask("GET /_utils/js/a%20b.js")).text).toBe("script");
   expect((await ask("GET /_utils/again/a%20b.js")).text).toBe("script");

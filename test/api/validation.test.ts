@@ -29,7 +29,7 @@ async function openValidated<Api extends Asked>(
 const USER = { db: "films", name: null, roles: ["_admin"] };
 const SECURITY = JSON.parse(SECURITY_ADMIN_ONLY);
 
-/** What the function was shown. */
+/** Arguments of the validation function. */
 const shown = (newDoc: object, oldDoc: object | null) =>
   refusal(403, "forbidden", JSON.stringify([newDoc, oldDoc, USER, SECURITY]));
 
@@ -38,14 +38,14 @@ describe("validate_doc_update", () => {
     { name: "lets pass", ask: "PUT /films/x", body: { ok: 1 }, status: 201 },
     { name: "forbids", ask: "PUT /films/x", body: { f: "no" }, ...refusal(403, "forbidden", "no") },
     {
-      name: "forbids with a reason that is no text, which is told as one",
-      differs: "A reason is a text",
+      name: "forbids with a reason that is not a string, which is converted",
+      differs: "A reason is a string",
       ask: "PUT /films/x",
       body: { f: { a: 1 } },
       ...refusal(403, "forbidden", '{"a":1}'),
     },
     {
-      name: "asks for somebody else",
+      name: "reports unauthorized",
       ask: "PUT /films/x",
       body: { u: 1 },
       ...refusal(401, "unauthorized", "u!"),
@@ -57,7 +57,7 @@ describe("validate_doc_update", () => {
       ...refusal(500, "unknown_error", "o"),
     },
     {
-      name: "throws a text",
+      name: "throws a string",
       ask: "PUT /films/x",
       body: { s: 1 },
       ...refusal(500, "unknown_error", "str"),
@@ -71,7 +71,7 @@ describe("validate_doc_update", () => {
       ...refusal(500, "Error", "err"),
     },
     {
-      name: "has a defect",
+      name: "has a bug",
       ask: "PUT /films/x",
       body: { ref: 1 },
       status: 500,
@@ -84,39 +84,39 @@ describe("validate_doc_update", () => {
       ...refusal(500, "os_process_error", "OS process timed out."),
     },
     {
-      name: "is shown a new document",
+      name: "receives a new document",
       onlyHere: "It has another user",
       ask: "PUT /films/x",
       body: { show: 1 },
       ...shown({ _id: "x", show: 1 }, null),
     },
     {
-      name: "is shown a document that was made elsewhere with its revisions",
+      name: "receives a replicated document with its revisions",
       onlyHere: "It has another user",
       ask: "PUT /films/x?new_edits=false",
       body: { _rev: "2-b", _revisions: { start: 2, ids: ["b", "a"] }, show: 1 },
       ...shown({ _id: "x", _rev: "2-b", show: 1, _revisions: { start: 2, ids: ["b", "a"] } }, null),
     },
     {
-      name: "judges an upload by POST",
+      name: "validates an upload by POST",
       ask: "POST /films",
       body: { _id: "x", f: "no" },
       ...refusal(403, "forbidden", "no"),
     },
     {
-      name: "is not asked about local documents",
+      name: "is not called for local documents",
       ask: "PUT /films/_local/x",
       body: { f: "no" },
       status: 201,
     },
     {
-      name: "is not asked about design documents",
+      name: "is not called for design documents",
       ask: "PUT /films/_design/x",
       body: { f: "no" },
       status: 201,
     },
     {
-      name: "judges each document of many, and writes the others",
+      name: "validates each document of many, and writes the others",
       ask: "POST /films/_bulk_docs",
       body: {
         docs: [
@@ -139,7 +139,7 @@ describe("validate_doc_update", () => {
       ],
     },
     {
-      name: "judges revisions that were made elsewhere",
+      name: "validates replicated revisions",
       ask: "POST /films/_bulk_docs",
       body: {
         new_edits: false,
@@ -153,7 +153,7 @@ describe("validate_doc_update", () => {
     },
   ]);
 
-  test("is shown what an edit replaces, and may keep it from being deleted", async () => {
+  test("receives the previous revision, and may refuse its deletion", async () => {
     const { ask } = await openValidated(openFilms);
     const body = {
       keep: 1,
@@ -177,7 +177,7 @@ describe("validate_doc_update", () => {
     });
   });
 
-  test("judges attachments that are written by themselves", async () => {
+  test("validates attachments written separately", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc) { if (doc._attachments) throw({forbidden: Object.keys(doc._attachments)[0]}); }",
@@ -188,13 +188,13 @@ describe("validate_doc_update", () => {
     );
   });
 
-  test("comes after conflicts", async () => {
+  test("runs after the conflict check", async () => {
     const { ask } = await openValidated(openFilms);
     await ask("PUT /films/x", { body: {} });
     expect((await ask("PUT /films/x", { body: { f: "no" } })).status).toBe(409);
   });
 
-  test("that does not compile lets nothing be written, until it is gone", async () => {
+  test("refuses all writes if it does not compile, until it is removed", async () => {
     const { ask } = await openValidated(openFilms, "function (a {");
     const answer = await ask("PUT /films/x", { body: {} });
     expect(answer).toMatchObject({ status: 500, json: { error: "compilation_error" } });
@@ -203,7 +203,7 @@ describe("validate_doc_update", () => {
     expect((await ask("PUT /films/x", { body: {} })).status).toBe(201);
   });
 
-  test("of all design documents have to let pass", async () => {
+  test("must accept in all design documents", async () => {
     const { ask } = await openValidated(openFilms);
     const second = "function (doc) { if (doc.second) throw({forbidden: 'second'}); }";
     await ask("PUT /films/_design/w", { body: { validate_doc_update: second } });
@@ -213,7 +213,7 @@ describe("validate_doc_update", () => {
     expect((await put({})).status).toBe(201);
   });
 
-  test("judges against the revision that is replaced, however many write at once", async () => {
+  test("validates against the replaced revision, however many clients write concurrently", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc, old) { if ((old ? old.n : 0) + 1 !== doc.n) throw({forbidden: 'gap'}); }",
@@ -234,8 +234,8 @@ describe("validate_doc_update", () => {
 
 test.each([
   ["a design document", "PUT /films/_design/a"],
-  ["a document that is validated", "PUT /films/a"],
-])("%s of megabytes is written once, when its verdict is there", async (_, request) => {
+  ["a validated document", "PUT /films/a"],
+])("%s of several megabytes is written once, after its verdict", async (_, request) => {
   let setBytes = 0;
   const counting = (engine: Engine): Engine => {
     const begin = engine.begin.bind(engine);

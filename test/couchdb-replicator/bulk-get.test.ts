@@ -1,4 +1,7 @@
-/** `couch_replicator_bulk_get_tests`: what is read in bulk, what alone, and who decides. */
+/**
+ * `couch_replicator_bulk_get_tests`: documents read in bulk or individually, and the option that
+ * decides.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ATTACHED, count, documents, openPair, type Pair } from "./pair.fixture.ts";
 
@@ -12,9 +15,9 @@ afterAll(() => pair.close());
 const COUNT = 10;
 const DESIGN = Array.from({ length: COUNT }, (_, number) => ({ _id: `_design/d${number}` }));
 const SINGLE = /open_revs=/;
-const WRITTEN_ALONE = /^(_design\/|doc-).*new_edits=false/;
+const WRITTEN_INDIVIDUALLY = /^(_design\/|doc-).*new_edits=false/;
 
-/** Bulk reads, single reads, single writes. */
+/** Numbers of bulk reads, single reads, and single writes. */
 async function requestsOf(database: string, docs: readonly object[], more: object) {
   await pair.fill(database, docs);
   pair.reset();
@@ -23,22 +26,22 @@ async function requestsOf(database: string, docs: readonly object[], more: objec
   return {
     bulk: count(pair.source, "POST", /^_bulk_get/),
     reads: count(pair.source, "GET", SINGLE),
-    writes: count(pair.target, "PUT", WRITTEN_ALONE),
+    writes: count(pair.target, "PUT", WRITTEN_INDIVIDUALLY),
   };
 }
 
-test("use_bulk_get: plain documents travel in bulk only", async () => {
+test("use_bulk_get: plain documents are read in bulk only", async () => {
   const { bulk, reads, writes } = await requestsOf("plain", documents(COUNT), {});
   expect([bulk > 0, reads, writes]).toEqual([true, 0, 0]);
 });
 
-test("use_bulk_get_with_ddocs: design documents travel alone, the others in bulk", async () => {
+test("use_bulk_get_with_ddocs: design documents are read individually, the others in bulk", async () => {
   const docs = [...DESIGN, ...documents(COUNT)];
   const { bulk, reads, writes } = await requestsOf("designs", docs, {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });
 
-test("use_bulk_get_with_attachments: documents with attachments are asked for in bulk, and then alone", async () => {
+test("use_bulk_get_with_attachments: documents with attachments are requested in bulk, then individually", async () => {
   const { bulk, reads, writes } = await requestsOf("attached", documents(COUNT, ATTACHED), {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });
@@ -47,7 +50,7 @@ test.each([
   ["dont_use_bulk_get", documents(COUNT), 0],
   ["dont_use_bulk_get_ddocs", DESIGN, COUNT],
   ["dont_use_bulk_get_attachments", documents(COUNT, ATTACHED), COUNT],
-])("%s: each document is read alone", async (name, docs, written) => {
+])("%s: each document is read individually", async (name, docs, written) => {
   const requests = await requestsOf(name.replaceAll("_", "-"), docs, { use_bulk_get: false });
   expect(requests).toEqual({ bulk: 0, reads: COUNT, writes: written });
 });

@@ -1,10 +1,10 @@
-/** What sources state as the digests of attachments: of another kind, or wrong. */
+/** Digests of attachments sent by sources: of another algorithm, or wrong. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy.ts";
 import { documents, openPair, type Pair } from "./pair.fixture.ts";
 
 let pair: Pair;
-/** By database: what its source answers instead. */
+/** Modifications of the source's response by database. */
 const changes = new Map<string, (answer: string, request: ProxiedRequest) => string>();
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ afterAll(() => pair.close());
 
 const DIGEST = /"digest":"md5-[^"]*"/g;
 const WRONG = '"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="';
-/** Changes the digests of one document, wherever it is in an answer. */
+/** Changes the digests of one document, anywhere in a response. */
 function inDocument(id: string, digest: string): (answer: string) => string {
   return (answer) =>
     answer

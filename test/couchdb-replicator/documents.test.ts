@@ -1,4 +1,6 @@
-/** What documents may be and how many: limits of the target, branches, selections, and the target that is made. */
+/**
+ * Limits on documents: those of the target, many leaves, filters, and the creation of the target.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
@@ -16,7 +18,10 @@ async function differences(database: string): Promise<readonly string[]> {
 }
 
 describe("attachments_too_large", () => {
-  /** A target that takes attachments of so many bytes: a request with a larger one is refused whole, as by CouchDB. */
+  /**
+   * A target with this size limit for attachments: it refuses a request with a larger one as a
+   * whole, like CouchDB.
+   */
   function takeAttachmentsOf(bytesMax: number): void {
     pair.target.intercept(async (request, forward) => {
       const text = request.body.toString();
@@ -75,7 +80,7 @@ describe("small_max_request_size", () => {
     _attachments: { att: { content_type: "app/binary", data: btoa(text(length)) } },
   });
 
-  test("reduce_max_request_size_test, all_docs: a batch that is too large is sent in pieces", async () => {
+  test("reduce_max_request_size_test, all_docs: a batch that is too large is split", async () => {
     await pair.fill("small-all", documents(5, { text: text(3000) }));
     expect((await pair.replicate("small-all")).body.history[0].docs_written).toBe(5);
     expect(count(pair.target, "POST", /^_bulk_docs/)).toBeGreaterThan(1);
@@ -102,7 +107,7 @@ describe("small_max_request_size", () => {
 
 const hash = (number: number): string => number.toString(16).padStart(32, "0");
 
-/** A document with so many leaves. */
+/** A document with this many leaves. */
 function branches(_id: string, leafCount: number, more: object = {}): object[] {
   return Array.from({ length: leafCount }, (_, number) => ({
     _id,
@@ -154,7 +159,7 @@ describe("many_leaves", () => {
   });
 });
 
-test("should_replicate_docs_with_missed_att_stubs: a target that forgot the revisions between gets all bytes", async () => {
+test("should_replicate_docs_with_missed_att_stubs: a target without the intermediate revisions gets all bytes", async () => {
   const database = "stubs";
   await pair.fill(database, [{ _id: "doc", ...ATTACHED }]);
   await pair.there.call("PUT", `/${database}/_revs_limit`, "3");
@@ -163,7 +168,8 @@ test("should_replicate_docs_with_missed_att_stubs: a target that forgot the revi
     const { body } = await pair.here.call("GET", `/${database}/doc`);
     await pair.here.call("PUT", `/${database}/doc`, { ...body, number });
   }
-  // A target that has lost the bytes though it knows an ancestor: CouchDB's answer to a stub of these.
+  // A target that has lost the bytes although it has an ancestor: CouchDB's response to a stub of
+  // these.
   let refused = 0;
   pair.target.intercept(async (request, forward) => {
     const isStub = request.method === "PUT" && request.body.includes('"stub":true');
@@ -202,7 +208,7 @@ test("should_replicate_attachments, large_atts: megabytes of text and of bytes a
 describe("selections", () => {
   const docs = [...documents(4), { _id: "_design/foo", language: "javascript" }];
 
-  test("should_replicate_with_selector: only what it matches arrives", async () => {
+  test("should_replicate_with_selector: only matching documents arrive", async () => {
     await pair.fill("selector", docs);
     const { body } = await pair.replicate("selector", { selector: { _id: "doc-2" } });
     expect(body.history[0].docs_written).toBe(1);
@@ -219,7 +225,7 @@ describe("selections", () => {
     await pair.fill(database, docs);
     const { body } = await pair.replicate(database, { doc_ids: ids });
     expect(await pair.ids(database)).toEqual(arrived);
-    // What CouchDB keeps for them beside the history.
+    // CouchDB's additional statistics for document ids.
     expect(body).toMatchObject({
       docs_read: arrived.length,
       docs_written: arrived.length,
@@ -299,7 +305,7 @@ describe("create_target_with_options", () => {
     expect(created?.path).toBe("/exact-parameters/?x=369553424691494913&y=1.0&z=-0.0&b=true");
   });
 
-  test("should_not_create_target_with_q_any: without the word, nothing is made", async () => {
+  test("should_not_create_target_with_q_any: nothing is created without the option", async () => {
     await pair.here.call("PUT", "/not-made");
     const more = { create_target: false, create_target_params: { q: "4" } };
     const answer = await pair.replicate("not-made", more);

@@ -1,4 +1,4 @@
-/** `couch_replicator_error_reporting_tests`: what an endpoint says wrong, and how the job names it. */
+/** `couch_replicator_error_reporting_tests`: errors of an endpoint, and their names in the job. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
@@ -12,7 +12,7 @@ afterAll(() => pair.close());
 
 const REFUSAL = { error: "x", reason: "y" };
 
-/** The target, or the source, gives this answer to what matches; all else passes. */
+/** The target, or the source, gives this response to matching requests; all others pass. */
 function refuse(
   side: "source" | "target",
   matches: (request: ProxiedRequest) => boolean,
@@ -33,7 +33,7 @@ test.each([
 ] as const)("%s: the job ends with that name", async (name, side, path, status, error) => {
   const database = name.replaceAll("_", "-");
   await pair.fill(database, documents(3));
-  // An empty target is not asked what it lacks.
+  // An empty target is not asked for missing revisions.
   await write(pair.there, database, [{ _id: "other" }]);
   pair.reset();
   refuse(side, (request) => path.test(request.path), status);
@@ -46,7 +46,7 @@ test.each([
 });
 
 test.each([501, 418])(
-  "t_fail_bulk_get: after %i documents are read alone, and the job goes on",
+  "t_fail_bulk_get: after %i documents are read individually, and the job continues",
   async (status) => {
     const database = `bulk-get-${status}`;
     await pair.fill(database, documents(1));
@@ -81,7 +81,7 @@ test.each([
   expect(await pair.failures(database)).toEqual([listed]);
 });
 
-// CouchDB ends the job: one document would hold up all others.
+// CouchDB ends the job, so one document would block all others.
 test.each([
   ["t_fail_doc_put_4xx_well_formed_json_error", 400, REFUSAL, "x: y"],
   ["t_fail_doc_put_4xx_unexpected_json_error", 400, { a: 1 }, "http_400"],

@@ -1,4 +1,7 @@
-/** Jobs of documents and bodies, as `_scheduler` shows them: `couch_replicator_db_tests`, `…_transient_jobs_tests` and others. */
+/**
+ * Jobs of documents and bodies, as shown by `_scheduler`: `couch_replicator_db_tests`,
+ * `…_transient_jobs_tests` and others.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
@@ -23,7 +26,7 @@ test("scheduler_default_headers_returned, default headers for _scheduler/jobs an
   }
 });
 
-test("continuous_replication_created_from_doc: the job is where it is looked for, until the document goes", async () => {
+test("continuous_replication_created_from_doc: the job is in all lists until the document is deleted", async () => {
   await pair.fill("continuous", documents(1));
   const body = pair.body("continuous", { continuous: true });
   const { body: created } = await pair.here.call("PUT", "/_replicator/continuous", body);
@@ -38,7 +41,7 @@ test("continuous_replication_created_from_doc: the job is where it is looked for
   expect(gone.status).toBe(404);
 });
 
-test("normal_replication_created_from_doc: document and scheduler tell the same figures", async () => {
+test("normal_replication_created_from_doc: document and scheduler show the same figures", async () => {
   await pair.fill("normal", documents(1));
   await pair.here.call("PUT", "/_replicator/normal", pair.body("normal"));
   const { info } = await documentJob(pair.here, "normal", "completed");
@@ -76,7 +79,7 @@ describe("two jobs of one replication", () => {
     expect((await documentJob(pair.here, "both", "running")).id).toBe(id);
   });
 
-  test("posting_same_job_is_a_noop: the same id, and the run goes on", async () => {
+  test("posting_same_job_is_a_noop: the same id, and the run continues", async () => {
     await pair.fill("noop", documents(1));
     const start = () => pair.replicate("noop", { continuous: true });
     const { body: first } = await start();
@@ -103,7 +106,7 @@ describe("two jobs of one replication", () => {
   });
 });
 
-test("transient_job_with_a_bad_filter: the filter that is not there is named", async () => {
+test("transient_job_with_a_bad_filter: the missing filter is named", async () => {
   await pair.fill("bad-filter", documents(1));
   const { status, body } = await pair.replicate("bad-filter", { filter: "nosuch/filter" });
   expect([status, body.error]).toEqual([404, "not_found"]);
@@ -172,7 +175,7 @@ describe("retain_stats", () => {
         id = body._local_id;
       },
       cancel: () => pair.here.call("POST", "/_replicate", { replication_id: id, cancel: true }),
-      /** Stops the run in good order, and starts it again. */
+      /** Stops the run cleanly, and starts it again. */
       rest: async () => {
         const path = `/_tandem/jobs/${encodeURIComponent(id)}`;
         await pair.here.call("POST", `${path}/_pause`);
@@ -208,7 +211,7 @@ describe("retain_stats", () => {
     };
   }
 
-  test("t_stats_retained_on_job_removal: what is asked for again goes on counting", async () => {
+  test("t_stats_retained_on_job_removal: a repeated request continues the counters", async () => {
     await pair.here.call("PUT", "/_node/_local/_config/replicator/checkpoint_interval", '"100"');
     const job = await open("removed");
     for (const round of [1, 2, 3]) {
@@ -220,7 +223,7 @@ describe("retain_stats", () => {
     await pair.here.call("DELETE", "/_node/_local/_config/replicator/checkpoint_interval");
   });
 
-  test("t_stats_retained_by_scheduler: what is stopped and started goes on counting", async () => {
+  test("t_stats_retained_by_scheduler: a stopped and restarted job continues the counters", async () => {
     await pair.here.call("PUT", "/_node/_local/_config/replicator/checkpoint_interval", '"100"');
     const job = await open("stopped");
     await job.write(1);
@@ -234,14 +237,14 @@ describe("retain_stats", () => {
 });
 
 describe("use_checkpoints", () => {
-  test("with: the answer is the log, and the next run goes on from it", async () => {
+  test("with: the response is the log, and the next run resumes from it", async () => {
     await pair.fill("with", documents(2));
     const { body } = await pair.replicate("with");
     expect([typeof body.session_id, body.history.length]).toEqual(["string", 1]);
     expect((await pair.replicate("with")).body.no_changes).toBe(true);
   });
 
-  test("without: the answer says just that, and nothing is remembered", async () => {
+  test("without: the response says so, and nothing is stored", async () => {
     await pair.fill("without", documents(2));
     const { body } = await pair.replicate("without", { use_checkpoints: false });
     expect(body).toEqual({ ok: true, use_checkpoints: false, _local_id: expect.any(String) });
@@ -251,7 +254,7 @@ describe("use_checkpoints", () => {
 });
 
 describe("since_seq", () => {
-  /** Four documents; the sequence behind the first two. */
+  /** Four documents. Returns the sequence after the first two. */
   async function fill(database: string): Promise<string> {
     await pair.fill(database, documents(2));
     const { body } = await pair.here.call("GET", `/${database}/_changes`);
@@ -271,7 +274,7 @@ describe("since_seq", () => {
     });
   });
 
-  test("t_replicate_with_since_seq_only, replicate with since_seq: only what came later", async () => {
+  test("t_replicate_with_since_seq_only, replicate with since_seq: only later changes", async () => {
     const since = await fill("since-only");
     const { body } = await pair.replicate("since-only", { since_seq: since });
     expect(body.history[0]).toMatchObject({
@@ -283,7 +286,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-only")).toEqual(["doc-2", "doc-3"]);
   });
 
-  test("t_replicate_with_checkpoint_and_since_seq: the checkpoint counts, and another sequence is another replication", async () => {
+  test("t_replicate_with_checkpoint_and_since_seq: the checkpoint applies, and another sequence is another replication", async () => {
     const since = await fill("since-both");
     const { body: first } = await pair.replicate("since-both", { since_seq: since });
     await write(pair.here, "since-both", [{ _id: "doc-4" }]);
@@ -294,7 +297,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-both")).toHaveLength(5);
   });
 
-  test("t_replicator_with_since_seq: a document's job does so, too, and shows no id when it has ended", async () => {
+  test("t_replicator_with_since_seq: also in a document, whose job shows no id once it has ended", async () => {
     const since = await fill("since-document");
     const body = pair.body("since-document", { since_seq: since });
     await pair.here.call("PUT", "/_replicator/since", body);

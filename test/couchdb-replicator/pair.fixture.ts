@@ -1,4 +1,7 @@
-/** Two nodes, each behind a proxy that counts and changes what passes; the first one replicates from its database to the other's. */
+/**
+ * Two nodes, each behind a proxy that counts and modifies requests. The first one replicates from
+ * its database to the other's.
+ */
 import {
   type HttpProxy,
   openHttpProxy,
@@ -7,22 +10,22 @@ import {
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
 export interface Pair {
-  /** Replicates, and has the sources. */
+  /** Runs the replications, and has the sources. */
   readonly here: TandemProcess;
   readonly there: TandemProcess;
-  /** In front of `here`, and of `there`. */
+  /** Proxies of `here` and `there`. */
   readonly source: HttpProxy;
   readonly target: HttpProxy;
-  /** Makes a database with documents here, and an empty one of that name there. */
+  /** Creates a database with documents here, and an empty one with that name there. */
   fill(database: string, documents: readonly object[]): Promise<void>;
   /** A `_replicate` body for the database, from here to there through both proxies. */
   body(database: string, more?: object): object;
   replicate(database: string, more?: object): Promise<Answer>;
-  /** The ids of the database over there, in order. */
+  /** The ids of the database there, in order. */
   ids(database: string): Promise<string[]>;
-  /** What the list of failures of the database's replication holds, as `id: status reason`. */
+  /** The failure list of the database's replication, as `id: status reason`. */
   failures(database: string): Promise<string[]>;
-  /** Lets everything pass again, and forgets what passed. */
+  /** Removes all modifications, and clears the counters. */
   reset(): void;
   close(): Promise<void>;
 }
@@ -76,7 +79,7 @@ export async function openPair(ini = ""): Promise<Pair> {
   };
 }
 
-/** Writes documents as new edits; each must be taken. */
+/** Writes documents as new edits, all of which must succeed. */
 export async function write(
   node: TandemProcess,
   database: string,
@@ -96,7 +99,7 @@ export const ATTACHED = {
   _attachments: { note: { content_type: "text/plain", data: btoa("note") } },
 };
 
-/** How many requests match, by method and path without the database's name. */
+/** Number of matching requests, by method and path without the database's name. */
 export function count(proxy: HttpProxy, method: string, path: RegExp): number {
   return proxy.requests.filter((request) => {
     return request.method === method && path.test(request.path.replace(/^\/[^/]+\//, ""));

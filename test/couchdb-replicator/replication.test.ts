@@ -1,4 +1,7 @@
-/** CouchDB's `replication_test.exs` (Elixir): one database copied again and again while it changes, and what users may do. */
+/**
+ * CouchDB's `replication_test.exs` (Elixir): one database copied repeatedly while it changes, and
+ * permissions of users.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
@@ -17,7 +20,7 @@ test("source database not found with host", async () => {
   expect(body.reason).toBe(`could not open ${pair.source.url}/nosuch/`);
 });
 
-/** Puts bytes at a document; its new revision. */
+/** Attaches bytes to a document. Returns its new revision. */
 async function attach(path: string, rev: string, type: string, data: string): Promise<string> {
   const response = await fetch(`${pair.here.url}/${path}?rev=${rev}`, {
     method: "PUT",
@@ -45,7 +48,7 @@ test("replicating attachment without conflict (COUCHDB-885)", async () => {
   expect(copy._attachments.bytes).not.toHaveProperty("encoding");
 });
 
-test("simple replication: each run adds to the figures of those before it", async () => {
+test("simple replication: each run adds to the figures of earlier ones", async () => {
   const database = "simple";
   const attachments = { text: { content_type: "text/plain", data: btoa("text") } };
   const docs = documents(20).map((doc, number) =>
@@ -53,7 +56,7 @@ test("simple replication: each run adds to the figures of those before it", asyn
   );
   await pair.fill(database, [...docs, { _id: "_design/foo", language: "javascript" }]);
   let runCount = 0;
-  /** Checked, found, read and written, all runs together. */
+  /** Totals of all runs: checked, found, read and written. */
   const expectFigures = async (...figures: readonly number[]): Promise<void> => {
     const { body } = await pair.replicate(database);
     expect(body.history).toHaveLength(++runCount);
@@ -83,7 +86,7 @@ test("simple replication: each run adds to the figures of those before it", asyn
   await pair.here.call("DELETE", `/${database}/more-1?rev=${deleted._rev}`);
   await expectFigures(28, 28, 28, 28);
 
-  // Made and deleted between two runs.
+  // Created and deleted between two runs.
   await write(pair.here, database, [{ _id: "short" }]);
   const short = await current("short");
   await pair.here.call("DELETE", `/${database}/short?rev=${short._rev}`);
@@ -92,7 +95,7 @@ test("simple replication: each run adds to the figures of those before it", asyn
   await write(pair.here, database, [{ ...(await current("more-2")), round: 1 }]);
   await expectFigures(30, 30, 30, 30);
 
-  // Both sides go on from one revision: a conflict over there.
+  // Both sides edit the same revision: a conflict there.
   const both = await current("more-3");
   await write(pair.here, database, [{ ...both, side: "here" }]);
   await write(pair.there, database, [{ ...both, side: "there" }]);
@@ -102,14 +105,14 @@ test("simple replication: each run adds to the figures of those before it", asyn
   const path = `/${database}/more-3?conflicts=true`;
   const { body: conflict } = await pair.there.call("GET", path);
   expect(conflict._conflicts).toHaveLength(1);
-  // It is resolved where it is.
+  // It is resolved on the same side.
   for (const rev of [conflict._rev, ...conflict._conflicts]) {
     const { body: leaf } = await pair.there.call("GET", `/${database}/more-3?rev=${rev}`);
     if (leaf.side === "there") await pair.there.call("DELETE", `/${database}/more-3?rev=${rev}`);
   }
   expect((await pair.there.call("GET", path)).body.side).toBe("here");
 
-  // What the other side has already is checked, and not found missing.
+  // Revisions that the other side has are checked, and not missing.
   const back = { source: `${pair.there.url}/${database}`, target: `${pair.here.url}/${database}` };
   expect((await pair.here.call("POST", "/_replicate", back)).body.ok).toBe(true);
   const { body: known } = await pair.replicate(database);
@@ -146,7 +149,7 @@ test("validate_doc_update failure replications: 3 are written, 4 are named", asy
 
 const FILTER = "function (doc, req) { return doc.number % Number(req.query.modulus) === 0; }";
 
-test("filtered replications: each run adds what the filter passes", async () => {
+test("filtered replications: each run adds what the filter accepts", async () => {
   const database = "filtered";
   const numbered = (from: number, to: number): object[] =>
     Array.from({ length: to - from }, (_, index) => ({
@@ -164,7 +167,7 @@ test("filtered replications: each run adds what the filter passes", async () => 
   expect(await pair.ids(database)).toHaveLength(19);
 });
 
-test("filter by view (view_filtered_replication_test): what the view emits arrives", async () => {
+test("filter by view (view_filtered_replication_test): documents that the view emits arrive", async () => {
   const database = "by-view";
   await pair.fill(database, [{ _id: "yes", kind: "a" }, { _id: "no" }]);
   const map = "function (doc) { if (doc.kind) emit(doc._id); }";
@@ -190,7 +193,7 @@ test("replication restarts after filter change (COUCHDB-892): a new history", as
   expect(second.history[0]).toMatchObject({ docs_written: 3, start_last_seq: 0 });
 });
 
-test("continuous replication: what comes and goes is followed until the job is cancelled by its body", async () => {
+test("continuous replication: changes are copied until the job is cancelled by its body", async () => {
   const database = "followed";
   await pair.fill(database, documents(25));
   const start = () => pair.replicate(database, { continuous: true });
@@ -239,7 +242,7 @@ test("replication cancellation: by its id, once", async () => {
   expect((await cancel()).status).toBe(404);
 });
 
-test("compressed attachment replication: the bytes travel as they are stored", async () => {
+test("compressed attachment replication: the bytes are copied as stored", async () => {
   const database = "compressed";
   const data = btoa("a few words ".repeat(500));
   const attachments = { "words.txt": { content_type: "text/plain", data } };
@@ -319,7 +322,7 @@ describe("users", () => {
     expect((await pair.here.call("GET", "/of-joe/secret")).status).toBe(200);
   });
 
-  test("a member of a _replicator database cannot copy what it holds, nor write into it", async () => {
+  test("a member of a _replicator database cannot copy its documents, nor write into it", async () => {
     const members = { members: { names: ["joe"], roles: [] } };
     await as("admin", "PUT", "/_replicator/_security", members);
     for (const body of [

@@ -1,4 +1,4 @@
-/** A browser that looks at the dashboard of a node. */
+/** A browser that shows the dashboard of a node. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
@@ -6,29 +6,32 @@ import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 import { patience } from "../support/patience.ts";
 
-/** For one step, which takes seconds at most: long for a busy machine, and short enough that CI tells what never came. */
+/**
+ * Limit for one step, which takes seconds at most: enough for a busy machine, and short enough to
+ * report what CI waited for.
+ */
 const PATIENCE_MS = 100_000;
 
-/** Undefined: there is none, and tests in a browser are skipped, except where `CI` is set. */
+/** Without it, tests in a browser are skipped, unless `CI` is set. */
 export const CHROMIUM = findChromium();
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export function openBrowser(): Promise<Browser> {
-  // The sandbox of Chromium wants a user namespace, which containers seldom have.
+  // Chromium's sandbox needs a user namespace, which containers rarely have.
   const { executablePath, environment } = CHROMIUM as Chromium;
   const env = { ...process.env, ...environment } as Record<string, string>;
   return chromium.launch({ executablePath, env, args: ["--no-sandbox"] });
 }
 
-/** A node with an administrator, whose sessions end with no test, however busy the machine is. */
+/** A node with an administrator, whose sessions do not expire during a test. */
 export const GUARDED = {
   environment: { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   storeIni: "[chttpd_auth]\ntimeout = 86400\n",
 };
 const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
 
-/** What the admin asks a node; answers the body, whatever the status. */
+/** Sends a request as admin, and returns the body, whatever the status. */
 export async function ask(
   { url }: { readonly url: string },
   method: string,
@@ -45,11 +48,14 @@ export async function ask(
 
 export interface Visit {
   readonly page: Page;
-  /** What a page should never cause: errors of its scripts, what its policy has stopped, and requests that are refused. */
+  /**
+   * Events that a page should never cause: script errors, violations of its content security
+   * policy, and refused requests.
+   */
   readonly faults: readonly string[];
-  /** `view` is the part behind `#`. */
+  /** `view` is the part after `#`. */
   show(view: string): Promise<void>;
-  /** What axe-core finds by the rules of WCAG 2.1 A and AA. */
+  /** Violations of WCAG 2.1 A and AA, according to axe-core. */
   violations(): Promise<readonly string[]>;
 }
 
@@ -77,10 +83,10 @@ export async function visit(
 }
 
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}) {
-  // Of the locale POSIX of a container a browser makes a language that no program knows.
+  // A browser derives an invalid language from a container's POSIX locale.
   const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
-  // A page that stays open goes on asking.
+  // An open page continues to send requests.
   onTestFinished(() => patience.until("a page of the browser to close", context.close()));
   const page = await context.newPage();
   const faults: string[] = [];

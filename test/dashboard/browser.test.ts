@@ -1,4 +1,7 @@
-/** The dashboard in a browser, on real programs: a night with failing jobs, hostile words, and users who only read. */
+/**
+ * The dashboard in a browser with real programs: an incident with failing jobs, hostile text, and
+ * read-only users.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
@@ -15,7 +18,7 @@ import {
   visit,
 } from "./browser.fixture.ts";
 
-/** The jobs of the night, by why they fail. */
+/** The jobs of the incident by cause of failure. */
 const AWAY_COUNT = 90;
 const REFUSED_COUNT = 70;
 const MISSING_COUNT = 40;
@@ -44,7 +47,10 @@ async function addUser(name: string, roles: readonly string[]) {
   await ask("PUT", `/_users/org.couchdb.user:${name}`, document);
 }
 
-/** From the control that had the focus to the one that has it: how many controls further in the document, and how many follow. */
+/**
+ * Tab order: the distance from the previously focused control to the current one, in controls, and
+ * how many follow.
+ */
 const STEP = `(() => {
   const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
     .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.disabled && element.tabIndex >= 0);
@@ -54,12 +60,15 @@ const STEP = `(() => {
   return [step, controls.length - 1 - now, document.activeElement.outerHTML.slice(0, 100)];
 })()`;
 
-/** How a document of a replication has them. */
+/** Credentials in a replication document. */
 interface Login {
   readonly basic: { readonly username: string; readonly password: string };
 }
 
-/** The regions that scroll, and whether the focus comes to them or into them. No browser's help counts: some make them focusable. */
+/**
+ * The scrollable areas, and whether they or a control inside can be focused. Independent of the
+ * browser, some of which make them focusable.
+ */
 const SCROLLING = `[...document.querySelectorAll("*")].flatMap((element) => {
   const { overflowX, overflowY } = getComputedStyle(element);
   const scrolls = (overflow, hidden) => /auto|scroll/.test(overflow) && hidden > 0;
@@ -109,7 +118,7 @@ async function makeTrouble() {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    // A run that goes well for a second is a success.
+    // A run that succeeds for a second counts as a success.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
     node = await processes.open({ ...GUARDED, ini });
@@ -121,7 +130,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("no page breaks a rule of accessibility, in light or in dark", async () => {
+  test("no page violates an accessibility rule, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     const found: string[] = [];
@@ -132,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       { colorScheme: "light", viewport: narrow },
     ] as const) {
       const where = Object.values(looks)
-        .map((look) => JSON.stringify(look))
+        .map((check) => JSON.stringify(check))
         .join(" ");
       const { page: login } = await openPage(browser, looks);
       await login.goto(`${node.url}/_dashboard/`);
@@ -141,7 +150,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       const {
         page,
         show,
-        violations: look,
+        violations: check,
         faults,
       } = await visit(browser, node.url, "root", looks);
       const views: [view: string, landmark: string][] = [
@@ -160,18 +169,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       for (const [view, landmark] of views) {
         await show(view);
         await page.getByText(landmark).first().waitFor({ state: "attached" });
-        for (const fault of await look()) found.push(`${view} ${where}: ${fault}`);
+        for (const fault of await check()) found.push(`${view} ${where}: ${fault}`);
       }
       await show("/jobs/_replicator%2Fbilling-0");
       await page.getByRole("button", { name: "Cancel" }).click();
       await page.getByRole("dialog").waitFor();
-      for (const fault of await look()) found.push(`dialog ${where}: ${fault}`);
+      for (const fault of await check()) found.push(`dialog ${where}: ${fault}`);
       found.push(...faults);
     }
     expect(found).toEqual([]);
   });
 
-  test("who only reads sees everything, and has nothing to change it with", async () => {
+  test("a read-only user sees everything, and has no controls for changes", async () => {
     const { page, show, faults } = await visit(browser, node.url, "rita");
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
@@ -188,7 +197,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox").count()).toBe(0);
     await show("/jobs/_replicator%2Fgood");
     await page.getByText("may not read the document").waitFor();
-    // What the page asks for when it comes, it has asked for when it asks for the job again.
+    // The initial requests of the page are complete when it requests the job again.
     await page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fgood$/);
     expect(asked).not.toContain("/_replicator/good");
     expect(await buttons.count()).toBe(0);
@@ -208,7 +217,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("the session of who only reads is refused every change by the node", async () => {
+  test("the node refuses every change in the session of a read-only user", async () => {
     const { page } = await visit(browser, node.url, "rita");
     const changes = [
       ["POST", "_tandem/jobs/_pause?all=true"],
@@ -233,8 +242,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     }
   });
 
-  test("ids and errors are text, whatever is in them", async () => {
-    // It lets its databases be opened, and refuses the rest with these words.
+  test("ids and errors are shown as text, whatever they contain", async () => {
+    // It lets its databases be opened, and refuses other requests with this text.
     const hostile = createServer(({ url }, response) => {
       const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
       response.writeHead(isDatabase ? 200 : 403, { "Content-Type": "application/json" });
@@ -276,7 +285,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a group leads to exactly its jobs, also one of databases without a host", async () => {
+  test("a group links to exactly its jobs, including one of databases without a host", async () => {
     await replicate("own", { source: "nowhere", target: "films" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -294,7 +303,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("servers show what fails there, and lead to it", async () => {
+  test("servers show their failures, and link to them", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     await show("/servers");
     await page.getByRole("link", { name: `${REFUSED_COUNT} unauthorized` }).waitFor();
@@ -304,14 +313,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${REFUSED_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("the causes of a night are found and mended by mouse", async () => {
+  test("the causes of an incident are found and fixed by mouse", async () => {
     const { page, faults } = await visit(browser, node.url, "root");
     await page.getByRole("link", { name: new RegExp(`^Failing\\s*${FAILING_COUNT}`) }).waitFor();
     await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // The databases are there again; from now on jobs may be tried by themselves as well.
+    // The databases exist again; from now on jobs may be retried automatically as well.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
@@ -319,7 +328,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
-    // Somebody has changed a password.
+    // A password was changed.
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
@@ -329,14 +338,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
     await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
-    // The last server stays away.
+    // The last server stays unreachable.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByRole("link", { name: new RegExp(`^Paused\\s*${AWAY_COUNT}`) }).waitFor();
     expect(faults).toEqual([]);
   });
 
-  test("a pause is taken back for exactly the jobs that it paused", async () => {
+  test("undoing a pause resumes exactly the jobs that it paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -387,7 +396,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Tried 3 documents; 0 failed").waitFor();
   });
 
-  test("shares are edited with their effect in sight", async () => {
+  test("shares are edited with a preview of their effect", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/servers");
     await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
@@ -403,7 +412,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("row", { name: /^replicator max_jobs 500 500/ }).waitFor();
   });
 
-  test("decisions are shown with who made them", async () => {
+  test("decisions are shown with the user who made them", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     const good = "/_tandem/jobs/_replicator%2Fgood";
     await ask("POST", `${good}/_pause`);
@@ -420,7 +429,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
   });
 
-  test("a replication is made with the form, and removed", async () => {
+  test("a replication is created with the form, and removed", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Id", { exact: true }).fill("by-form");
@@ -442,9 +451,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
   });
 
-  test("when it runs and what stays behind is chosen, checked as it is typed, and kept by an edit and a clone", async () => {
+  test("schedule and filters are chosen, validated while typed, and kept by an edit and a clone", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fnightly/_cancel").then(() => {}));
-    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    const { page, show, violations: check } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Id", { exact: true }).fill("nightly");
     await page.getByLabel("Source address").fill("films");
@@ -456,7 +465,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox", { name: /^continuous/ }).isChecked()).toBe(false);
     await schedule.fill("0 3 * * 1-5 Europe/Atlantis");
     await page.getByText('"Europe/Atlantis" is not a time zone').waitFor();
-    expect(await look()).toEqual([]);
+    expect(await check()).toEqual([]);
     await schedule.fill("0 3 * * 1-5 Europe/Berlin");
     await page.getByText("is not a time zone").waitFor({ state: "hidden" });
     await page.getByLabel("deleted: skip").check();
@@ -471,7 +480,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    // What was typed last is sent last.
+    // The last input is sent last.
     await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
@@ -496,10 +505,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(Object.keys(edited)).not.toContain("attachments");
   });
 
-  test("a replication is checked as it is typed, beside the fields, and can be made nevertheless", async () => {
+  test("a replication is validated while typed, next to the fields, and can be created nevertheless", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
-    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    const { page, show, violations: check } = await visit(browser, node.url, "root");
     const passwords = new Set<unknown>();
     page.on("request", (request) => {
       if (!request.url().includes("/_check")) return;
@@ -517,7 +526,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("create_target").check();
     await target.getByText("Does not exist yet and will be created.").waitFor();
 
-    // Half of a password is tried nowhere, however long one thinks of the rest.
+    // A partial password is never tried, however long the user pauses.
     await page.getByLabel("Target login").selectOption("basic");
     await page.getByLabel("Target user").fill("ann");
     await page.getByLabel("Target password").pressSequentially("wro");
@@ -535,7 +544,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Target address").fill("copy");
     await page.getByText("Another job runs the same replication").waitFor();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
-    expect(await look()).toEqual([]);
+    expect(await check()).toEqual([]);
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "_replicator/checked" }).waitFor();
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
@@ -562,7 +571,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
   });
 
-  test("every control is reached by keys, in the order in which it stands, and does what it says", async () => {
+  test("every control is reached by keyboard in visual order, and does what its label says", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const missed: string[] = [];
     for (const [view, landmark] of [
@@ -577,7 +586,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ] as const) {
       await show(view);
       await page.getByText(landmark).first().waitFor();
-      // What is shown stays as it is.
+      // The display stays the same.
       await page.getByRole("button", { name: "Pause view" }).press("Enter");
       await page.getByRole("button", { name: "Resume view" }).waitFor();
       const skip = page.getByRole("button", { name: "Skip to the content" });
@@ -622,7 +631,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
-  test("what scrolls is reached by keys, also by who has no button there, and where letters are large", async () => {
+  test("scrollable areas are reached by keyboard, even without a control inside, and with large fonts", async () => {
     const long = "w".repeat(4_096);
     await replicate(long, { source: "films", target: "nowhere" });
     onTestFinished(() => ask("POST", `/_tandem/jobs/_replicator%2F${long}/_cancel`).then(() => {}));
@@ -660,7 +669,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(seen.filter(([, isReached]) => !isReached)).toEqual([]);
   });
 
-  test("every view is an address, and a change of a filter is another one", async () => {
+  test("every view has an address, and a changed filter has another one", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?state=running&target=copy");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
@@ -686,7 +695,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: /^Nodes\s*0\s*1 draining/ }).waitFor();
   });
 
-  test("a session that has ended leads to the login, and from there back", async () => {
+  test("an expired session leads to the login, and back from there", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/nodes");
     await page.getByText("Last report").waitFor();

@@ -1,4 +1,6 @@
-/** The built dashboard: small, and with nothing that its content security policy would stop. */
+/**
+ * The built dashboard: small, and without anything that its content security policy would block.
+ */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,7 +9,7 @@ import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
 const BYTES_MAX = 90_000;
-/** Names of formats, which nobody asks for, and the servers of examples. */
+/** XML namespaces, which are never requested, and the servers of examples. */
 const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
 function files(): readonly string[] {
@@ -20,7 +22,7 @@ function read(name: string): Buffer {
   return readFileSync(join(BUILT, name));
 }
 
-test("all of it, compressed with gzip, has less than 90 kB", () => {
+test("the whole dashboard is smaller than 90 kB with gzip", () => {
   const names = new Set(files());
   const sizes = [...names]
     .filter((name) => !/\.(gz|br)$/.test(name))
@@ -29,7 +31,7 @@ test("all of it, compressed with gzip, has less than 90 kB", () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(BYTES_MAX);
 });
 
-test("what is compressed has the content of what is not", () => {
+test("compressed files have the content of the uncompressed ones", () => {
   const compressed = files().filter((name) => /\.(gz|br)$/.test(name));
   expect(compressed.length).toBeGreaterThan(3);
   for (const name of compressed) {
@@ -38,18 +40,18 @@ test("what is compressed has the content of what is not", () => {
   }
 });
 
-test("the page has nothing inline, and names nothing elsewhere", () => {
+test("the page has no inline code, and names no other origin", () => {
   const page = read("index.html").toString();
   expect(page).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=/);
   const addresses = [...page.matchAll(/(?:src|href)=["']?([^"'\s>]*)/g)].map((match) => match[1]);
   expect(addresses.length).toBeGreaterThan(2);
-  // Names have a hash of the content, for browsers keep the files for good.
+  // Names contain a hash of the content, because browsers cache the files permanently.
   for (const address of addresses) expect(address).toMatch(/^\.\/assets\/\w+-[\w-]{8}\.\w+$/);
 });
 
-test("scripts and styles name no other server, and hold no data in place of a file", () => {
+test("scripts and styles name no other server, and contain no data URLs", () => {
   const sources = files().filter((name) => /\.(js|css)$/.test(name));
-  // A script that loads later cannot load when the connection is lost.
+  // A script that is loaded later cannot be loaded when the connection is lost.
   expect(sources.map((name) => extname(name)).sort()).toEqual([".css", ".js"]);
   for (const name of sources) {
     const text = read(name).toString();

@@ -1,4 +1,4 @@
-/** How the dashboard bears that its connection, its session or one of its pages ends. */
+/** Behaviour of the dashboard when its connection, its session or one of its pages fails. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
@@ -12,13 +12,13 @@ let browser: Browser;
 const FEED = /\/_tandem\/events\?/;
 const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request.url()) };
 
-/** Any request that the node answers with 401 makes the page do this. */
+/** The event that the page dispatches after a response with 401. */
 const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
-/** What an answer changes can be seen by then. */
+/** The effect of a response is visible by then. */
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
-/** As if the user looked at another page, or at this one again. */
-function look(page: Page, state: "visible" | "hidden") {
+/** Simulates switching away from the page, or back. */
+function setVisibility(page: Page, state: "visible" | "hidden") {
   return page.evaluate(`(() => {
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -39,22 +39,22 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a page out of sight has no connection open, and goes on where it was", async () => {
+  test("a hidden page keeps no connection open, and continues where it was", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/events");
     await page.getByText("Live", { exact: true }).waitFor();
     const ended = page.waitForEvent("requestfailed", FEED_ENDS);
-    await look(page, "hidden");
+    await setVisibility(page, "hidden");
     await ended;
     await ask(node, "PUT", "/_replicator/seldom", { source: "films", target: "nowhere" });
     const again = page.waitForRequest(FEED);
-    await look(page, "visible");
+    await setVisibility(page, "visible");
     expect(new URL((await again).url()).searchParams.get("since")).toMatch(/^[0-9a-f]{24}$/);
     await page.getByText("_replicator/seldom").first().waitFor();
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
   });
 
-  test("a lost connection is said, and mended", async () => {
+  test("a lost connection is reported, and restored", async () => {
     const directory = processes.directory();
     const first = await processes.open({ ...GUARDED, directory });
     const { page } = await visit(browser, first.url, "root");
@@ -83,7 +83,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("navigation").waitFor();
   });
 
-  test("a filter that the node refuses is no lost connection, and where a page of a list begins is no filter", async () => {
+  test("a filter that the node refuses is not a lost connection, nor is the bookmark of a page a filter", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?skip=0&limit=7&paused=true");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -95,13 +95,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
-  test("who is asked to log in again finds the form as it was, and another user finds none", async () => {
+  test("a user who has to log in again finds the form as it was; another user finds it empty", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Source address").fill("films");
     const endsSession = async () => {
       await page.context().clearCookies();
-      // The check of what is typed meets the end of the session.
+      // The validation of the input notices the end of the session.
       await page.getByLabel("Target address").fill("copy");
       await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     };
@@ -129,18 +129,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByLabel("Source address").count()).toBe(0);
   });
 
-  test("the end of a session is met by a feed, too, and is no lost connection", async () => {
+  test("a feed notices the end of the session, which is not a lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
     await page.context().clearCookies();
-    await look(page, "hidden");
-    await look(page, "visible");
+    await setVisibility(page, "hidden");
+    await setVisibility(page, "visible");
     await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });
 
-  test("an answer from before a login does not end the session that began with it", async () => {
+  test("a response from before a login does not end the new session", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -173,7 +173,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await dialog.count()).toBe(0);
   });
 
-  test("a page that cannot be drawn says so, and the others go on", async () => {
+  test("a page that fails to render reports it, and the others continue", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await page.route("**/_tandem/nodes", (route) => route.fulfill({ json: { nodes: [null] } }));
     await show("/nodes");

@@ -1,4 +1,4 @@
-/** What operators write with the forms of the dashboard is what they see, and arrives as it was meant. */
+/** Input in the forms of the dashboard is sent as shown. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -12,7 +12,7 @@ function ask(method: string, path: string, body?: unknown) {
   return askNode(node, method, path, body);
 }
 
-/** Until the database has the document of the source. */
+/** Waits until the database has the document of the source. */
 function onceCopied(database: string) {
   return node.onceAnswered(
     () => ask("GET", `/${database}/moon`),
@@ -20,7 +20,7 @@ function onceCopied(database: string) {
   );
 }
 
-/** Answers to such requests wait until they are let go. */
+/** Holds responses to matching requests until they are released. */
 async function hold(page: Page, address: RegExp): Promise<() => void> {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => {
@@ -48,7 +48,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a clone of a job that has ended runs, and so does an edited one", async () => {
+  test("a clone of an ended job runs, and so does an edited one", async () => {
     await ask("PUT", "/_replicator/once", {
       ...{ source: "films", target: "once-1", create_target: true },
       ...{ _replication_state: "completed", _replication_stats: { docs_written: 77 } },
@@ -96,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(text).toContain('"target":"large"');
   });
 
-  test("a replication is written only where it is one", async () => {
+  test("a replication is written only to a replicator database", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const changes: string[] = [];
     page.on("request", (request) => {
@@ -124,7 +124,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", "/_tandem/jobs/_replicator%2Fspaced/_cancel");
   });
 
-  test("what is named like a folder is asked for nowhere", async () => {
+  test("a name like that of a folder is never requested", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     for (const view of ["/rules/.", "/jobs/.", "/jobs/..", "/rules/..?edit=true"]) {
       await show(view);
@@ -146,7 +146,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("what would happen is said of the rule that stands in the form, and of no older one", async () => {
+  test("the preview belongs to the rule in the form, not to an older one", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new-rule");
     await page.getByLabel(/^Name/).fill("all");
@@ -205,7 +205,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(sentCount).toBe(1);
   });
 
-  test("jobs are counted for the credential that stands in the form, and refusals are said", async () => {
+  test("jobs are counted for the credential in the form, and refusals are shown", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const group = {
       ...{ class: "unauthorized", side: "source", host: "couch.example", count: 5 },
@@ -240,7 +240,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
   });
 
-  test("the parts of the slots follow what is typed for one group, as long as it is a number of shares", async () => {
+  test("the share of slots follows the input for one group while it is valid", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (name: string, shares: number) => ({
       ...{ name, shares, usage_sec: 0, standing: 0, longest_wait_sec: 0 },
@@ -267,7 +267,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await parts("100.* 25", "300.* 75");
   });
 
-  test("shares are edited with keys: the focus goes where it is sent, and stays there", async () => {
+  test("shares are edited by keyboard: the focus moves as requested, and stays", async () => {
     await ask("PUT", "/_replicator/shared", {
       source: "films",
       target: "nowhere",
@@ -283,7 +283,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Set");
   });
 
-  test("documents of a paused job are tried when it is resumed, and that is said", async () => {
+  test("documents of a paused job are retried when it is resumed, and the page says so", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask("PUT", "/mixed");
     await ask("PUT", "/mixed/a", { odd: true });
@@ -311,7 +311,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("The job is paused and will retry them when it is resumed").waitFor();
   });
 
-  test("a page of servers behind the last one is the last one", async () => {
+  test("a page of servers after the last one shows the last one", async () => {
     const row = {
       ...{ source_jobs: 1, target_jobs: 0, failing: {}, outage: null, limiter_ms: 0, requests: 0 },
       ...{ latency_ms: null, budgets: [] },
@@ -327,7 +327,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("101–150 of 150").waitFor();
   });
 
-  test("a budget of a server that no job names is shown, and removed", async () => {
+  test("a budget for a server without jobs is shown, and can be removed", async () => {
     await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/servers");
@@ -340,7 +340,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
   });
 
-  test("characters that turn the text around do so nowhere", async () => {
+  test("bidirectional control characters have no effect anywhere", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?owner=a%E2%80%AEb");
     await page.getByRole("link", { name: "Owner: a⟨U+202E⟩b" }).waitFor();

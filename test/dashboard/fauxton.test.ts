@@ -1,4 +1,4 @@
-/** Fauxton as it is, on a real program: its pages of replications and of active tasks. */
+/** Unmodified Fauxton with a real program: its pages of replications and of active tasks. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
@@ -21,7 +21,7 @@ async function ask(method: string, path: string, body?: unknown) {
   return (await response.json()) as Record<string, unknown>;
 }
 
-/** Whose user has logged in. */
+/** Opens Fauxton with a logged-in user. */
 async function openFauxton(): Promise<{ page: Page; show: (view: string) => Promise<void> }> {
   const { page } = await openPage(browser);
   const show = async (view: string) => {
@@ -85,7 +85,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     expect(await ask("GET", "/_replicator/by-fauxton")).toMatchObject({ error: "not_found" });
   });
 
-  test("shows a replication that runs among the active tasks", async () => {
+  test("shows a running replication among the active tasks", async () => {
     const body = { source: "films", target: "live", create_target: true, continuous: true };
     await ask("PUT", "/_replicator/live", body);
     await node.onceAnswered(
@@ -101,6 +101,6 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
 });
 
 test.runIf(FAUXTON === undefined)(
-  "without Fauxton its tests are skipped, and fail where CI is set",
+  "without Fauxton its tests are skipped, and fail if CI is set",
   () => expect(process.env.CI ?? "").toBe(""),
 );

@@ -1,4 +1,4 @@
-/** What the dashboard computes by itself. */
+/** Computations of the dashboard. */
 
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
@@ -62,18 +62,18 @@ describe("figures and texts", () => {
     expect(formatDuration(seconds)).toBe(text);
   });
 
-  test("distances go both ways", () => {
+  test("relative times point in both directions", () => {
     const nowMs = Date.parse("2026-01-01T12:00:00Z");
     expect(formatDistance("2026-01-01T11:58:30Z", nowMs)).toBe("1 min ago");
     expect(formatDistance("2026-01-01T12:00:20Z", nowMs)).toBe("in 20 s");
     expect(formatDistance("2026-01-01T12:00:00Z", nowMs)).toBe("now");
   });
 
-  test("bytes have units of a thousand", () => {
+  test("bytes have decimal units", () => {
     expect([0, 999, 4_200, 1e15].map(formatBytes)).toEqual(["0 B", "999 B", "4.2 kB", "1,000 TB"]);
   });
 
-  test("characters that nobody sees, or that turn the text around, are shown as code points", () => {
+  test("invisible and bidirectional characters are shown as code points", () => {
     expect(visibleText("a\u202egpj.exe\n\u200b")).toBe("a⟨U+202E⟩gpj.exe⟨U+000A⟩⟨U+200B⟩");
     expect(visibleText("Größe 文")).toBe("Größe 文");
     expect(visibleText("\u00ad\u180e\u3164\ufff9\u{e0041}\u115f")).toBe(
@@ -81,7 +81,7 @@ describe("figures and texts", () => {
     );
   });
 
-  test("JSON stays what it is, with escapes for such characters", () => {
+  test("JSON keeps its value, with escapes for such characters", () => {
     const value = { "a\u202eb": ["\u{e0041}\u00ad", "Größe\n文"] };
     const shown = visibleJson(value);
     expect(shown).toContain(String.raw`"a\u202eb"`);
@@ -104,12 +104,12 @@ describe("figures and texts", () => {
     [200, 200, 100],
     [500, 101, 100],
     [100, 0, 0],
-  ])("behind %d rows of %d stands a page that begins at %d", (skip, total, within) => {
+  ])("after %d rows of %d follows a page that begins at %d", (skip, total, within) => {
     expect(skipWithin(skip, 100, total)).toBe(within);
   });
 });
 
-test("an address names a view, whatever the ids in it are", () => {
+test("an address identifies a view, whatever the ids in it are", () => {
   const name = "_replicator/a?b#c%/<d>&e=f";
   const view = { segments: ["jobs", name], query: { reason: "100% & more?", source: "a:1" } };
   expect(parseView(linkTo(view.segments, view.query))).toEqual(view);
@@ -117,7 +117,7 @@ test("an address names a view, whatever the ids in it are", () => {
   expect(parseView("")).toEqual({ segments: [], query: {} });
 });
 
-test("a group of failing jobs is named by error, side and host, also where it has none", () => {
+test("a group of failing jobs is named by error, side and host, even without a host", () => {
   const named = (host: string) => filterOf({ class: "dns", side: "target", host });
   for (const [host, exactly] of [
     ["couch.example:5984", "couch.example:5984"],
@@ -133,7 +133,7 @@ test("a group of failing jobs is named by error, side and host, also where it ha
   });
 });
 
-test("a rate is that of the part of a minute that is over, and none is no rate", () => {
+test("a rate covers the elapsed part of the minute, and is absent without one", () => {
   const minutes = [
     { seconds: 60, starts: null },
     { seconds: 60, starts: 30 },
@@ -143,7 +143,7 @@ test("a rate is that of the part of a minute that is over, and none is no rate",
   expect(perSecond(minutes, ({ starts }) => starts)).toEqual([null, 0.5, 0.25, null]);
 });
 
-test("each run is a level from its start to its end, and a lost one is none", () => {
+test("each run is a level from its start to its end, except a lost one", () => {
   const run = (from: number, to: number, written: number | null) =>
     ({
       start: new Date(from * 1000).toISOString(),
@@ -157,7 +157,7 @@ test("each run is a level from its start to its end, and a lost one is none", ()
   expect(times).toEqual(times.toSorted((left, right) => left - right));
 });
 
-test("the lag over time is that of the ends of runs, and then what was seen, in the order of time", () => {
+test("the lag chart shows the ends of runs, then the samples, in chronological order", () => {
   const run = (endSec: number, lagSec: number | null) => ({
     end: new Date(endSec * 1000).toISOString(),
     lag_sec: lagSec,
@@ -174,7 +174,7 @@ test("the lag over time is that of the ends of runs, and then what was seen, in 
   ]);
 });
 
-test("a group with half of the shares of all that have jobs gets half of the slots", () => {
+test("a group with half of the active shares gets half of the slots", () => {
   const group = (name: string, shares: number, running: number) => ({
     name,
     shares,
@@ -184,7 +184,7 @@ test("a group with half of the shares of all that have jobs gets half of the slo
   expect(["a", "b", "c"].map((name) => partOfSlots(name, groups))).toEqual([0.25, 0.75, 0]);
 });
 
-test("rows under a hand stay where they are, have what is known now, and new ones are the last", () => {
+test("rows under the pointer keep their places and show current values; new rows come last", () => {
   const row = (key: string, count: number) => ({ key, count });
   const before = [row("a", 1), row("b", 2), row("c", 3)];
   const now = [row("new", 9), row("c", 8), row("a", 7)];
@@ -196,7 +196,7 @@ test("rows under a hand stay where they are, have what is known now, and new one
   ]);
 });
 
-test("runs, decisions and the begin of a job are one timeline, the newest first", () => {
+test("runs, decisions and the creation of a job are one timeline, newest first", () => {
   const job = {
     control: [
       { action: "pause", user: "root", timestamp: "2026-01-01T00:00:04Z", why: "a new disk" },
@@ -239,11 +239,11 @@ describe("the form of a replication", () => {
     failure_policy: "hold",
   };
 
-  test("makes of the fields of a document the same document", () => {
+  test("turns the fields of a document back into the same document", () => {
     expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
   });
 
-  test("leaves out how the replication of the document has ended, and of a clone what made it that document", () => {
+  test("omits the outcome of the document's replication, and for a clone the fields that made it that document", () => {
     const ended = {
       ...document,
       _attachments: { note: { stub: true } },
@@ -260,7 +260,7 @@ describe("the form of a replication", () => {
     expect(documentOf(fieldsOf(clone, "_replicator", "other"), clone)).toEqual(copied);
   });
 
-  test("keeps members that nobody has touched, whatever they are, and changes the others alone", () => {
+  test("keeps members that were not edited, whatever they are, and changes only the others", () => {
     const odd = {
       source: { url: "https://couch.example/a" },
       target: "copy",
@@ -311,7 +311,7 @@ describe("the form of a replication", () => {
     expect(printJson(documentOf(fields, document).selector)).toBe(text.replaceAll(" ", ""));
   });
 
-  test("takes the masked login out of an address that gets another one, or none", () => {
+  test("removes the masked login from an address that gets another one, or none", () => {
     const shown = { ...document, target: "https://ann:*****@couch.example/b" };
     const fields = fieldsOf(shown, "_replicator", "copy");
     expect(fields.target.login).toBe("kept");
@@ -336,18 +336,18 @@ describe("the form of a replication", () => {
     ["tenant/a/_replicator", true],
     ["src2", false],
     ["my_replicator", false],
-  ])("for the database %s makes a document: %s", (database, isMade) => {
+  ])("for the database %s creates a document: %s", (database, isMade) => {
     const make = () => documentOf({ ...fieldsOf(document, database, "copy") }, document);
     if (isMade) expect(make()).toEqual(document);
     else expect(make).toThrow("expected _replicator");
   });
 
-  test("takes a name without the spaces around it", () => {
+  test("trims spaces around a name", () => {
     const fields = withTrimmedName({ ...EMPTY_FORM, database: " _replicator", id: " a b " });
     expect(fields).toMatchObject({ database: "_replicator", id: "a b" });
   });
 
-  test("makes what the replicator understands", () => {
+  test("creates documents that the replicator understands", () => {
     const fields = {
       ...EMPTY_FORM,
       source: { address: "https://a.example/x", login: "bearer", username: "", secret: "t" },
@@ -364,7 +364,7 @@ describe("the form of a replication", () => {
   });
 
   test.each(SCHEDULE_KINDS.filter((kind) => kind !== "none"))(
-    "offers a schedule of the form %s that the replicator takes, and knows its form again",
+    "offers a schedule of the form %s that the replicator accepts, and parses it back",
     (kind) => {
       const schedule = SCHEDULES[kind].example("Europe/Berlin");
       const continuous = kind === "window";
@@ -376,7 +376,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("can be checked as soon as one side is there, and not before", () => {
+  test("can be checked once one side is set, not before", () => {
     expect(draftOf(EMPTY_FORM)).toBeUndefined();
     const source = { ...EMPTY_FORM.source, address: "films" };
     const begun = { ...EMPTY_FORM, id: "copy", source, options: { weight: "1001" } };
@@ -394,7 +394,7 @@ describe("the form of a replication", () => {
     });
   });
 
-  test("refuses what no option can be, and a password that went with its address", () => {
+  test("refuses invalid options, and a password that was removed with its address", () => {
     const fields = fieldsOf(document, "_replicator", "copy");
     const wrong = { ...fields, options: { weight: "1001" } };
     expect(() => documentOf(wrong, document)).toThrow(new FieldError("weight: expected 1 to 1000"));
@@ -406,7 +406,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("shows no secrets, in the command neither, and quotes for the shell", () => {
+  test("hides secrets, in the command as well, and quotes for the shell", () => {
     expect(
       masked({ url: "https://h/?token=x", headers: { cookie: "x" }, password: "env:A" }),
     ).toEqual({
@@ -432,8 +432,8 @@ describe("the form of a replication", () => {
   });
 });
 
-describe("what the dashboard knows of the node by itself", () => {
-  test("words and limits are the node's", () => {
+describe("the node's rules known to the dashboard", () => {
+  test("words and limits match the node", () => {
     expect(JOB_STATES.toSorted()).toEqual(REPLICATION_STATES.toSorted());
     expect({ ...limits }).toEqual({
       CHANGED_NAMES_MAX: LISTED_JOBS_MAX,
@@ -444,14 +444,14 @@ describe("what the dashboard knows of the node by itself", () => {
     expect(LOG_BEGIN).toHaveLength(2 * VERSIONSTAMP_BYTES);
   });
 
-  test("filters and orders are the node's", () => {
+  test("filters and orders match the node", () => {
     const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
     expect([...offered, "state", "error", "side"].toSorted()).toEqual([...FILTERS].toSorted());
     const orders = JOB_ORDERS.map(([name]) => (name === "" ? "id" : name));
     expect(orders.toSorted()).toEqual([...ORDERS].toSorted());
   });
 
-  test("the limits of a budget are the node's, in words and from fields", () => {
+  test("the limits of a budget match the node, as text and from fields", () => {
     const fields = new Map(
       BUDGET_LIMITS.map(([limit], index) => [`read.${limit}`, `${index + 1}`]),
     );
@@ -466,12 +466,12 @@ describe("what the dashboard knows of the node by itself", () => {
 describe("events", () => {
   const job = (id: string, doc: string) =>
     ({ id, doc_id: doc, database: "_replicator", history: [], control: [] }) as unknown as Job;
-  const event = (id: string, told: Partial<JobEvent>): JobEvent => ({
+  const event = (id: string, reported: Partial<JobEvent>): JobEvent => ({
     ...{ place: "1", time: "2026-01-01T00:00:00Z", id, changes: ["started"], matches: true },
-    ...{ job: job(id, id), ...told },
+    ...{ job: job(id, id), ...reported },
   });
 
-  test("lines stay where they are, have the last that was told, and go with their jobs", () => {
+  test("rows keep their places, show the latest event, and disappear with their jobs", () => {
     const lines = ["a", "b", "c"].map((id) => lineOf(job(id, id)));
     const events = [
       event("c", { job: job("c", "told first") }),
@@ -489,15 +489,15 @@ describe("events", () => {
     expect(others.map(({ id }) => id)).toEqual(["other"]);
   });
 
-  test("an entry of the log has the decision that was made when it happened, and no other news is none", () => {
+  test("a log entry has the decision made at its time, and no other event is one", () => {
     const control = [
       { action: "retry", user: "late", timestamp: "2026-01-01T00:00:02Z", why: null },
       { action: "retry", user: "ann", timestamp: "2026-01-01T00:00:01Z", why: null },
       { action: "pause", user: "root", timestamp: "2025-12-31T00:00:00Z", why: null },
     ];
     const decided = { ...job("a", "a"), control };
-    const told = { changes: ["changed"], job: decided };
-    expect(entryOf(event("a", told))).toMatchObject({
+    const reported = { changes: ["changed"], job: decided };
+    expect(entryOf(event("a", reported))).toMatchObject({
       name: "_replicator/a",
       decision: { user: "ann" },
     });

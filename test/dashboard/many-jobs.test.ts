@@ -1,20 +1,22 @@
-/** The list of jobs where there are 100,000 of them. The node is real; the rows of its list are made here. */
+/**
+ * The list of jobs with 100,000 entries. The node is real; the rows of its list are generated here.
+ */
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const TOTAL = 100_000;
-/** Of the rows that a filter finds. */
+/** Number of rows that a filter finds. */
 const FAILING_TOTAL = 3;
-/** The row of the one job that there is, and of which there are events. */
+/** The row of the only real job, which has events. */
 const REAL_INDEX = 3;
 const HEAP_BYTES_MAX = 45_000_000;
 
 let processes: Processes;
 let node: TandemProcess;
 let browser: Browser;
-/** What the node says of its job. */
+/** The node's row of its job. */
 let template: Readonly<Record<string, unknown>>;
 
 beforeAll(async () => {
@@ -41,11 +43,11 @@ function row(index: number): object {
 }
 
 interface Crowd {
-  /** The bookmarks that were asked for; null for a first page. */
+  /** The requested bookmarks; `null` for a first page. */
   readonly bookmarks: (string | null)[];
 }
 
-/** Answers lists of jobs, in pages by bookmark. */
+/** Responds with lists of jobs, in pages by bookmark. */
 async function crowd(page: Page): Promise<Crowd> {
   const bookmarks: (string | null)[] = [];
   await page.route("**/_tandem/jobs?**", (route) => {
@@ -66,7 +68,7 @@ async function debug(page: Page): Promise<CDPSession> {
   return page.context().newCDPSession(page);
 }
 
-/** What the page holds, once the garbage is gone. */
+/** Heap size of the page after a garbage collection. */
 async function heapBytes(page: Page): Promise<number> {
   const session = await debug(page);
   await session.send("HeapProfiler.collectGarbage");
@@ -74,7 +76,7 @@ async function heapBytes(page: Page): Promise<number> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
-  test("only those in sight are drawn, and pages are read by their bookmarks", async () => {
+  test("only the visible ones are drawn, and pages are read by bookmarks", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -94,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     await page.getByText("100,000 selected").waitFor();
   });
 
-  test("the last is scrolled to, a change of the first is drawn, and a filter finds three", async () => {
+  test("the last is reached by scrolling, a change of the first is drawn, and a filter finds three", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -127,14 +129,14 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(faults).toEqual([]);
   });
 
-  test("rows stay apart when the window becomes narrow", async () => {
+  test("rows do not overlap when the window becomes narrow", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await crowd(page);
     await show("/jobs");
     const rows = page.locator("tbody tr");
     await rows.nth(1).waitFor();
     await page.setViewportSize({ width: 400, height: 800 });
-    // The height of a row is that of a narrow one as soon as the page has noticed.
+    // Rows have the height of narrow ones as soon as the page has noticed.
     await page.waitForFunction(
       'document.querySelector("tbody tr").getBoundingClientRect().height > 60',
     );
@@ -142,12 +144,12 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(second?.y).toBeGreaterThanOrEqual((first?.y ?? 0) + (first?.height ?? 0));
   });
 
-  test("the first are there after less than a second of work, and one request for them", async () => {
+  test("the first are visible after less than a second of work and one request", async () => {
     const { page } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await page.goto("about:blank");
     const session = await debug(page);
-    // Of the thread of the page, so that a busy machine counts for nothing.
+    // CPU time of the page's thread, which is independent of other load.
     await session.send("Performance.enable", { timeDomain: "threadTicks" });
     const workSec = async () => {
       const { metrics } = await session.send("Performance.getMetrics");

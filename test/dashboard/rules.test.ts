@@ -1,4 +1,4 @@
-/** The pages of rules, with a node that has them made up here. */
+/** The pages of rules, with a mocked node. */
 import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Rule, RulePlan } from "../../src/contract/index.ts";
@@ -50,7 +50,7 @@ interface Asked {
   readonly body: unknown;
 }
 
-/** Answers for rules, and remembers what was asked. */
+/** Responds to requests about rules, and records them. */
 async function mock(page: Page): Promise<Asked[]> {
   const asked: Asked[] = [];
   await page.route("**/_tandem/rules**", async (route: Route) => {
@@ -93,7 +93,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("rules are listed in pages, with counts that lead to their jobs", async () => {
+  test("rules are listed in pages, with counts that link to their jobs", async () => {
     const { page, show, violations, faults } = await visit(browser, node.url, "rita");
     await mock(page);
     await page.getByRole("link", { name: "Rules", exact: true }).click();
@@ -117,7 +117,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a rule is shown with what became of its databases", async () => {
+  test("a rule is shown with the status of its databases", async () => {
     for (const viewport of [
       { width: 1280, height: 900 },
       { width: 390, height: 844 },
@@ -138,7 +138,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     }
   });
 
-  test("a rule is stored only after it was said what it would do", async () => {
+  test("a rule is stored only after a preview of its effects", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     const asked = await mock(page);
     await show("/rules/users");
@@ -159,7 +159,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await plan.getByText("1 lose their job (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
-    // Another rule would do something else.
+    // Another rule would have other effects.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Save rule" }).click();
@@ -172,7 +172,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.waitForURL(/#\/rules\/users$/);
   });
 
-  test("a new rule has a name, and a rule is removed after a second yes", async () => {
+  test("a new rule has a name, and a rule is removed after confirmation", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const asked = await mock(page);
     await show("/rules");

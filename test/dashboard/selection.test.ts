@@ -1,4 +1,4 @@
-/** Commands for selected jobs, in a browser: what they touch, and what takes them back. */
+/** Commands for selected jobs, in a browser: the affected jobs, and undo. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -45,7 +45,7 @@ async function paused(): Promise<readonly string[]> {
 
 const tick = (page: Page, id: string) => page.getByLabel(`Select _replicator/${id}`).check();
 
-/** Carries out a command for what is selected, and resolves with the heading of its dialog. */
+/** Runs a command for the selected jobs, and resolves with the heading of its dialog. */
 async function command(page: Page, verb: string): Promise<string | null> {
   const button = { name: verb, exact: true };
   await page.getByRole("button", button).click();
@@ -56,8 +56,8 @@ async function command(page: Page, verb: string): Promise<string | null> {
   return heading;
 }
 
-describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
-  test("are all that the filter finds, and no others", async () => {
+describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
+  test("are all that match the filter, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("are those that are ticked, and no others", async () => {
+  test("are those that are checked, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");
     await tick(page, "f2");
@@ -85,7 +85,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
   });
 
   test.each(["Select all that match", "f1"])(
-    "are empty after the filter has changed, with %s selected before",
+    "are cleared after the filter changes, with %s selected before",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/jobs?source=films");
@@ -109,7 +109,7 @@ describe.skipIf(CHROMIUM === undefined)("jobs that are selected", () => {
   test.each([
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
-  ])("of $verb that are ticked, only those that it changed are taken back", async (row) => {
+  ])("of a $verb command are undone only where it changed them", async (row) => {
     for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");

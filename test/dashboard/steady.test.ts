@@ -1,15 +1,18 @@
-/** What the dashboard keeps in its place while a hand is at it. The groups that fail are made up here, and the time of the page. */
+/**
+ * Elements of the dashboard that stay in place while the pointer is on them. The failing groups and
+ * the page's clock are mocked.
+ */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FailingGroup } from "../../src/contract/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
-/** Longer than a page waits before it reads its figures again. */
+/** Longer than the refresh interval of a page. */
 const ROUND_MS = 12_000;
-/** Later than it can be by itself when the time of a page is told to stand still. */
+/** Later than real time can be when the page's clock is paused. */
 const LATER_MS = 600_000;
-/** Shorter than a hand may rest. */
+/** Shorter than the time for which a pointer may rest. */
 const STEP_MS = 2_000;
 
 let processes: Processes;
@@ -18,11 +21,11 @@ let browser: Browser;
 
 function groupAt(host: string, count: number): FailingGroup {
   const since = "2026-01-01T00:00:00Z";
-  const told = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
-  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...told };
+  const reported = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
+  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...reported };
 }
 
-/** Answers with the groups that are set last. */
+/** Responds with the groups that were set last. */
 async function mockFailing(page: Page, first: readonly FailingGroup[]) {
   let groups = first;
   await page.route("**/_tandem/failing", (route) => {
@@ -42,14 +45,14 @@ interface Place {
 }
 
 /**
- * A pointer that comes there. It has to be there before an answer changes: what a page asked before its time stood still may be answered
- * after the change.
+ * Moves the pointer there. It has to arrive before a response changes: requests sent before the
+ * clock was paused may be answered after the change.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);
 }
 
-/** A pointer that moves there, in a time in which a page reads its figures again twice. */
+/** Moves the pointer there, during two refreshes of the page. */
 async function handAt(page: Page, { x, y }: Place) {
   for (let step = 0; step < (2 * ROUND_MS) / STEP_MS; step++) {
     await page.mouse.move(x + 10 + step, y + 10);
@@ -68,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("groups keep their places while a hand is at their buttons, with the figures of now", async () => {
+  test("groups keep their places while the pointer is on their buttons, with current figures", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const failing = await mockFailing(page, [groupAt("a", 5), groupAt("b", 3), groupAt("c", 2)]);
     await page.clock.install();
@@ -78,7 +81,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const rows = page.locator(".group");
     const hosts = () => page.locator(".group-host").allTextContents();
     await page.getByText("10 jobs in 3 groups").waitFor();
-    // From now on the time of the page stands still, unless it is told to go on.
+    // From now on the page's clock stands still, unless it is advanced.
     await page.clock.pauseAt(Date.now() + LATER_MS);
     const box = await rows.nth(1).boundingBox();
     if (box === null) throw new Error("The second group is not drawn");
@@ -93,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await hosts()).toEqual(["new (source)", "c (source)", "a (source)"]);
   });
 
-  test("what a job left behind keeps its place while a hand is at it, and moves when it rests", async () => {
+  test("failed documents keep their places while the pointer is on them, and move afterwards", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask(node, "PUT", "/mixed");
     await ask(node, "PUT", "/mixed/a", { odd: true });
@@ -131,7 +134,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await button.boundingBox()).not.toEqual(before);
   });
 
-  test("a line that comes and goes moves nothing", async () => {
+  test("a line that appears and disappears moves nothing", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");

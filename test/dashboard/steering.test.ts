@@ -1,4 +1,7 @@
-/** What operators change with the dashboard beside jobs: settings, budgets, where a job begins; and the log of what was decided. */
+/**
+ * Operations in the dashboard other than job control: settings, budgets, start sequences, and the
+ * log of decisions.
+ */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -30,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a setting is set, taken back, refused with the node's reason, and reset", async () => {
+  test("a setting is set, undone, refused with the node's reason, and reset", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     const key = "[replicator] checkpoint_interval";
     const value = () => ask("GET", "/_node/_local/_config/replicator/checkpoint_interval");
@@ -65,7 +68,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await value()).toBe("30000");
   });
 
-  test("a value that a file gives is there again when another is reset, and is said", async () => {
+  test("resetting a setting reveals the value of another file, and the page says so", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/settings");
     await page.getByRole("button", { name: "Edit [replicator] max_jobs" }).click();
@@ -75,7 +78,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("[replicator] max_jobs is set to 77").waitFor();
   });
 
-  test("a secret is neither shown nor kept by an edit that leaves it as it is", async () => {
+  test("an edit that leaves a secret unchanged neither shows nor stores it", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/settings");
     await page.getByRole("button", { name: "Edit [admins] root" }).click();
@@ -115,7 +118,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Add a budget for couch.invalid" }).waitFor();
   });
 
-  test("a job is told where to begin, with the reason", async () => {
+  test("a job gets a start sequence, with a reason", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
     await page.getByRole("button", { name: "Start from…" }).click();
@@ -129,8 +132,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(control).toMatchObject([{ why: "once more" }]);
   });
 
-  test("the log of events goes back in pages to where it begins, and on as it happens", async () => {
-    // More than a page of them. How many a pause makes depends on how far the job had come.
+  test("the event log loads older pages to its start, and new events as they occur", async () => {
+    // More than one page. The number of events of a pause depends on the progress of the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
         before: string | null;

@@ -1,4 +1,4 @@
-/** Alerts of two processes: one of them sends, and when it dies the other goes on. */
+/** Alerts of two processes: one of them sends, and the other takes over when it dies. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,7 +17,7 @@ interface Body {
   readonly job: { readonly doc_id: string } | null;
 }
 
-test("one of two processes sends each alert once, and the other goes on when it is killed", async () => {
+test("one of two processes sends each alert once, and the other takes over when it is killed", async () => {
   const bodies: Body[] = [];
   let onMessage = (): void => {};
   const receiver = createServer(async (request, response) => {
@@ -33,9 +33,9 @@ test("one of two processes sends each alert once, and the other goes on when it 
     receiver.close();
   });
   const about = async (documentId: string, status: string): Promise<void> => {
-    const isThere = () =>
+    const exists = () =>
       bodies.some((body) => body.job?.doc_id === documentId && body.status === status);
-    while (!isThere()) {
+    while (!exists()) {
       await new Promise<void>((resolve) => {
         onMessage = resolve;
       });
@@ -61,7 +61,7 @@ test("one of two processes sends each alert once, and the other goes on when it 
     create_target: true,
   });
   await about("first", "firing");
-  // Before that is noted, the other one would send it again.
+  // Until that is recorded, the other one would send it again.
   await holder.events.event("alerts.sent");
   await holder.kill();
   await other.call("PUT", "/_replicator/second", {

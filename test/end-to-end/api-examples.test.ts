@@ -1,4 +1,7 @@
-/** The examples of docs/api and the first steps: each page's commands, in order, on a node of its own, and the answers that it shows. */
+/**
+ * The examples of docs/api and the first steps: each page's commands, in order, on its own node,
+ * with the documented responses.
+ */
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, expect, test } from "vitest";
@@ -13,12 +16,12 @@ import {
 } from "../support/page-examples.ts";
 import { type PageShell, pageShell } from "../support/page-shell.ts";
 
-/** The address and the folder of the node of the pages. */
+/** The address and the folder of the node on the pages. */
 const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
-/** Nothing becomes of a job or of a node because the machine is slow. */
+/** A slow machine must not park a job or expel a node. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
-/** Events, or silence, after which a page counts as wrong. */
+/** Number of events or quiet periods after which a page counts as wrong. */
 const EVENT_COUNT_MAX = 50;
 
 const processes = new Processes();
@@ -29,7 +32,7 @@ const pages = [
   ...documentationPages().filter((page) => /^docs\/api\/[a-z]/.test(page)),
 ];
 
-test.each(pages)("the examples of %s are answered as it shows", async (page) => {
+test.each(pages)("the examples of %s get the documented responses", async (page) => {
   const all = pageExamples(pageText(page));
   const examples = all.filter(({ script }) => whyNotRun(page, script) === undefined);
   expect(examples.some(({ answer }) => answer !== undefined)).toBe(true);
@@ -62,7 +65,7 @@ async function check(
       ? textWithoutVarying(text)
       : jsonValues(text).map((value) => withoutVarying(value));
   const shown = comparable(answer.text);
-  // What only reads may be asked again: what becomes of a job is seen when it has become that.
+  // Only reads may be repeated until the job has reached the documented state.
   const isRead = !/ -(X|d|F|T)|--data/.test(script);
   for (let rest = isRead ? EVENT_COUNT_MAX : 0; ; rest--) {
     const { count } = node.events;

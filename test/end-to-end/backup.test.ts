@@ -1,4 +1,4 @@
-/** `tandem backup` of a node that works, and `tandem restore` elsewhere when it is gone. */
+/** `tandem backup` of a running node, and `tandem restore` elsewhere when it is gone. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -34,7 +34,7 @@ async function tandem(...flags: string[]): Promise<{ code: number; text: string 
   return { code, text };
 }
 
-/** Writes documents one after the other until it is stopped; those that were acknowledged so far. */
+/** Writes documents one after the other until it is stopped. Returns those acknowledged so far. */
 function startWriter(node: TandemProcess, database: string) {
   const acknowledged: string[] = [];
   let isStopped = false;
@@ -54,7 +54,7 @@ function startWriter(node: TandemProcess, database: string) {
   };
 }
 
-/** Once the job of a document has copied everything, and has its checkpoint. */
+/** Resolves when the job of a document has copied everything, and has its checkpoint. */
 async function onceParked(node: TandemProcess, id: string): Promise<void> {
   await node.onceAnswered(
     () => node.call("GET", `/_tandem/jobs/_replicator%2F${id}`),
@@ -68,7 +68,7 @@ async function revisions(node: TandemProcess, database: string): Promise<Record<
   return Object.fromEntries(rows.map(({ id, value }) => [id, [value.rev]]));
 }
 
-test("a backup of a node that works, restored elsewhere after kill -9, has all that was acknowledged, and its jobs go on", async () => {
+test("a backup of a running node, restored elsewhere after kill -9, has all acknowledged data, and its jobs continue", async () => {
   const target = await processes.open();
   const oldDirectory = processes.directory();
   const first = await processes.open({ ini: INI, directory: oldDirectory });
@@ -83,7 +83,8 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
       continuous: true,
     });
   }
-  // One job copies all the while. The other one is at rest: how many checkpoints it writes until the node is killed does not depend on time.
+  // One job copies continuously. The other is parked: its number of checkpoints until the kill does
+  // not depend on time.
   await onceParked(first, "films");
   const writer = startWriter(first, "notes");
   await onceThere(first.url, "notes", ({ size }) => size >= 20);
@@ -109,7 +110,7 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
   expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
   const notes = await revisions(second, "notes");
   expect(acknowledgedBefore.filter((id) => notes[id] === undefined)).toEqual([]);
-  // They were a worker's that is not there any more.
+  // They belonged to a worker that no longer exists.
   await second.call("PUT", "/films/later", {});
   await second.call("PUT", "/notes/later", {});
   expect(Object.keys(await revisions(second, "films"))).toHaveLength(3024);
@@ -124,7 +125,7 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
   expect(doc.history[0].start_last_seq).not.toBe(0);
 });
 
-test("a damaged backup is refused with a sentence and the exit code 1, and no store is made of it", async () => {
+test("a damaged backup is refused with a message and exit code 1, and creates no store", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");
@@ -159,7 +160,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
     expect(await tandem("restore", path, "--data-dir", into)).toMatchObject({ code: 1, text });
     expect(existsSync(join(folder, "into"))).toBe(false);
   }
-  // A second one does not take the place of the first, nor of the store that is in use.
+  // A second one replaces neither the first nor the store in use.
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
     code: 1,
@@ -172,7 +173,7 @@ test("a damaged backup is refused with a sentence and the exit code 1, and no st
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
 
-test.skipIf(!canMountMemory)("a backup onto a disk that is full leaves no file", async () => {
+test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");

@@ -1,4 +1,7 @@
-/** What users get wrong: CouchDB's status, an error and a reason that name the field, and a server that stays up. */
+/**
+ * Mistakes of users: CouchDB's status, an error and a reason that name the field, and a server that
+ * keeps running.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
@@ -63,7 +66,7 @@ test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) =
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
 });
 
-test("_replicate takes no schedule, as its caller waits for the end", async () => {
+test("_replicate refuses a schedule, because its caller waits for the end", async () => {
   const body = { source: "a", target: "b", schedule: "every 1h" };
   const answer = await node.call("POST", "/_replicate", body);
   expectRefusal(
@@ -74,7 +77,7 @@ test("_replicate takes no schedule, as its caller waits for the end", async () =
   );
 });
 
-test("a replication document names 10,000 documents at most", async () => {
+test("a replication document names at most 10,000 documents", async () => {
   const doc_ids = Array.from({ length: 10_001 }, (_, at) => String(at));
   const answer = await node.call("PUT", "/_replicator/bad", { source: "a", target: "b", doc_ids });
   expectRefusal(answer, 403, "forbidden", "`doc_ids` array must not have more than 10000 ids");
@@ -89,7 +92,7 @@ test("a replication document names 10,000 documents at most", async () => {
   expect((await node.call("PUT", "/_replicator/many", allowed)).status).toBe(201);
 });
 
-test("a body that is no JSON object is refused", async () => {
+test("a body that is not a JSON object is refused", async () => {
   const replicate = (body: string) => node.call("POST", "/_replicate", body);
   expectRefusal(await replicate('{"source": "a", '), 400, "bad_request", "invalid UTF-8 JSON");
   expectRefusal(await replicate(""), 400, "bad_request", "invalid UTF-8 JSON");
@@ -104,7 +107,7 @@ test("a body that is no JSON object is refused", async () => {
   expectRefusal(got, 405, "method_not_allowed", "Only POST allowed");
 });
 
-test("databases that are not there, and servers that do not answer, are named", async () => {
+test("missing databases and unreachable servers are named", async () => {
   const unknown = await node.call("POST", "/_replicate", { source: "nowhere", target: "a" });
   expectRefusal(unknown, 500, "db_not_found", `could not open ${node.url}/nowhere/`);
   const target = await node.call("POST", "/_replicate", {
@@ -126,7 +129,7 @@ test("databases that are not there, and servers that do not answer, are named", 
   expect(node.log()).not.toContain("secret");
 });
 
-test("cancelling what is not there, or not named, is refused", async () => {
+test("cancelling an unknown or unnamed job is refused", async () => {
   const cancel = (body: object) => node.call("POST", "/_replicate", { ...body, cancel: true });
   expectRefusal(await cancel({ replication_id: "nope" }), 404, "not_found", "missing");
   expectRefusal(await cancel({}), 400, "bad_request", "`source`");
@@ -134,7 +137,7 @@ test("cancelling what is not there, or not named, is refused", async () => {
   expectRefusal(text, 400, "bad_request", "parameter `cancel` must be a boolean");
 });
 
-test("the job of a document is not cancelled behind the document's back", async () => {
+test("the job of a document cannot be cancelled without the document", async () => {
   const body = { source: "a", target: "kept", create_target: true, continuous: true };
   expect((await node.call("PUT", "/_replicator/kept", body)).status).toBe(201);
   const { body: job } = await node.onceAnswered(
@@ -150,7 +153,7 @@ test("the job of a document is not cancelled behind the document's back", async 
   expect((await node.call("DELETE", `/_replicator/kept?rev=${document._rev}`)).status).toBe(200);
 });
 
-test("bad questions to the scheduler are refused in CouchDB's words", async () => {
+test("invalid queries of the scheduler are refused in CouchDB's words", async () => {
   const limit = await node.call("GET", "/_scheduler/jobs?limit=abc");
   expectRefusal(limit, 400, "query_parse_error", "limit must be an integer");
   const skip = await node.call("GET", "/_scheduler/jobs?skip=-1");
@@ -161,7 +164,7 @@ test("bad questions to the scheduler are refused in CouchDB's words", async () =
   expectRefusal(await node.call("GET", "/_scheduler/docs/a"), 400, "bad_request", "Invalid path");
 });
 
-test("a wrong password is answered with 401, for us and for endpoints", async () => {
+test("a wrong password is answered with 401, here and for endpoints", async () => {
   const guarded = await processes.open({ ini: "[admins]\nanna = right\n" });
   const ask = async (credentials: string | undefined, path: string): Promise<Answer> => {
     const headers: Record<string, string> =

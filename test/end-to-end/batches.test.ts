@@ -1,4 +1,7 @@
-/** Short requests to a Tandem travel together over real connections (decision 304), and each for itself where that does not work. */
+/**
+ * Short requests to a Tandem are batched over real connections (decision 304), and sent
+ * individually where that fails.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   type HttpProxy,
@@ -25,9 +28,12 @@ afterAll(async () => {
 
 const isBatch = ({ path }: ProxiedRequest): boolean => path.endsWith("/_tandem/_batch");
 
-/** Copies a dozen databases of one server into others of it, at once, and returns what the server was asked. */
+/**
+ * Copies a dozen databases of one server into others of it concurrently, and returns the requests
+ * to the server.
+ */
 async function copyPairs(name: string, intercept?: Intercept): Promise<readonly ProxiedRequest[]> {
-  // A node of its own: what another has learned of the server is not known here.
+  // A separate node, which does not know what others learned about the server.
   const here = await processes.open();
   const proxy = await openHttpProxy(there.url, { takesBatches: true });
   proxies.push(proxy);
@@ -58,7 +64,7 @@ async function copyPairs(name: string, intercept?: Intercept): Promise<readonly 
   return proxy.requests;
 }
 
-test("short requests of jobs to one server travel together", async () => {
+test("short requests of jobs to one server are batched", async () => {
   const requests = await copyPairs("together");
   expect(requests.filter(isBatch).length).toBeGreaterThan(0);
 });
@@ -69,7 +75,7 @@ test.each<[string, Intercept]>([
   ["garbles", async (request, forward) => ({ ...(await forward(request)), body: "<html></html>" })],
   ["refuses", async () => ({ status: 413, body: "<html>Too large</html>" })],
   ["redirects", async () => ({ status: 302, headers: { location: "/_up" }, body: "" })],
-])("jobs succeed behind a proxy that %s what is together", async (way, broken) => {
+])("jobs succeed behind a proxy that %s batches", async (way, broken) => {
   const requests = await copyPairs(way.replaceAll(" ", "-"), (request, forward) =>
     isBatch(request) ? broken(request, forward) : forward(request),
   );

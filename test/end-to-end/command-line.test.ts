@@ -1,4 +1,7 @@
-/** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
+/**
+ * The `tandem` command from a user's view: errors in sentences, exit codes, and commands for a
+ * server.
+ */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -31,19 +34,19 @@ interface Ran {
 }
 
 function tandem(flags: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
-  // No `.netrc` of whoever runs the tests.
+  // Ignores the `.netrc` of the user who runs the tests.
   const env = { ...process.env, NETRC: join(folder, "none"), ...more };
   return new Promise((resolve) => {
     const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
-    // Nobody types anything.
+    // No input.
     child.stdin?.end();
   });
 }
 
-describe("what cannot be done is said in a sentence", () => {
-  test("a port that another program has", async () => {
+describe("failures are reported in a sentence", () => {
+  test("a port used by another program", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => other.once("listening", resolve));
     const { port } = other.address() as { port: number };
@@ -68,7 +71,7 @@ describe("what cannot be done is said in a sentence", () => {
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // It may come with the network.
+      // It may become available with the network.
       1,
       "bind address 192.0.2.1: this machine does not have it; choose one with --bind-address or [chttpd] bind_address",
     ],
@@ -78,7 +81,7 @@ describe("what cannot be done is said in a sentence", () => {
       2,
       "FoundationDB's cluster file cannot be read at /none/fdb.cluster: give --cluster-file",
     ],
-  ])("serve %j ends with %i: 2 where no restart helps", async (flags, code, sentence) => {
+  ])("serve %j ends with %i: 2 if a restart cannot help", async (flags, code, sentence) => {
     const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
       COUCHDB_USER: "adm",
       COUCHDB_PASSWORD: "pass",
@@ -103,7 +106,7 @@ describe("what cannot be done is said in a sentence", () => {
     expect(ran.code).toBe(code);
   });
 
-  test("a server that is not there", async () => {
+  test("an unreachable server", async () => {
     expect(await tandem(["nodes", "list", "--server", "http://127.0.0.1:1"])).toEqual({
       code: 1,
       output: "",
@@ -135,9 +138,9 @@ describe("what cannot be done is said in a sentence", () => {
     await open.stop();
   });
 
-  // Beside each other: each tries again for eight seconds.
+  // Concurrent: each retries for eight seconds.
   test.concurrent.each([["replicate"], ["verify"]])(
-    "%s: an unknown host, at once and at the end",
+    "%s: an unknown host, reported immediately and at the end",
     async (command) => {
       const ran = await tandem([command, "http://nowhere.invalid/a", "http://nowhere.invalid/b"]);
       expect(ran.code).toBe(1);
@@ -170,14 +173,14 @@ describe("what cannot be done is said in a sentence", () => {
     [["budgets", "set", "x"], "budgets set: expected limits, such as --read requests_per_sec=50"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
-  ])("wrong use ends with 2: %j", async (flags, sentence) => {
+  ])("wrong usage ends with 2: %j", async (flags, sentence) => {
     const ran = await tandem(flags);
     expect(ran.code).toBe(2);
     expect(ran.errors).toContain(sentence);
   });
 });
 
-describe("a password that is mistyped into another place is not printed", () => {
+describe("a password mistyped into another argument is not printed", () => {
   const none = "http://127.0.0.1:1";
   const budget = ["--read", "requests_per_sec=3", "--server", none];
   test.each<[string[], string]>([
@@ -205,7 +208,7 @@ describe("a password that is mistyped into another place is not printed", () => 
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("nothing is said when nobody reads the output: tandem %s %s", async (...flags) => {
+])("prints nothing if its output is closed: tandem %s %s", async (...flags) => {
   const child = spawn(process.execPath, [MAIN, ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
@@ -217,7 +220,7 @@ test.each([
   expect([await ended, errors]).toEqual([[1, null], ""]);
 });
 
-test("a node whose terminal is closed gives its jobs back", async () => {
+test("a node whose terminal is closed returns its jobs to the queue", async () => {
   const { child, log } = await processes.open();
   const closed = once(child, "close");
   child.kill("SIGHUP");
@@ -229,7 +232,7 @@ test.each([
   ["-", undefined],
   ["empty", ""],
   ["line-break", "\n"],
-])("a password that is not there replaces none: --password-file %s", async (name, text) => {
+])("a missing password does not become an empty one: --password-file %s", async (name, text) => {
   const file = name === "-" ? name : join(folder, name);
   if (text !== undefined) writeFileSync(file, text);
   const flags = ["--host", "http://couch.example", "--username", "anna", "--password-file", file];
@@ -240,7 +243,7 @@ test.each([
   });
 });
 
-test("settings are read, changed and given up", async () => {
+test("settings are read, changed and reset", async () => {
   const config = async (...flags: string[]) => {
     const { code, output, errors } = await tandem(["config", ...flags], environment);
     expect([code, errors]).toEqual([0, ""]);
@@ -286,7 +289,7 @@ test("shares and budgets are set and listed", async () => {
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });
 
-test("the page of the command line has every command", async () => {
+test("the documentation page of the command line has every command", async () => {
   const page = readFileSync(new URL("../../docs/command-line.md", import.meta.url), "utf8");
   const rows = page.split("\n").filter((line) => line.startsWith("| `tandem "));
   const { output } = await tandem(["completion", "bash"]);

@@ -1,4 +1,4 @@
-/** A user with a password: many jobs, one session, and nothing of the password anywhere. */
+/** A user with a password: many jobs, one session, and the password is never shown. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { call, Processes, type TandemProcess } from "../support/open-process.ts";
@@ -15,7 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // On a slow machine a session may be older than that when the server forgets it, and is then asked for again.
+      // On a slow machine a session may be older than that when the server forgets it, and is then
+      // requested again.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
@@ -40,7 +41,7 @@ afterAll(async () => {
 const source = (password = PASSWORD): string =>
   `${proxy.url.replace("://", `://jan:${password}@`)}/films`;
 
-test("jobs of one user share a session, also one that the server forgets meanwhile", async () => {
+test("jobs of one user share a session, even if the server forgets it meanwhile", async () => {
   let forgotten = 0;
   proxy.intercept(async (request, forward) => {
     const isForgotten = request.path.includes("_changes") && forgotten < 2;
@@ -65,7 +66,7 @@ test("jobs of one user share a session, also one that the server forgets meanwhi
   proxy.intercept((request, forward) => forward(request));
 });
 
-test("a wrong password is a 401 that does not repeat it", async () => {
+test("a wrong password causes a 401 that does not repeat it", async () => {
   const body = { source: source("wrong-0815"), target: "none", create_target: true };
   const answer = await here.call("POST", "/_replicate", body);
   expect(answer).toMatchObject({ status: 401, body: { error: "unauthorized" } });
@@ -79,7 +80,7 @@ test("no password is shown or logged", async () => {
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Whole: four digits may stand in an id by chance.
+    // The whole password: four digits may occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

@@ -1,4 +1,4 @@
-/** `npm run demo` as it stands in the README: it copies two databases, compares them, and leaves nothing. */
+/** `npm run demo` as in the README: it copies two databases, compares them, and leaves nothing. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { patience } from "../support/patience.ts";
 
 const DEMO = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
 
-test("the demo copies its sample data, finds the copies the same, and removes what it made", async () => {
+test("the demo copies its sample data, verifies the copies, and removes what it created", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
   try {
     const env = { ...process.env, TMPDIR: folder };

@@ -1,4 +1,7 @@
-/** Two processes of one store: one is drained, the other takes its jobs; and a killed one is named dead. */
+/**
+ * Two processes of one store: one is drained, and the other takes its jobs; a killed one is shown
+ * as dead.
+ */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -65,7 +68,7 @@ function tandem(...flags: readonly string[]): Promise<{ output: string; errors: 
   });
 }
 
-test("a node that is drained gives its jobs to another, and takes no others until it is told to", async () => {
+test("a drained node hands its jobs to another, and accepts no others until it is undrained", async () => {
   await nodeOnce(other, ({ id, state, jobs }) => id !== null && state === "running" && jobs === 0);
   const { id } = (await nodeOf(one)) as NodeView;
   const drained = await tandem("drain", id);
@@ -91,7 +94,7 @@ test("a node that is drained gives its jobs to another, and takes no others unti
   await nodeOnce(one, ({ jobs }) => jobs === JOBS);
 });
 
-test("a process that starts again works again, and one that was killed is dead", async () => {
+test("a restarted process works again, and a killed one is dead", async () => {
   expect(await nodeOf(other)).toMatchObject({ state: "draining" });
   const former = other;
   await other.kill();
@@ -109,7 +112,7 @@ test("a process that starts again works again, and one that was killed is dead",
   expect((await nodeOf(former))?.state).toBe("dead");
 });
 
-test("a node that is not there cannot be drained", async () => {
+test("an unknown node cannot be drained", async () => {
   expect((await one.call("POST", "/_tandem/nodes/nobody/_drain")).status).toBe(404);
   expect((await tandem("drain", "nobody")).errors).toContain("404 not_found");
 });

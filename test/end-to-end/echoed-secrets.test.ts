@@ -1,4 +1,6 @@
-/** A server that repeats everything it was sent: no secret is stored, logged or shown in any of its answers. */
+/**
+ * A server that echoes everything it receives: no secret is stored, logged or shown in a response.
+ */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -21,7 +23,7 @@ const ALL = Object.values(SECRETS);
 /** Password of one job, which the server of another guesses. */
 const GUESSED = "Kq7-guessed-password";
 
-/** What the server says about a request, in several encodings. */
+/** The server's echo of a request, in several encodings. */
 function echoOf({ headers, url }: IncomingMessage, body: string): string {
   const sent = JSON.stringify({ headers, url, body });
   const basic = Buffer.from(headers.authorization?.split(" ")[1] ?? "", "base64").toString();
@@ -40,7 +42,7 @@ const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) =
       .writeHead(301, { location: `http://127.0.0.1:1/?${encodeURIComponent(echo).slice(0, 900)}` })
       .end(),
 };
-/** Kinds of answers that are sound, with sequences that repeat the credential. */
+/** Kinds of valid responses with sequences that repeat the credential. */
 const SEQUENCES = new Set(["plainly", "encoded", "listed", "facts"]);
 const FACTS = { db_name: "x", update_seq: 1, doc_count: 1, doc_del_count: 0 };
 
@@ -134,7 +136,7 @@ function endpoints(kind: string): Record<string, unknown> {
   };
 }
 
-test("no store, log or answer holds a secret that a server repeated", async () => {
+test("no store, log or response contains a secret that a server echoed", async () => {
   await ask("PUT", "/films");
   await ask("PUT", "/films/a", { title: "A" });
   let count = 0;
@@ -177,7 +179,7 @@ test("no store, log or answer holds a secret that a server repeated", async () =
     const { text } = await ask("GET", path);
     expect([path, secretsIn(text, ALL)]).toEqual([path, []]);
   }
-  // The masks of one job say nothing about the credentials of another.
+  // The masks of one job reveal nothing about the credentials of another.
   const asked = { target: "films", retries_per_request: 0 };
   const auth = { basic: { username: "ann", password: GUESSED } };
   const owner = { url: `http://${origin}/reason/db`, auth };

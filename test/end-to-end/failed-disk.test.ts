@@ -8,7 +8,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canRecordDisks)(
-  "a node that LMDB serves no more ends with the reason, and serves again when it is started",
+  "a node that LMDB no longer serves exits with the reason, and serves again after a restart",
   async () => {
     const directory = processes.directory();
     const disk = new RecordedDisk(directory);

@@ -1,4 +1,4 @@
-/** What a target refuses is named, and tried again: no document is silently skipped. */
+/** Documents that a target refuses are listed and retried: none is silently skipped. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, type Intercept, openHttpProxy } from "../support/faults/http-proxy.ts";
@@ -32,10 +32,10 @@ async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
 const FORBIDDEN = ["doc-0100", "doc-0700", "doc-1999"];
 const UNAUTHORIZED = ["doc-0042"];
 const TOO_LARGE = ["doc-0500", "doc-0501"];
-/** Has an attachment that is too large to travel in bulk, so it travels alone. */
+/** Its attachment is too large for a bulk write, so it is copied individually. */
 const UNSUPPORTED = "doc-1234";
 
-/** A target that refuses seven documents, each in the way that servers do. */
+/** A target that refuses seven documents, each in a way used by real servers. */
 const refuseSeven: Intercept = async (request, forward) => {
   if (request.method === "PUT" && request.path.includes(UNSUPPORTED)) {
     const body = JSON.stringify({ error: "unsupported_media_type", reason: "no flags here" });
@@ -53,7 +53,7 @@ const refuseSeven: Intercept = async (request, forward) => {
       rows.push({ id, rev, error: "forbidden", reason: "not this one" });
       return false;
     }
-    // CouchDB leaves the revision out of some rows.
+    // CouchDB omits the revision in some rows.
     if (UNAUTHORIZED.includes(id)) rows.push({ id, error: "unauthorized", reason: "who are you" });
     return !UNAUTHORIZED.includes(id);
   });
@@ -136,13 +136,13 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
     [415, 1],
   ]);
 
-  // As long as the cause lasts, a retry says so.
+  // While the cause persists, a retry reports it.
   const inVain = await here.call("POST", `${path}/_retry`, {});
   expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 7, total_rows: 7 } });
   const { body: again } = await here.call("GET", path);
   expect(again.failures.every(({ tries }: { tries: number }) => tries === 2)).toBe(true);
 
-  // Some of them alone.
+  // Retries some of them.
   const ids = ["doc-0100", "doc-1999", "doc-0001"];
   const some = await here.call("POST", `${path}/_retry`, { ids });
   expect(some).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 7 } });
@@ -175,7 +175,7 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
   expect(document.state).toBe("completed");
 });
 
-test("a continuous job tries its failures again while it runs, and an update that arrives takes them off", async () => {
+test("a continuous job retries failed documents while it runs, and an arriving update removes them", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
   const target = await proxyTo(there);
   const refuse: Intercept = async (request, forward) => {
@@ -206,7 +206,7 @@ test("a continuous job tries its failures again while it runs, and an update tha
     ({ body }) => body.total_rows === 2,
   );
   expect(left.failures.map(({ id }: { id: string }) => id)).toEqual(["three", "two"]);
-  // A job that rests does it when it is resumed, and says so at once.
+  // A paused job retries when it is resumed, and reports that immediately.
   const job = `/_tandem/jobs/${encodeURIComponent(started._local_id)}`;
   await here.call("POST", `${job}/_pause`, {});
   const resting = await here.call("POST", `${path}/_retry`, {});
@@ -223,7 +223,7 @@ test("a continuous job tries its failures again while it runs, and an update tha
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 });
 
-/** A target that refuses one document, as long as `isClosed`. */
+/** A target that refuses one document while `isClosed`. */
 async function closedTarget() {
   const target = await proxyTo(there);
   const gate = { isClosed: true, url: target.url };
@@ -242,7 +242,7 @@ async function closedTarget() {
 }
 
 test.each(["hold", "crash"])(
-  "a job whose policy is %s does not pass a document by",
+  "a job with the policy %s does not skip a document",
   async (policy) => {
     const database = `policy-${policy}`;
     await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -269,7 +269,7 @@ test.each(["hold", "crash"])(
     );
     const { body: changes } = await here.call("GET", `/${database}/_changes`);
     expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-    // The good one may have been passed by itself.
+    // The good one may have been passed separately.
     if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
     else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
     gate.isClosed = false;
@@ -283,7 +283,7 @@ test.each(["hold", "crash"])(
 );
 
 test.each([true, false])(
-  "what was left behind is tried again by schedule, continuous: %s",
+  "failed documents are retried on schedule, continuous: %s",
   async (continuous) => {
     const database = `schedule-${continuous}`;
     await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -313,7 +313,7 @@ test.each([
   ["without attachments", {}],
   ["with attachments", { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }],
 ])(
-  "a document that nobody could write is listed, and holds up no others, %s",
+  "a document that cannot be written is listed, and delays no others, %s",
   async (kind, attachments) => {
     const database = `strange-${kind.replace(" ", "-")}`;
     await load(there, database, [
@@ -346,10 +346,10 @@ test.each([
   },
 );
 
-test("a source that takes no checkpoint is not read from the start again", async () => {
+test("a source that accepts no checkpoint is not read from the start again", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);
-  // A proxy that forbids PUT, and in the beginning what a Tandem has beside it.
+  // A proxy that forbids PUT, and at first the alternatives of a Tandem.
   let forbidden = /_ensure_full_commit|_continue/;
   source.intercept(async (request, forward) => {
     const isWrite = request.method === "PUT" || forbidden.test(request.path);
@@ -366,13 +366,13 @@ test("a source that takes no checkpoint is not read from the start again", async
   const more = await here.call("POST", "/_replicate", body);
   expect([more.status, more.body.history?.length]).toEqual([200, 2]);
   expect(more.body.history[0].start_last_seq).toBe(first.body.source_last_seq);
-  // A target that was made again has not what our copy speaks of.
+  // A re-created target lacks what the source's log describes.
   await here.call("DELETE", "/read-only-copy");
-  const anew = await here.call("POST", "/_replicate", body);
-  expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 3]);
+  const recreated = await here.call("POST", "/_replicate", body);
+  expect([recreated.status, recreated.body.history?.[0].docs_written]).toEqual([200, 3]);
 });
 
-test("a job that nobody knows has no list", async () => {
+test("an unknown job has no failure list", async () => {
   expect(await here.call("GET", pathOf("nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("GET", pathOf("_replicator/nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("POST", `${pathOf("nosuch")}/_retry`, {})).toMatchObject({ status: 404 });

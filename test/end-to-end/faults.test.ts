@@ -1,4 +1,4 @@
-/** Between two nodes stands a network that does what networks do; when it stops, the copy is whole. */
+/** Two nodes over a network with faults: when it recovers, the copy is complete. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
@@ -25,15 +25,15 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** Each fault strikes that often. */
+/** Number of occurrences of each fault. */
 const ROUNDS = 3;
 
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   test.each([
     ["films", sampleLines("films").slice(0, 600), {}],
-    // Their flags are small: without this they would be read and written in bulk, in few requests.
+    // Their flags are small: with bulk reads there would be few requests.
     ["countries", sampleLines("countries").slice(0, 60), { use_bulk_get: false }],
-  ])("%s arrive whole", async (name, lines, options) => {
+  ])("%s arrive complete", async (name, lines, options) => {
     const database = `${name}-${way}`;
     const isPull = way === "pulled";
     await load(isPull ? there : here, database, lines);
@@ -49,7 +49,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
       ...options,
       create_target: true,
       connection_timeout: 1000,
-      // Many small requests: each may meet a fault.
+      // Many small requests, each of which may meet a fault.
       worker_batch_size: 10,
     });
     const { body: ended } = await here.onceAnswered(
@@ -66,7 +66,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("countries are pulled whole through multipart bodies that are each cut short once", async () => {
+test("countries are pulled completely through multipart bodies that are each truncated once", async () => {
   const lines = sampleLines("countries").slice(0, 30);
   await load(there, "cut-short", lines);
   const proxy = await openHttpProxy(there.url);
@@ -77,7 +77,7 @@ test("countries are pulled whole through multipart bodies that are each cut shor
     source: `${proxy.url}/cut-short`,
     target: "cut-short",
     create_target: true,
-    // One by one, as multipart.
+    // Individually, as multipart.
     use_bulk_get: false,
     connection_timeout: 1000,
   });

@@ -1,4 +1,4 @@
-/** The command `tandem` before servers that are no Tandem, or answer what no Tandem would. */
+/** The `tandem` command with servers other than Tandem, and with invalid responses. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -16,7 +16,7 @@ interface Answer {
 
 let server: Server;
 let url: string;
-/** Of every request. */
+/** The response to every request. */
 let answer: Answer;
 
 beforeAll(async () => {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** What the command prints, and how it ends. */
+/** The output of the command, and its exit code. */
 function tandem(command: string): Promise<{ code: number; output: string; errors: string }> {
   const flags = [...command.split(" "), "--server", url];
   const env = { ...process.env, NETRC: "/none" };
@@ -41,7 +41,7 @@ function tandem(command: string): Promise<{ code: number; output: string; errors
   });
 }
 
-test("words of a server do not steer the terminal", async () => {
+test("text of a server cannot control the terminal", async () => {
   answer = { status: 400, body: '{"error":"bad\\u001b[2J","reason":"no\\u009b31m"}' };
   expect(await tandem("jobs list")).toEqual({
     code: 2,
@@ -52,7 +52,7 @@ test("words of a server do not steer the terminal", async () => {
   expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
 });
 
-test("neither do they in JSON, whose meaning stays", async () => {
+test("nor can it in JSON, whose value stays the same", async () => {
   const job = { id: "a\u009b2J\u001b[2J\u202e", state: "running" };
   answer = {
     body: JSON.stringify({ total_rows: 1, offset: 0, jobs: [job], bookmark: "\u009b31m" }),
@@ -64,7 +64,7 @@ test("neither do they in JSON, whose meaning stays", async () => {
 });
 
 test.each(["secrets status", "jobs show a", "nodes list", "budgets list", "endpoints"])(
-  "whatever they are, `%s` prints none of them",
+  "`%s` prints no terminal control characters",
   async (command) => {
     const evil = "\u001b[2J\u009b31m\u202e\r";
     const keys = { key: evil, keys: [evil], newest: evil, sealed_with: evil };
@@ -85,7 +85,7 @@ test.each<[string, Answer, string]>([
     { type: "text/event-stream", body: ":\n\n" },
     "ended the feed before it began",
   ],
-])("jobs are not watched at a server that answers with %s", async (_, given, sentence) => {
+])("does not watch jobs at a server that answers with %s", async (_, given, sentence) => {
   answer = given;
   expect(await tandem("jobs watch")).toEqual({
     code: 1,
@@ -122,10 +122,10 @@ test.each([
   ["secrets status"],
   ["secrets rotate"],
   ["move --from http://127.0.0.2:1"],
-])("answers that are no Tandem's are named as such: %s", async (command) => {
+])("answers of a server other than Tandem are reported as such: %s", async (command) => {
   const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
   for (const body of ["null", "{}"]) {
-    // One setting is a text, and a section or all of them an object.
+    // One setting is a string; a section or all sections are an object.
     if (command === "config list" && body === "{}") continue;
     answer = { body };
     const { code, output, errors } = await tandem(from);
@@ -133,14 +133,14 @@ test.each([
   }
 });
 
-test("so are answers whose rows are none", async () => {
+test("so are answers with invalid rows", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
   expect([code, errors]).toEqual([1, `${FOREIGN}what the command prints\n`]);
 });
 
 test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
-  "an error without a word is named by its status: %s",
+  "an error without a body is named by its status: %s",
   async (body) => {
     answer = { status: 500, body };
     expect(await tandem("jobs list")).toEqual({

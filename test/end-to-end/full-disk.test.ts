@@ -1,4 +1,7 @@
-/** A node whose disk fills up, and has room again: it refuses what it cannot keep, says so once, and goes on by itself. */
+/**
+ * A node whose disk fills up and is freed again: it refuses writes that do not fit, reports that
+ * once, and recovers automatically.
+ */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +14,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canMountMemory)(
-  "a node on a full disk reads, refuses to write, tells it once, and goes on when there is room",
+  "a node on a full disk reads, refuses writes, reports it once, and continues when there is space",
   async () => {
     await withMount(processes.directory(), memoryDisk(4), async (directory) => {
       const node = await processes.open({ directory });

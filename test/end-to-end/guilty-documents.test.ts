@@ -1,4 +1,7 @@
-/** A server that answers for all documents but one holds up no others; a server that answers for none is in trouble itself. */
+/**
+ * A server that fails for one document delays no others. A server that fails for all has a problem
+ * itself.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   ATTACHED,
@@ -24,7 +27,10 @@ beforeAll(async () => {
 });
 afterAll(() => pair.close());
 
-/** What happens to the requests for a database, on each side; all others pass. Tests run side by side, each with a database of its own. */
+/**
+ * Handlers of the requests for a database, on each side; all others pass. Tests run concurrently,
+ * each with its own database.
+ */
 const faults = { source: new Map<string, Intercept>(), target: new Map<string, Intercept>() };
 
 function heal(database: string): void {
@@ -51,7 +57,7 @@ const isReadOf = (id: string, { path }: ProxiedRequest): boolean =>
 const isPutOf = (id: string, { method, path }: ProxiedRequest): boolean =>
   method === "PUT" && path.includes(`/${id}?new_edits=false`);
 
-/** Answers what matches in the server's place. */
+/** Answers matching requests in the server's place. */
 function answering(matches: (request: ProxiedRequest) => boolean, answer = BROKEN): Intercept {
   return async (request, forward) => (matches(request) ? answer : forward(request));
 }
@@ -64,7 +70,7 @@ function pathOf(name: string): string {
   return `/_tandem/jobs/${encodeURIComponent(`_replicator/${name}`)}/failures`;
 }
 
-/** What stands on the list, as `id phase status reason`. */
+/** Entries of the failure list, as `id phase status reason`. */
 async function listed(name: string): Promise<string[]> {
   const { body } = await pair.here.call("GET", pathOf(name));
   return body.failures.map(
@@ -73,7 +79,7 @@ async function listed(name: string): Promise<string[]> {
   );
 }
 
-/** Lets the job crash so often. */
+/** Waits until the job has crashed this often. */
 async function crashes(name: string, count: number): Promise<void> {
   await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
@@ -81,7 +87,7 @@ async function crashes(name: string, count: number): Promise<void> {
   );
 }
 
-test.concurrent("a bulk write that fails while documents are read one by one loses none of them", async () => {
+test.concurrent("a bulk write that fails while documents are read individually loses none of them", async () => {
   // Seven megabytes: the first write is sent before the last document is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
   let failureCount = 2;
@@ -96,12 +102,15 @@ test.concurrent("a bulk write that fails while documents are read one by one los
   expect(await pair.ids("large")).toHaveLength(7);
 });
 
-/** Too large to travel in bulk, and not compressed, so that servers which send attachments one by one say the digest of what they send. */
+/**
+ * Too large for bulk requests, and not compressed, so that servers which send attachments
+ * individually send their digest.
+ */
 const NOTED = {
   _attachments: { note: { content_type: "image/png", data: btoa("note".repeat(50_000)) } },
 };
 
-/** Ways in which one document makes its server fail; all else is answered. */
+/** Ways in which one document makes its server fail. Other requests succeed. */
 const WAYS: Readonly<
   Record<
     string,
@@ -200,15 +209,15 @@ const WAYS: Readonly<
   },
 };
 
-/** The connection breaks within the answer. */
+/** The connection breaks within the response. */
 const CUT: ProxiedAnswer = {
   status: 200,
   body: "x".repeat(100),
   cut: { afterBytes: 10, how: "reset" },
 };
 
-/** With large attachments: each travels alone. */
-const LONE_WAYS: typeof WAYS = {
+/** With large attachments: each document is copied individually. */
+const INDIVIDUAL_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
     intercept: (id) => async (request, forward) => {
@@ -261,7 +270,7 @@ const LONE_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // As a server that sends no multipart.
+      // Like a server that does not support multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },
@@ -269,10 +278,10 @@ const LONE_WAYS: typeof WAYS = {
   },
 };
 
-/** `attached`: documents with large attachments, each of which travels alone. */
+/** `attached`: documents with large attachments, each copied individually. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
-  ...Object.entries(LONE_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
+  ...Object.entries(INDIVIDUAL_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
 ];
 
 function databaseOf(...names: readonly string[]): string {
@@ -280,7 +289,7 @@ function databaseOf(...names: readonly string[]): string {
 }
 
 test.concurrent.each(CASES)(
-  "a document $name is listed, the others arrive, and a retry delivers it when the cause is gone",
+  "a document $name is listed, the others arrive, and a retry delivers it once the cause is gone",
   async ({ name, side, intercept, shown, more, attached }) => {
     const database = databaseOf("skip", name);
     await pair.fill(database, documents(40, attached));
@@ -307,7 +316,7 @@ test.concurrent.each([
   { place: "over there", target: {} },
   { place: "of the node itself", target: { target: "named-wrongly-copy", create_target: true } },
 ])(
-  "what a row of changes names that is no revision is listed, the others arrive at a target $place",
+  "an invalid revision in a row of changes is listed, and the others arrive at a target $place",
   async ({ place, target }) => {
     const database = databaseOf("named wrongly", place);
     await pair.fill(database, documents(40));
@@ -337,7 +346,7 @@ test.concurrent.each([
   },
 );
 
-/** Each kind of failure that decides about a document in a place of its own. */
+/** Each kind of failure that affects a document in a different place. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
   "that the target cannot write in bulk",
@@ -351,7 +360,7 @@ test.concurrent.each(
     { ...way, policy: "hold", state: "running" },
   ]),
 )(
-  "$policy: a document $name is not passed by",
+  "$policy: a document $name is not skipped",
   async ({ name, side, intercept, shown, more, attached, policy, state }) => {
     const database = databaseOf(policy, name);
     await pair.fill(database, documents(20, attached));
@@ -377,7 +386,7 @@ const isWrite = (request: ProxiedRequest): boolean =>
 const isRead = (request: ProxiedRequest): boolean =>
   isBulkGet(request) || request.path.includes("open_revs");
 
-/** Servers that answer `GET /db`, and nothing of a kind. */
+/** Servers that answer `GET /db`, but fail all requests of a kind. */
 const TROUBLES = [
   ["a source that breaks off each answer", "source", isRead, CUT],
   ["a target that breaks off each write", "target", isWrite, CUT],
@@ -401,7 +410,7 @@ test.concurrent.each(
     ),
   ),
 )(
-  "$name, $count $kind documents: the job crashes, nothing is listed, and all arrives afterwards",
+  "$name, $count $kind documents: the job crashes, nothing is listed, and everything arrives afterwards",
   async ({ name, side, isTroubled, answer, count, more, kind }) => {
     const database = databaseOf(name, kind, count < 10 ? "few" : "many");
     await pair.fill(database, documents(count, more));
@@ -419,11 +428,11 @@ test.concurrent.each(
 const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
 
 test.concurrent.each([
-  // Twice for the first batch; the others go without.
-  ["fails over", undefined, 2],
-  ["refuses, because one id is none to it,", ILLEGAL_ID, 1],
+  // Twice for the first batch. The others skip the request.
+  ["fails", undefined, 2],
+  ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(
-  "a target that %s what it is asked to lack gets it all the same",
+  "a target that %s the request for missing revisions gets the documents",
   async (name, answer, times) => {
     const database = databaseOf("unasked", name);
     await pair.fill(database, documents(40));
@@ -449,8 +458,8 @@ const LOCKED = { status: 401, body: '{"error":"unauthorized","reason":"Who are y
 
 test.concurrent.each([
   ["a source that is deleted", "source", isRead, GONE, {}],
-  ["a source that lets nobody in any more", "source", isRead, LOCKED, ATTACHED],
-  ["a target that lets nobody in any more", "target", isWrite, LOCKED, ATTACHED],
+  ["a source that denies access", "source", isRead, LOCKED, ATTACHED],
+  ["a target that denies access", "target", isWrite, LOCKED, ATTACHED],
 ] as const)(
   "%s during a run crashes the job, which lists no document",
   async (name, side, isFirst, answer, more) => {
@@ -474,7 +483,7 @@ test.concurrent.each([
 test.concurrent.each([
   ["in bulk", {}],
   ["alone", ATTACHED],
-])("a target that takes checkpoints and no document %s ends the run", async (how, more) => {
+])("a target that accepts checkpoints but no document %s ends the run", async (how, more) => {
   const database = databaseOf("no-document", how);
   await pair.fill(database, documents(40, more));
   faults.target.set(
@@ -489,7 +498,7 @@ test.concurrent.each([
   expect(await pair.ids(database)).toHaveLength(40);
 });
 
-test.concurrent("documents that fail together are all listed, and retries in vain end no run", async () => {
+test.concurrent("documents that fail together are all listed, and futile retries end no run", async () => {
   await pair.fill("together", documents(60));
   const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
   faults.target.set(

@@ -1,4 +1,4 @@
-/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, as their user sees them. */
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs` from a user's view. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -84,7 +84,7 @@ test("jobs are listed and filtered", async () => {
   expect(others.output).toContain("_replicator/follow");
 });
 
-test("jobs that fail are shown in groups, with the command that steers a group", async () => {
+test("failing jobs are shown in groups, with the command that applies to a group", async () => {
   const { code, output } = await tandem("failing", "--server", server);
   expect(code).toBe(0);
   const [head = "", row = "", ...rest] = output.split("\n");
@@ -98,7 +98,7 @@ test("jobs that fail are shown in groups, with the command that steers a group",
   expect(steered.output).toMatch(/^1 job found, /);
 });
 
-test("a job that is paused survives a restart so, and who paused it is named", async () => {
+test("a paused job stays paused after a restart, with the user who paused it", async () => {
   const paused = await tandem("pause", FOLLOW, "--server", server);
   expect(paused).toMatchObject({ code: 0, output: "done\n" });
   await stateOnce(FOLLOW, "pending");
@@ -112,7 +112,7 @@ test("a job that is paused survives a restart so, and who paused it is named", a
   await stateOnce(FOLLOW, "running");
 });
 
-test("a failure list that is empty says so", async () => {
+test("an empty failure list says so", async () => {
   const { output } = await tandem("failures", FOLLOW, "--server", server);
   expect(output).toBe("no documents failed\n");
 });
@@ -134,7 +134,7 @@ test.each([
   expect(ran.errors).not.toContain("pass@");
 });
 
-test("a server that does not answer is named without its password", async () => {
+test("an unresponsive server is named without its password", async () => {
   const ran = await tandem("list", "--server", "http://adm:secret@127.0.0.1:9");
   expect(ran.code).toBe(1);
   expect(ran.errors).not.toContain("secret");
@@ -199,26 +199,26 @@ test.each([
   expect(await ask(method, path, body)).toEqual({ status, body: expected });
 });
 
-test("what happens to jobs is told as it happens, also after the server was away", async () => {
+test("job events are shown as they occur, even after the server was unreachable", async () => {
   const child = spawn(process.execPath, [MAIN, "jobs", "watch", "--paused", "--server", server]);
   const ended = once(child, "exit");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // A job that runs also stops, or starts, about then.
-  const told = async (change: string): Promise<void> => {
+  // A running job also stops or starts at about that time.
+  const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);
-    if (!new RegExp(`^2.*Z  ${change} +_replicator/follow$`).test(value)) await told(change);
+    if (!new RegExp(`^2.*Z  ${change} +_replicator/follow$`).test(value)) await reported(change);
   };
   expect((await errors.next()).value).toBe("tandem: watching");
   await decide("pause");
-  await told("paused");
+  await reported("paused");
   await node.stop();
   expect((await errors.next()).value).toMatch(/connecting again$/);
   node = await processes.open({ directory, port: node.port, environment: ADMIN });
   await decide("resume");
-  await told("resumed");
+  await reported("resumed");
   child.kill("SIGINT");
   expect(await ended).toEqual([0, null]);
 });

@@ -1,4 +1,4 @@
-/** A node that dies in the middle of its work: its jobs go on, by themselves, from their checkpoints. */
+/** A node that dies while it works: its jobs resume automatically from their checkpoints. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,19 +19,22 @@ worker_batch_size = 50
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** The checkpoint that stands on a database. */
+/** The checkpoint in a database. */
 async function checkpoint(node: TandemProcess, database: string) {
   const { body } = await node.call("GET", `/${database}/_local_docs?include_docs=true`);
   return body.rows[0]?.doc;
 }
 
-/** Kills the node as soon as its job has written a checkpoint, which it does before all films have arrived. */
+/**
+ * Kills the node as soon as its job has written a checkpoint, which happens before all films have
+ * arrived.
+ */
 async function killHalfWay(node: TandemProcess): Promise<void> {
   await node.events.event("replication.checkpoint");
   await node.kill();
 }
 
-test("a persistent job goes on after kill -9, and nothing is missing or doubled", async () => {
+test("a persistent job continues after kill -9, and nothing is missing or duplicated", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films"));
@@ -73,16 +76,16 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 
   const second = await processes.open({ directory, ini: INI });
   await onceThere(second.url, "copy", ({ size }) => size === 3023);
-  // The same request finds the same job, or that it has ended and left nothing to do.
+  // The same request finds the running job, or no changes after its end.
   const again = await second.call("POST", "/_replicate", asked);
   expect(again.status).toBe(200);
   expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
 });
 
-test("jobs of a node that was killed run on another, and the list of workers tells", async () => {
+test("jobs of a killed node run on another, and the list of workers shows it", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  // However long it takes until all of them run.
+  // Independent of the time until all of them run.
   const ini = "[replicator]\npark_after_sec = 0\n";
   const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");
@@ -113,7 +116,7 @@ test("jobs of a node that was killed run on another, and the list of workers tel
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
 });
 
-test("a node that is asked to stop gives its jobs back and exits with 0", async () => {
+test("a node returns its jobs and exits with 0 on SIGTERM", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films").slice(0, 500));
@@ -140,7 +143,7 @@ test("a node that is asked to stop gives its jobs back and exits with 0", async 
   ]);
 });
 
-test("who waits for a replication when its node stops is told that it goes on, and where to look", async () => {
+test("a client waiting for a replication is referred to the job when its node stops", async () => {
   const silent = createServer();
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -161,14 +164,14 @@ test("who waits for a replication when its node stops is told that it goes on, a
   expect(await first.stop()).toBe(0);
   const answer = await asked;
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
-  const told = (await answer.json()) as Record<string, string>;
-  expect(told).toMatchObject({ error: "service_unavailable", _local_id: expect.any(String) });
+  const reported = (await answer.json()) as Record<string, string>;
+  expect(reported).toMatchObject({ error: "service_unavailable", _local_id: expect.any(String) });
 
   const second = await processes.open({ directory, ini: INI });
-  const path = `/_scheduler/jobs/${encodeURIComponent(told._local_id as string)}`;
+  const path = `/_scheduler/jobs/${encodeURIComponent(reported._local_id as string)}`;
   const { body: job } = await second.onceAnswered(
     () => second.call("GET", path),
     (answered) => answered.body.state === "running",
   );
-  expect(job.id).toBe(told._local_id);
+  expect(job.id).toBe(reported._local_id);
 });

@@ -1,4 +1,4 @@
-/** How far behind a job is, and why, as an operator of the real program sees it. */
+/** The lag of a job and its cause, as an operator sees them in the real program. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -15,7 +15,7 @@ afterAll(() => processes.close());
 
 const pathOf = (id: string) => `/_tandem/jobs/${encodeURIComponent(`_replicator/${id}`)}`;
 
-/** The job of a document, once it is so. */
+/** Waits until the job of a document matches. */
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
 async function jobOnce(id: string, passes: (job: any) => boolean) {
   const ask = () => node.call("GET", pathOf(id));
@@ -35,7 +35,7 @@ function tandem(...flags: readonly string[]): Promise<string> {
   });
 }
 
-test("a paused job with 300 changes to come says 300, and for how long", async () => {
+test("a paused job with 300 pending changes reports 300, and for how long", async () => {
   await node.call("PUT", "/a");
   await write("a", "first", 3);
   const source = `${node.url}/a`;
@@ -87,7 +87,7 @@ test("a paused job with 300 changes to come says 300, and for how long", async (
   expect(await tandem("runs", "_replicator/follow", "--json")).toContain('"total_rows"');
 });
 
-test("a job that its source's budget holds back says so", async () => {
+test("a job throttled by its source's budget says so", async () => {
   await node.call("PUT", "/slow");
   await write("slow", "d", 50);
   const budget = { read: { requests_per_sec: 0.5 } };

@@ -1,7 +1,8 @@
 /**
- * An attachment of a gigabyte passes without being held, at the source, the target, or between, and small documents get past it.
- * It takes minutes and gigabytes of disk, so it runs on demand: `ATTACHMENT_MIB=1024 npx vitest run test/end-to-end/large-attachment.test.ts`.
- * Linux only: it reads /proc.
+ * An attachment of a gigabyte is streamed by the source, the target and the replicator, and small
+ * documents overtake it. This takes minutes and gigabytes of disk, so it runs on demand:
+ * `ATTACHMENT_MIB=1024 npx vitest run test/end-to-end/large-attachment.test.ts`. Linux only: it
+ * reads /proc.
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { once } from "node:events";
@@ -12,7 +13,7 @@ import { onceThere } from "../support/changes-feed.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const MEBIBYTE = 1024 * 1024;
-/** What source, replicator and target may add, each. */
+/** Maximum additional memory of source, replicator and target, each. */
 const ADDED_MIB_MAX = 64;
 const SMALL_COUNT = 1000;
 const SAMPLE_MS = 100;
@@ -21,13 +22,13 @@ const mebibyteCount = Number(process.env.ATTACHMENT_MIB ?? 0);
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** Memory of a process, without the pages of files that are mapped: those of the store are the machine's cache. */
+/** Memory of a process without mapped files: those of the store are page cache. */
 function memoryBytes({ child }: TandemProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
-/** Random bytes, which no compression makes fewer; resolves to their digest. */
+/** Uploads incompressible random bytes. Resolves to their digest. */
 async function upload({ url }: TandemProcess, path: string): Promise<string> {
   const md5 = createHash("md5");
   const headers = {
@@ -53,7 +54,7 @@ async function writeSmall(node: TandemProcess, database: string): Promise<void> 
 }
 
 describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand", () => {
-  test("a large attachment passes in little memory, and does not hold up what comes behind it", async () => {
+  test("a large attachment streams in little memory, and does not delay later documents", async () => {
     const nodes = await Promise.all([processes.open(), processes.open(), processes.open()]);
     const [source, replicator, target] = nodes;
     const replicate = (database: string) =>
@@ -64,7 +65,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
       });
     await source.call("PUT", "/large");
     const digest = await upload(source, "/large/film/film.bin");
-    // A first job, so that what a process needs once is not counted.
+    // A first job, so that one-time allocations are not counted.
     await source.call("PUT", "/warm");
     await writeSmall(source, "warm");
     expect((await replicate("warm")).status).toBe(200);
@@ -79,7 +80,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     }, SAMPLE_MS);
     const copied = replicate("large");
     await onceThere(target.url, "large", ({ size }) => size >= SMALL_COUNT);
-    // The large one is still on its way.
+    // The large one is still in transit.
     expect((await target.call("GET", "/large/film")).status).toBe(404);
     expect((await copied).body.history[0].doc_write_failures).toBe(0);
     clearInterval(sampling);
@@ -88,7 +89,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     const added = peaks.map((peak, index) =>
       Math.round((peak - (before[index] as number)) / MEBIBYTE),
     );
-    // Of source, replicator and target.
+    // Memory of source, replicator and target.
     process.stdout.write(`added: ${added.join(", ")} MiB\n`);
     for (const mebibytes of added) expect(mebibytes).toBeLessThan(ADDED_MIB_MAX);
   }, 1_800_000);

@@ -1,6 +1,7 @@
 /**
- * What is as large as a request may be fits the transactions of every store. FoundationDB takes values of 100 kB, transactions of 10 MB,
- * and five seconds for each. `TANDEM_DOCUMENTS=1000000` fills the database that is purged from and deleted.
+ * The largest requests fit the transactions of every store. FoundationDB accepts values of 100 kB,
+ * transactions of 10 MB, and five seconds for each. `TANDEM_DOCUMENTS=1000000` sets the size of the
+ * database for purge and deletion.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -33,7 +34,7 @@ onSharedStores((openStore) => {
     return answer.body;
   }
 
-  /** With a design document, which is counted as any other. */
+  /** With a design document, which counts like any other. */
   async function withIndex(database: string): Promise<void> {
     await must("PUT", `/${database}`);
     await must("POST", `/${database}/_index`, {
@@ -96,7 +97,7 @@ onSharedStores((openStore) => {
     expect((await must("GET", "/bulk-copy/doc-499")).text).toBe(BULK[499]?.text);
   });
 
-  test("documents of a large database are purged, and it is deleted and made anew", async () => {
+  test("documents of a large database are purged, and it is deleted and re-created", async () => {
     await withIndex("many");
     for (let first = 0; first < DOCUMENT_COUNT; first += BATCH) {
       const docs = Array.from({ length: BATCH }, (_, at) => ({

@@ -1,4 +1,4 @@
-/** A store that a newer program wrote is not touched by this one. */
+/** A store written by a newer program is not changed by this one. */
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -25,7 +25,7 @@ async function withStore<T>(
   }
 }
 
-test("a program that is too old for the store says so and ends", async () => {
+test("a program too old for the store reports it and exits", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   await node.stop();

@@ -1,6 +1,7 @@
 /**
- * A hundred jobs with a mistyped password next to one with the right one: the server never locks the account. The server is
- * a Tandem, which locks as CouchDB 3.5 does, and the CouchDB of `COUCHDB_URL` where there is one.
+ * A hundred jobs with a mistyped password next to one with the right one: the server never locks
+ * the account. The server is a Tandem, which locks accounts like CouchDB 3.5, and the CouchDB in
+ * `COUCHDB_URL` if set.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
@@ -41,7 +42,7 @@ const SERVERS = [
   ...(COUCHDB_URL === undefined ? [] : [["a CouchDB", openCouchdb] as const]),
 ];
 
-test.each(SERVERS)("%s is not made to lock an account", async (_, open) => {
+test.each(SERVERS)("%s does not lock an account", async (_, open) => {
   const { url, admin } = await open();
   const user = `gate-${randomBytes(6).toString("hex")}`;
   const database = `${user}-films`;
@@ -72,7 +73,7 @@ test.each(SERVERS)("%s is not made to lock an account", async (_, open) => {
     const failed = json.jobs.filter((job: { error_count: number }) => job.error_count > 0);
     return failed.length === JOBS;
   });
-  // The right password is asked for by others, and by a job.
+  // The right password is used by others, and by a job.
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
   const right = { source: source(RIGHT), target: "right", create_target: true };
   await here("/_replicator/right", "PUT", right);

@@ -1,4 +1,6 @@
-/** Bytes that are no request, or none that one should send: an answer that blames the sender, and a server that stays up. */
+/**
+ * Malformed and undesirable requests: the response is a client error, and the server keeps running.
+ */
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -16,7 +18,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** The status of the answer to these bytes. */
+/** The status of the response to these bytes. */
 function statusOf(request: string | Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect(node.port, "127.0.0.1", () => socket.write(request));
@@ -28,7 +30,7 @@ function statusOf(request: string | Buffer): Promise<number> {
       socket.destroy();
       resolve(Number(status));
     });
-    // A server that hangs up before everything is sent has said why before.
+    // A server that closes the connection early has responded before.
     socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
     socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
   });
@@ -45,7 +47,10 @@ const put = (body: string | Buffer): Buffer => {
   return Buffer.concat([Buffer.from(lines.join("\r\n")), bytes]);
 };
 
-/** Headers of one value, which a proxy and this server might read differently when they occur twice. */
+/**
+ * Single-value headers, which a proxy and this server might interpret differently if they occur
+ * twice.
+ */
 const SINGLE_HEADERS = [
   ...["Authorization", "Content-Type", "Content-Encoding", "Destination", "Origin", "Referer"],
   ...["Sec-Fetch-Site", "X-Http-Method-Override", "X-Forwarded-Host", "X-Forwarded-Proto"],
@@ -53,13 +58,13 @@ const SINGLE_HEADERS = [
 ];
 
 test.each<[string, string | Buffer, number]>([
-  ["headers without end", get("/", `X: ${"x".repeat(70_000)}`), 431],
+  ["endless headers", get("/", `X: ${"x".repeat(70_000)}`), 431],
   [
     "many headers",
     get("/", ...Array.from({ length: 5_000 }, (_, n) => `X-${n}: ${"x".repeat(20)}`)),
     431,
   ],
-  ["a target without end", get(`/${"x".repeat(70_000)}`), 431],
+  ["an endless target", get(`/${"x".repeat(70_000)}`), 431],
   ["no request", "nonsense\r\n\r\n", 400],
   ["a target with a space", get("/films/a b"), 400],
   ["a header without a colon", get("/", "nonsense"), 400],
@@ -85,23 +90,23 @@ test.each<[string, string | Buffer, number]>([
   ],
   ["the same type twice", get("/", "Content-Type: a/b", "content-type: a/b"), 200],
   ["the same login twice", get("/", "Authorization: Basic Og==", "Authorization: Basic Og=="), 400],
-  ["a length that is none", get("/", "Content-Length: x"), 400],
+  ["an invalid length", get("/", "Content-Length: x"), 400],
   ["a target with bytes that are not UTF-8", get("/films/%ff%fe"), 400],
   ["a target with half a character", get("/films/%c3"), 400],
-  ["a database that cannot be", get("/%zz"), 404],
+  ["an invalid database name", get("/%zz"), 404],
   ["a database of dots", get("/../.."), 404],
   ["a query that is not UTF-8", get("/films/_all_docs?key=%ff"), 400],
-  ["a query that breaks off", get("/films/_all_docs?key=%"), 400],
-  ["a sequence that is none", get("/films/_changes?since=%00"), 400],
-  ["a revision that is none", get("/films/a?rev=%ff"), 400],
+  ["a truncated query", get("/films/_all_docs?key=%"), 400],
+  ["an invalid sequence", get("/films/_changes?since=%00"), 400],
+  ["an invalid revision", get("/films/a?rev=%ff"), 400],
   ["a body that is not UTF-8", put(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), 400],
-  ["a body that says one thing twice", put('{"a":1,"a":2}'), 400],
-  ["a body that breaks off", put('{"a":'), 400],
-  ["a body that is nested without end", put(`${'{"a":'.repeat(1_000_000)}1`), 400],
-  ["lists without end", put(`{"a":${"[".repeat(1_000_000)}`), 400],
-  ["a number that is none", put('{"a":01}'), 400],
-  ["a version that is none", "GET / HTTP/9.9\r\n\r\n", 400],
-  ["a method that is none", "BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+  ["a body with a duplicate member", put('{"a":1,"a":2}'), 400],
+  ["a truncated body", put('{"a":'), 400],
+  ["an endlessly nested body", put(`${'{"a":'.repeat(1_000_000)}1`), 400],
+  ["endless lists", put(`{"a":${"[".repeat(1_000_000)}`), 400],
+  ["an invalid number", put('{"a":01}'), 400],
+  ["an invalid version", "GET / HTTP/9.9\r\n\r\n", 400],
+  ["an invalid method", "BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
 ])("%s", async (_, request, status) => {
   expect(await statusOf(request)).toBe(status);
 });

@@ -1,4 +1,7 @@
-/** More clients that connect at once than a process accepts in one turn. Linux only: it reads /proc. */
+/**
+ * More concurrent connecting clients than a process accepts in one turn. Linux only: it reads
+ * /proc.
+ */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -7,7 +10,7 @@ import { Processes } from "../support/open-process.ts";
 
 const CLIENT_COUNT = 2_000;
 const SYSTEM_LIMIT = "/proc/sys/net/core/somaxconn";
-const areSoManyAllowed =
+const isLimitSufficient =
   existsSync(SYSTEM_LIMIT) && Number(readFileSync(SYSTEM_LIMIT, "utf8")) >= CLIENT_COUNT;
 
 const processes = new Processes();
@@ -17,8 +20,8 @@ afterAll(async () => {
   await processes.close();
 });
 
-test.skipIf(!areSoManyAllowed)(
-  "2,000 clients that come while a node is busy with something else are all connected",
+test.skipIf(!isLimitSufficient)(
+  "2,000 clients that connect while a node is busy are all accepted",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     node.child.kill("SIGSTOP");
@@ -28,7 +31,7 @@ test.skipIf(!areSoManyAllowed)(
         sockets.push(socket);
         return once(socket, "connect");
       });
-      // A further connection would be tried again until the process goes on.
+      // An additional connection would be retried until the process resumes.
       expect(await Promise.all(connected)).toHaveLength(CLIENT_COUNT);
     } finally {
       node.child.kill("SIGCONT");

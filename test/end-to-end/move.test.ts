@@ -1,4 +1,7 @@
-/** `tandem move`, with every command of docs/coming-from-couchdb.md, between a server that plays the CouchDB and another one. */
+/**
+ * `tandem move` with every command of docs/coming-from-couchdb.md, between a server that acts as
+ * the CouchDB and another one.
+ */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -43,7 +46,7 @@ function tandem(server: TandemProcess, words: readonly string[]): Promise<Ran> {
 
 const move = (...words: readonly string[]) => tandem(node, ["move", ...words, "--from", old.url]);
 
-/** The commands of the page's blocks, at these servers. */
+/** The commands of the page's blocks, with these servers. */
 const [THERE = [], BACK = []] = pageCommands(PAGE);
 function ofPage(words: readonly string[]): Promise<Ran> {
   return tandem(
@@ -57,7 +60,7 @@ function replication(target: string, more: object = {}): object {
   return { source: `${base}/films`, target: `${base}/${target}`, create_target: true, ...more };
 }
 
-/** Once it has everything: at rest, with its checkpoint. */
+/** Resolves when it has copied everything: parked, with its checkpoint. */
 function caughtUp(server: TandemProcess, id: string) {
   return server.onceAnswered(
     async () => (await server.call("GET", `/_tandem/jobs/_replicator%2F${id}`)).body,
@@ -65,7 +68,7 @@ function caughtUp(server: TandemProcess, id: string) {
   );
 }
 
-/** What the runs of a job here read, the oldest last. */
+/** Documents read by the runs of a job here, latest first. */
 async function readCounts(id: string): Promise<readonly number[]> {
   const { body } = await node.call("GET", `/_tandem/jobs/_replicator%2F${id}/runs`);
   return body.runs.map(({ docs_read }: { readonly docs_read: number }) => docs_read);
@@ -74,7 +77,7 @@ async function readCounts(id: string): Promise<readonly number[]> {
 const jobCount = async (server: TandemProcess) =>
   (await server.call("GET", "/_scheduler/jobs")).body.total_rows;
 
-test("replications are taken over, go on from their checkpoints, and are given back", async () => {
+test("replications are adopted, continue from their checkpoints, and are given back", async () => {
   await old.call("PUT", "/_replicator/first", replication("first", { continuous: true }));
   const selector = { _id: { $regex: "1$" } };
   await old.call("PUT", "/_replicator/part", replication("part", { continuous: true, selector }));
@@ -118,7 +121,7 @@ test("replications are taken over, go on from their checkpoints, and are given b
   expect(body.runs.map((run: { readonly docs_read: number }) => run.docs_read)).toEqual([0]);
 });
 
-test("a document that both sides changed is named, and neither is overwritten", async () => {
+test("a document changed on both sides is named, and neither version is overwritten", async () => {
   const replicator = "/a%2F_replicator";
   await old.call("PUT", replicator);
   await old.call("PUT", `${replicator}/_security`, { members: { names: ["ann"] } });
@@ -152,7 +155,7 @@ test("a document that both sides changed is named, and neither is overwritten", 
   await old.call("DELETE", replicator);
 });
 
-test("documents keep every number and the order of their members, there and back", async () => {
+test("documents keep every number and their member order, there and back", async () => {
   const database = "/b%2F_replicator";
   const members = '"n":369553424691494913,"f":[1.0,1e3,-0.0],"o":{"1":1,"0":2}';
   const selector = '"selector":{"n":{"$gt":9007199254740993}}';
@@ -175,7 +178,7 @@ test("documents keep every number and the order of their members, there and back
   await old.call("DELETE", database);
 });
 
-test("the uuid of the old server is taken where no job runs, and jobs are refused without it", async () => {
+test("the uuid of the old server is adopted if no job runs, and jobs are refused without it", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });
   let other = await open();
@@ -197,7 +200,7 @@ test("the uuid of the old server is taken where no job runs, and jobs are refuse
   expect((await other.call("GET", "/")).body.uuid).toBe(UUID);
 });
 
-test("wrong use ends with 2", async () => {
+test("wrong usage ends with 2", async () => {
   expect((await tandem(node, ["move"])).code).toBe(2);
   expect((await tandem(node, ["move", "take", "--from", "ftp://x"])).code).toBe(2);
   expect((await tandem(node, ["move", "take", "--from", node.url])).code).toBe(2);

@@ -1,6 +1,6 @@
 /**
- * An operator's night: two hundred jobs, of which eighty fail in ten ways. They are found, grouped, and healed group by group, with
- * one command each.
+ * An incident at night: of two hundred jobs, eighty fail in ten ways. They are found, grouped, and
+ * fixed group by group, with one command each.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -27,7 +27,7 @@ const DOCUMENT_COUNT = COUNT_OF_EACH;
 
 /** One of the ten ways to fail. */
 interface Fault {
-  /** As the list has it. */
+  /** As shown in the list. */
   readonly class: string;
   readonly host: string;
   readonly job: (number: number) => Readonly<Record<string, unknown>>;
@@ -42,7 +42,7 @@ const children: ChildProcess[] = [];
 const sockets: Socket[] = [];
 const faults = new Map<string, Fault>();
 let remote: TandemProcess;
-/** A server over TLS, whose certificate is not trusted at first; with its port. */
+/** A server over TLS whose certificate is not trusted at first, with its port. */
 let secure: RunningServer;
 let node: TandemProcess;
 
@@ -62,7 +62,7 @@ const refusal = (status: number, error: string, reason: string): Intercept => {
   return async () => ({ status, headers, body: JSON.stringify({ error, reason }) });
 };
 
-/** A server in front of the remote one, which answers so until it is healed. */
+/** A proxy in front of the remote server that returns this response until it is fixed. */
 async function openFault(
   name: string,
   failureClass: string,
@@ -83,7 +83,9 @@ async function openFault(
   });
 }
 
-/** As a server without room: it creates databases and keeps checkpoints, but takes no documents. */
+/**
+ * A server with a full disk: it creates databases and stores checkpoints, but accepts no documents.
+ */
 const withoutRoom: Intercept = (request, forward) => {
   const isDocument = /\/_bulk_docs/.test(request.path) || /^\/[^/]+\/[^_]/.test(request.path);
   const isWrite = isDocument && request.method !== "GET";
@@ -215,7 +217,7 @@ async function openBlackHole(behind: string) {
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   child.kill("SIGSTOP");
   const port = Number(line);
-  // Two fill the line; a further one would wait as well, so the last is not waited for.
+  // Two fill the queue. An additional one would wait as well, so the last is not awaited.
   for (let number = 0; number < 4; number++) {
     const socket = connect({ port, host: "127.0.0.1" });
     socket.on("error", () => {});
@@ -237,7 +239,7 @@ async function tandem(...flags: readonly string[]): Promise<string> {
 const failing = async (query: string): Promise<any> =>
   (await node.call("GET", `/_tandem/jobs?failing=true&limit=200&${query}`)).body;
 
-/** `CLASS HOST` of each job that fails, in order. */
+/** `CLASS HOST` of each failing job, in order. */
 async function failures(): Promise<readonly string[]> {
   const { jobs } = await failing("");
   // biome-ignore lint/suspicious/noExplicitAny: as above.
@@ -247,7 +249,7 @@ async function failures(): Promise<readonly string[]> {
 const ofGroup = (fault: Fault) =>
   Array.from({ length: COUNT_OF_EACH }, () => `${fault.class} ${fault.host}`);
 
-test("the eighty that fail are found, with what is wrong where, and each group is healed by one command", async () => {
+test("eighty failing jobs are found with their causes, and one command fixes each group", async () => {
   const expected = [...faults.values()].flatMap(ofGroup).toSorted();
   await node.onceAnswered(failures, (found) => isDeepStrictEqual(found, expected));
   const { jobs, total_rows: total } = await failing("");
@@ -279,7 +281,10 @@ test("the eighty that fail are found, with what is wrong where, and each group i
   }
 });
 
-/** Jobs go on while it is asked: the list before the scrape and the one behind it have to be the same, or it is asked again. */
+/**
+ * Jobs continue during the scrape: the lists before and after it have to be equal, or it is
+ * repeated.
+ */
 async function expectMetricsToAgree(): Promise<void> {
   const before = await failures();
   const text = await (await fetch(`${node.url}/_node/_local/_prometheus`)).text();

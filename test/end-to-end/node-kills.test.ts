@@ -1,6 +1,6 @@
 /**
- * Nodes that are killed again and again, under jobs between two other servers: every job goes on, and every document arrives. As an
- * operator's week in minutes: `TANDEM_JOBS=2000 TANDEM_KILLS=15 TANDEM_KILL_PAUSE_SEC=20`.
+ * Nodes are killed repeatedly under jobs between two other servers: every job continues, and every
+ * document arrives. For a long run: `TANDEM_JOBS=2000 TANDEM_KILLS=15 TANDEM_KILL_PAUSE_SEC=20`.
  */
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +13,7 @@ import { onSharedStores } from "../support/shared-stores.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 20);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
 const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
-/** Steady, so that what is measured is not how fast the machine is when it has more to do than it can. */
+/** A constant rate, so that the machine is not overloaded during the measurement. */
 const WRITES_PER_SEC = 50;
 const REQUESTS_AT_ONCE = 20;
 
@@ -44,7 +44,7 @@ onSharedStores((openStore) => {
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, lane));
   }
 
-  /** How many jobs each living worker holds, by its process. */
+  /** Number of jobs held by each live worker, by process. */
   async function held(): Promise<ReadonlyMap<number, number>> {
     const [node] = nodes as [TandemProcess];
     const { workers } = (await node.call("GET", "/_tandem/workers")).body;
@@ -61,7 +61,7 @@ onSharedStores((openStore) => {
     );
   }
 
-  /** A document more in each source, again and again, until `over`; returns how many each has then. */
+  /** Adds a document to each source repeatedly until `over`. Returns how many each has then. */
   async function write(over: AbortSignal): Promise<number> {
     setMaxListeners(REQUESTS_AT_ONCE, over);
     const startedAtMs = performance.now();
@@ -79,7 +79,7 @@ onSharedStores((openStore) => {
   }
 
   test(
-    "nodes are killed under jobs that copy: all are taken over, and nothing is missing",
+    "all jobs of killed nodes are taken over while they copy, and nothing is missing",
     async () => {
       await inEach((name) => sources.call("PUT", `/${name}`));
       const docs = names.map((name) => ({

@@ -1,4 +1,4 @@
-/** RFC 013: who serves and who copies; and replication in processes of its own, beside the API. */
+/** Node types (RFC 013), and replication in separate processes next to the API. */
 import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:http";
@@ -22,7 +22,7 @@ function workersOnce(node: TandemProcess, passes: (found: readonly Worker[]) => 
   return node.onceAnswered(() => workers(node), passes);
 }
 
-function lives(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -31,7 +31,7 @@ function lives(pid: number): boolean {
   }
 }
 
-/** The ports at which a process listens, from Linux's tables. */
+/** The listening ports of a process, from Linux's tables. */
 function listeningPorts(pid: number): number[] {
   const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {
@@ -57,7 +57,7 @@ onSharedStores((openStore) => {
   const processes = new Processes();
   afterAll(() => processes.close());
 
-  test("replication processes run beside the API, are started again when they die, and stop with it", async () => {
+  test("replication processes run next to the API, are restarted when they die, and stop with it", async () => {
     const node = await processes.open({
       ...openStore(processes),
       flags: ["--replication-processes", "2"],
@@ -75,7 +75,7 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    // What they count arrives in the answers of the process that serves.
+    // Their counters appear in the responses of the serving process.
     const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
@@ -92,10 +92,10 @@ onSharedStores((openStore) => {
       return now.length === 2 && now.includes(other) && !now.includes(victim);
     });
     expect(await node.stop()).toBe(0);
-    for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
+    for (const { pid } of after) expect(isAlive(Number(pid))).toBe(false);
   });
 
-  test("replication processes end when the process that started them is killed", async () => {
+  test("replication processes exit when their parent is killed", async () => {
     const node = await processes.open({
       ...openStore(processes),
       flags: ["--replication-processes", "1"],
@@ -107,7 +107,7 @@ onSharedStores((openStore) => {
     await closed;
   });
 
-  test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
+  test("a frontend opens no outgoing connection, and a replication node listens nowhere", async () => {
     const options = openStore(processes);
     let requestCount = 0;
     const source = createServer((_request, response) => {
@@ -144,7 +144,7 @@ onSharedStores((openStore) => {
       expect(await lastError()).toMatchObject({ error: "no_replication_node" });
       expect(requestCount).toBe(0);
 
-      // A rule over its own databases needs no connection.
+      // A rule over local databases needs no connection.
       await frontend.call("PUT", "/a");
       const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
       expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({

@@ -1,4 +1,7 @@
-/** A source that serves what no database stores, next to good documents: the good ones arrive, and the others are listed. */
+/**
+ * A source with data that databases do not store, next to valid documents: the valid ones arrive,
+ * and the others are listed.
+ */
 import { createHash } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -27,9 +30,9 @@ afterAll(async () => {
 const HASH = "0".repeat(32);
 const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
 
-/** CouchDB stores these (`couch_doc:parse_rev`), although it gives none of them itself. */
+/** CouchDB stores these (`couch_doc:parse_rev`), although it generates none of them. */
 const STORED_REVISIONS = ["1-", "9999-", "0-", "0-abc", `0-${HASH}`, "1-a-b", "7-é"];
-/** These it refuses, or stores under another name. */
+/** It refuses these, or stores them under another name. */
 const LISTED_REVISIONS = [
   "01-a",
   "+1-a",
@@ -44,7 +47,7 @@ const LISTED_REVISIONS = [
 const md5 = (bytes: Uint8Array): string =>
   `md5-${createHash("md5").update(bytes).digest("base64")}`;
 
-/** Histories under which a target would store another tree than the source has. */
+/** Histories with which a target would store another tree than the source has. */
 const HISTORIES = {
   "without its history": {},
   "with the history of another revision": {
@@ -55,7 +58,9 @@ const HISTORIES = {
 
 interface Part {
   readonly attachment: Readonly<Record<string, unknown>>;
-  /** Headers and bytes of the parts for the document and its attachment, and of the part that holds both. */
+  /**
+   * Headers and bytes of the parts for the document and its attachment, and of the enclosing part.
+   */
   readonly document?: Coded;
   readonly content: Coded;
   readonly whole?: Coded;
@@ -128,7 +133,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   },
 };
 
-/** An answer to `open_revs` as CouchDB sends it, with codings within it. */
+/** A response to `open_revs` as CouchDB sends it, with encoded parts. */
 function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   const pieceOf = (type: string, { coding, encode = (it) => it }: Coded, body: Uint8Array) => [
     `\r\nContent-Type: ${type}\r\n`,
@@ -151,7 +156,7 @@ function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   return { headers, body: join(["--out", ...outer, "\r\n--out--"]) };
 }
 
-/** Targets: of the node itself, and behind its API. */
+/** Targets: local, and behind the API. */
 const TARGETS = { local: false, remote: true };
 
 async function start(
@@ -167,7 +172,9 @@ async function start(
   });
 }
 
-/** Status of the job once it has completed, or, if it is continuous, once it has read all changes. */
+/**
+ * Status of the job when it has completed or, if it is continuous, when it has read all changes.
+ */
 async function settled(
   name: string,
   {
@@ -244,7 +251,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
       },
     );
 
-    test("a sequence with an unpaired surrogate is stored in checkpoints, and asked for again", async () => {
+    test("a sequence with an unpaired surrogate is stored in checkpoints, and requested again", async () => {
       const name = nameOf("sequence");
       source.databases.set(name, { documents: GOOD, sequence: (number) => `${number}-\ud83d` });
       await start(name, { continuous, isRemote, more: { checkpoint_interval: 100 } });
@@ -269,7 +276,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     });
 
     test.each(["json", "none"] as const)(
-      "odd revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
+      "unusual revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`revisions-${bulkGet}`);
         const document = (_rev: string, index: number) => ({ _id: `${index}`, _rev });
@@ -325,7 +332,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     );
 
     test.each(Object.entries(PARTS))(
-      "a part %s arrives, or its document alone is listed",
+      "a part %s arrives, or only its document is listed",
       async (what, part) => {
         const name = nameOf(`part-${what.replaceAll(/[^a-z]+/g, "-")}`);
         const odd = { ...GOOD[1], _attachments: { "note.txt": part.attachment } } as FakeDocument;

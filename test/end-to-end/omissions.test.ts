@@ -1,4 +1,4 @@
-/** What a replication leaves out on purpose: it stays behind, is counted, and is no failure. */
+/** Documents omitted by a replication on purpose are counted, and are not failures. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
 
@@ -14,7 +14,7 @@ const attached = (id: string, length: number) => ({
   _attachments: { file: { content_type: "image/png", data: btoa("x".repeat(length)) } },
 });
 
-/** Our own source answers bulk reads; with `use_bulk_get` off each document is read alone. */
+/** The source supports bulk reads; without `use_bulk_get` each document is read individually. */
 const WAYS: readonly (readonly [string, object])[] = [
   ["in bulk", {}],
   ["alone", { use_bulk_get: false }],
@@ -31,7 +31,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     return { docs_written, docs_left_out, doc_write_failures };
   }
 
-  test("documents that are larger than `documents.max_bytes` stay behind", async () => {
+  test("omits documents larger than `documents.max_bytes`", async () => {
     const database = named("documents");
     // {"text":"xx…"} has eleven characters around the text.
     const document = (id: string, length: number) => ({ _id: id, text: "x".repeat(length - 11) });
@@ -42,7 +42,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     expect(await pair.failures(database)).toEqual([]);
   });
 
-  test("documents with an attachment above `attachments.max_bytes` stay behind whole", async () => {
+  test("omits whole documents with an attachment above `attachments.max_bytes`", async () => {
     const database = named("attachments");
     await pair.fill(database, [attached("fits", 100), attached("exceeds", 101), { _id: "plain" }]);
     const found = await counts(database, { attachments: { max_bytes: 100 } });
@@ -51,7 +51,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     expect(await pair.failures(database)).toEqual([]);
   });
 
-  test("deletions stay behind, also those of one branch", async () => {
+  test("omits deletions, including those of one branch", async () => {
     const database = named("deleted");
     await pair.fill(database, [{ _id: "kept" }, { _id: "gone" }]);
     const call = (method: string, path: string, body?: object) =>
@@ -63,7 +63,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     const branch = { start: Number(start) + 1, ids: ["f".repeat(32), hash] };
     const docs = [{ _id: "kept", _rev: `2-${"f".repeat(32)}`, _deleted: true, _revisions: branch }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs });
-    // The winner is the branch that lives.
+    // The winner is the branch that is not deleted.
     const live = { start: 2, ids: ["0".repeat(32), hash] };
     const alive = [{ _id: "kept", _rev: `2-${"0".repeat(32)}`, _revisions: live }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs: alive });
@@ -79,7 +79,7 @@ describe.each(WAYS)("read %s", (way, options) => {
   });
 });
 
-test("a leaf that is left out stays behind when a revision has several successors by the time it is read", async () => {
+test("omits an excluded leaf when a revision has several successors by the time it is read", async () => {
   await pair.fill("branches", [attached("kept", 10)]);
   const call = (method: string, path: string, body?: object) =>
     pair.here.call(method, `/branches${path}`, body);
@@ -106,7 +106,7 @@ test("a leaf that is left out stays behind when a revision has several successor
   expect(arrived).not.toHaveProperty("_conflicts");
 });
 
-test("an attachment that is left out is not fetched from a source that describes it", async () => {
+test("an omitted attachment is not fetched from a source that describes it", async () => {
   await pair.fill("spared", [attached("exceeds", 10_000), { _id: "plain" }]);
   await pair.replicate("spared", { attachments: { max_bytes: 100 } });
   const alone = pair.source.requests.filter(({ path }) => path.includes("open_revs"));
@@ -114,7 +114,7 @@ test("an attachment that is left out is not fetched from a source that describes
   expect(await pair.ids("spared")).toEqual(["plain"]);
 });
 
-test("the status says what was left out, and adds it up over runs", async () => {
+test("the status shows what was omitted, and sums it over runs", async () => {
   await pair.fill("status", [{ _id: "large", text: "x".repeat(1_000) }]);
   const document = { ...pair.body("status"), documents: { max_bytes: 100 } };
   await pair.here.call("PUT", "/_replicator/status-job", { ...document, continuous: true });
@@ -130,7 +130,7 @@ test("the status says what was left out, and adds it up over runs", async () => 
   expect(other.info).toMatchObject({ docs_written: 0, doc_write_failures: 0 });
 });
 
-test("a replication that leaves something out has checkpoints of its own", async () => {
+test("a replication with omissions has its own checkpoints", async () => {
   await pair.fill("own", [{ _id: "large", text: "x".repeat(1_000) }]);
   await pair.replicate("own", { documents: { max_bytes: 100 } });
   expect(await pair.ids("own")).toEqual([]);

@@ -23,7 +23,7 @@ let shell: PageShell;
 beforeAll(async () => {
   const user = { COUCHDB_USER: "user", COUCHDB_PASSWORD: "password" };
   data = processes.directory();
-  // Jobs are moved between servers of one uuid.
+  // Jobs are moved between servers with one uuid.
   const ini = `[couchdb]\nuuid = ${"1234".repeat(8)}\n`;
   [node, couch, source, target] = await Promise.all([
     processes.open({ directory: data, ini }),
@@ -50,7 +50,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Pages of which every block is run here, unless a reason says why not. */
+/** Pages of which every block is run here, unless a reason is given. */
 const PAGES = [
   "README.md",
   "docs/backup.md",
@@ -62,7 +62,7 @@ const PAGES = [
 ];
 const ran = new Set<string>();
 
-/** The block of a page that has a text in it, with the addresses and folders of this test. */
+/** The block of a page that contains a text, with the addresses and folders of this test. */
 function take(page: string, part: string): string {
   const block = shellBlocks(page).find(({ text }) => text.includes(part));
   if (block === undefined) throw new Error(`No block of ${page} has ${part}`);
@@ -146,13 +146,13 @@ test("the commands of docs/replicating.md about a move plan it, and take a docum
   expect(body).toMatchObject({ doc_id: "moved", paused: true });
 });
 
-test("the commands about secrets end well", async () => {
+test("the commands about secrets succeed", async () => {
   expect(await shell.run(take("docs/secrets.md", "secrets rotate"))).not.toBe("");
   const replaced = await shell.run(take("docs/secrets.md", "secrets replace"));
   expect(replaced).toContain("0 jobs found");
 });
 
-test("the commands about backups end well", async () => {
+test("the commands about backups succeed", async () => {
   mkdirSync(join(folder, "backups"), { recursive: true });
   rmSync(join(folder, "data-2"), { recursive: true, force: true });
   await shell.run(take("docs/backup.md", "tandem backup"));
@@ -167,7 +167,7 @@ test("the commands about the configuration set and print a value", async () => {
   expect(output).toContain("200");
 });
 
-test("the scripts of completion are written where shells look for them", async () => {
+test("the completion scripts are written where shells look for them", async () => {
   const scripts = [
     ".local/share/bash-completion/completions/tandem",
     ".config/fish/completions/tandem.fish",
@@ -179,7 +179,7 @@ test("the scripts of completion are written where shells look for them", async (
   }
 });
 
-test("the commands about nodes show the node, drain it, and let it work again", async () => {
+test("the commands about nodes show the node, drain it, and undrain it", async () => {
   expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
   await shell.run(take("docs/clusters.md", "tandem nodes drain"));
   const { body } = await node.call("GET", "/_tandem/nodes");
@@ -233,7 +233,7 @@ if (clusterFile === undefined) {
   });
 }
 
-test("every block of these pages was run, or there is a reason why not", () => {
+test("every block of these pages was run, or has a reason for not being run", () => {
   const left = PAGES.flatMap(shellBlocks).filter(
     ({ text, whyNotRun }) => whyNotRun === undefined && !ran.has(text),
   );

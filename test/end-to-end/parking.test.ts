@@ -1,4 +1,7 @@
-/** Parked jobs between servers: what the watcher of a source asks, and that a change arrives, whatever the source allows. */
+/**
+ * Parked jobs between servers: the watcher's requests to a source, and that changes arrive,
+ * whatever the source permits.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
 
@@ -27,16 +30,16 @@ async function arrives(name: string, id: string): Promise<void> {
 test.each([
   ["follows its updates", () => undefined, /_db_updates/],
   [
-    "may not, and asks for many databases at once",
+    "may not, and polls many databases at once",
     (path: string) => path.startsWith("/_db_updates"),
     /_dbs_info/,
   ],
   [
-    "may do neither, and asks for each",
+    "may do neither, and polls each",
     (path: string) => /^\/_db(_updates|s_info)/.test(path),
     /^\/user-\d+$/,
   ],
-])("a watcher that %s wakes the job of a database that changes", async (_, isForbidden, asked) => {
+])("a watcher that %s wakes the job of a changed database", async (_, isForbidden, asked) => {
   pair.reset();
   pair.source.intercept(async (request, forward) =>
     isForbidden(request.path) ? { status: 403, body: '{"error":"forbidden"}' } : forward(request),
@@ -52,7 +55,7 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // A feed was perhaps asked for before the change; no run asks for one.
+  // A feed may have been requested before the change; no run requests one.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The page with the addresses of the servers of this test. */
+/** The page with the addresses of the servers in this test. */
 const page = () =>
   PAGE.replaceAll("https://a.example/", `${source.url}/`).replaceAll(
     "https://b.example/",
@@ -45,7 +45,7 @@ async function askSource(method: string, path: string, body?: object): Promise<v
   expect([method, path, status]).toEqual([method, path, 201]);
 }
 
-/** Runs commands one after the other; what each one printed. */
+/** Runs commands one after the other, and returns the output of each. */
 async function run(block: readonly (readonly string[])[]): Promise<readonly string[]> {
   const env = { ...process.env, NETRC: join(folder, "none"), TANDEM_SERVER: node.url };
   const outputs: string[] = [];
@@ -68,7 +68,7 @@ const onceParked = (filter: string, count: number) =>
     ({ total_rows: total }) => total === count,
   );
 
-test("the commands of the page make, show and mend what they say", async () => {
+test("the commands of the page create, show and repair what they say", async () => {
   const [rule = "", documents = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) {
@@ -85,7 +85,7 @@ test("the commands of the page make, show and mend what they say", async () => {
   await node.call("PUT", "/tenants%2F_replicator");
   expect((await node.call("POST", "/tenants%2F_replicator/_bulk_docs", body)).status).toBe(201);
   await onceParked("database=tenants/_replicator", 1);
-  // Its source matches the rule, too.
+  // Its source matches the rule as well.
   await onceParked("rule=users", COUNT + 1);
   for (const output of await run(own)) expect(output).not.toBe("");
 

@@ -1,4 +1,7 @@
-/** A copier reads one batch ahead from a server while the batch before is written, and delays no retry. */
+/**
+ * A copier reads one batch ahead from a server while the previous batch is written, and delays no
+ * retry.
+ */
 import { afterAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { Processes } from "../support/open-process.ts";
@@ -14,7 +17,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-test("the only copier of a job asks for the second batch while the first is written, and for the third after that", async () => {
+test("the only copier of a job requests the second batch while the first is written, and the third after that", async () => {
   const node = await processes.open();
   await load(node, "source", sampleLines("films").slice(0, BATCH_COUNT * BATCH_SIZE));
   const source = await openHttpProxy(node.url);
@@ -40,7 +43,7 @@ test("the only copier of a job asks for the second batch while the first is writ
     if (!request.path.includes("_bulk_docs")) return forward(request);
     togetherMax.writing = Math.max(togetherMax.writing, ++writing);
     const number = readCounts.length + 1;
-    // The write is not answered before the batch behind it was read.
+    // The write is not answered before the next batch was read.
     while (readCount < Math.min(number + 1, BATCH_COUNT)) {
       await new Promise<void>((resolve) => {
         readMeanwhile = resolve;
@@ -64,7 +67,7 @@ test("the only copier of a job asks for the second batch while the first is writ
   expect(togetherMax).toEqual({ reading: 1, writing: 1 });
 });
 
-test("a retry that is asked for does not wait for copiers that are busy", async () => {
+test("a requested retry does not wait for busy copiers", async () => {
   const node = await processes.open();
   await load(node, "busy", sampleLines("films").slice(0, 2 * BATCH_SIZE));
   const target = await openHttpProxy(node.url);
@@ -88,7 +91,7 @@ test("a retry that is asked for does not wait for copiers that are busy", async 
         body: JSON.stringify([{ id, rev, error: "forbidden", reason: "not yet" }]),
       };
     }
-    // The other batch, which stays on its way; a retry has one document.
+    // The other batch, which stays in flight; a retry has one document.
     if (docs.length > 1) await new Promise<void>((resolve) => held.push(resolve));
     return forward(request);
   });

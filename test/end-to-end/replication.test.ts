@@ -1,4 +1,4 @@
-/** Two nodes, two processes: what one has arrives on the other, whole. */
+/** Two nodes in two processes: documents are copied completely. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
@@ -15,10 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The three ways from one database to another: without a socket, pushed, and pulled. */
+/** Three ways from one database to another: without a socket, pushed, and pulled. */
 const WAYS = ["between local databases", "pushed to another node", "pulled from another node"];
 
-/** Replicates `database` of the first node; returns the copy's URL. */
+/** Replicates `database` of the first node. Returns the copy's URL. */
 async function replicate(way: string, database: string): Promise<string> {
   const isPull = way.startsWith("pulled");
   const source = isPull ? `${here.url}/${database}` : database;
@@ -65,7 +65,7 @@ describe.each(WAYS)("%s", (way) => {
     expect(await flag.text()).toBe("<svg/>");
   });
 
-  test("a conflict, a deletion, a design document and odd ids arrive, winners equal", async () => {
+  test("a conflict, a deletion, a design document and unusual ids arrive, winners equal", async () => {
     const database = `odd-${suffix}`;
     await here.call("PUT", `/${database}`);
     await writeOddDocuments(here.call, database);
@@ -123,7 +123,7 @@ test("a database with slashes in its name arrives under its name", async () => {
   expect(names).toContain("org/team+one");
 });
 
-test("a continuous job shows true figures while it runs", async () => {
+test("a continuous job shows correct figures while it runs", async () => {
   await here.call("PUT", "/watched");
   const { status, body } = await here.call("POST", "/_replicate", {
     source: "watched",

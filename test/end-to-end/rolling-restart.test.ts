@@ -1,13 +1,13 @@
 /**
- * A rolling restart of three nodes: no job loses ground, none counts a crash, and each is taken up again. With
- * `TANDEM_JOBS=300` it is as large as an operator's.
+ * A rolling restart of three nodes: no job repeats work or counts a crash, and each is resumed.
+ * `TANDEM_JOBS=300` for a realistic size.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../support/open-process.ts";
 import { onSharedStores } from "../support/shared-stores.ts";
 
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 21);
-/** The nodes that are left have room for the jobs of one that restarts. */
+/** The remaining nodes have room for the jobs of one that restarts. */
 const JOBS_PER_NODE_MAX = Math.ceil(JOB_COUNT / 2);
 
 const ini = `[replicator]\nmax_jobs = ${JOBS_PER_NODE_MAX}\n`;
@@ -39,7 +39,7 @@ onSharedStores((openStore) => {
     return Promise.all(names.map(work));
   }
 
-  /** The last node is the first that restarts, so that the first one answers. */
+  /** The last node restarts first, so the first one responds. */
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
   async function ask(method: string, path: string, body?: unknown): Promise<any> {
     const [node] = nodes as [TandemProcess];
@@ -77,7 +77,7 @@ onSharedStores((openStore) => {
         await allHave(({ state, info }) => state === "running" && info.docs_read === round + 2);
       }
 
-      // Every document was read once: no job began behind its last change.
+      // Every document was read once: no job skipped or repeated changes.
       for (const { error_count, info } of await jobs()) {
         expect(error_count).toBe(0);
         expect(info.docs_read).toBe(4);
@@ -88,14 +88,14 @@ onSharedStores((openStore) => {
       for (const { history } of shown) {
         expect(history.map(({ type }) => type)).not.toContain("crashed");
       }
-      // Somebody was stopped: the restarts were no idle show.
+      // Some jobs were stopped: the restarts had an effect.
       expect(shown.some(({ history }) => wasTakenUpAgain(history))).toBe(true);
     },
     600_000 + JOB_COUNT * 2000,
   );
 });
 
-/** Whether a start came after a stop; the history is newest first. */
+/** Whether a start followed a stop; the history is newest first. */
 function wasTakenUpAgain(history: History): boolean {
   const types = history.map(({ type }) => type);
   const stopped = types.indexOf("stopped");

@@ -1,6 +1,6 @@
 /**
- * Rules between servers, with every command of docs/whole-servers.md: databases that are created and deleted meanwhile, security objects
- * that change, nodes that are killed. Larger with `TANDEM_DATABASES=500`.
+ * Rules between servers, with every command of docs/whole-servers.md: databases created and deleted
+ * meanwhile, changing security objects, killed nodes. Larger with `TANDEM_DATABASES=500`.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -41,7 +41,7 @@ const openNode = () => processes.open({ directory: store, ini });
 
 const withCredentials = ({ url }: TandemProcess) => url.replace("://", "://admin:secret@");
 
-/** Asks a server as its administrator. */
+/** Sends a request to a server as its administrator. */
 async function ask(
   { url }: TandemProcess,
   method: string,
@@ -75,7 +75,7 @@ function tandem(
   });
 }
 
-/** Waits until the rule's status is so. */
+/** Waits until the rule's status matches. */
 function onceStatus(expected: Readonly<Record<string, unknown>>) {
   return onceAnswered(
     nodes,
@@ -84,14 +84,14 @@ function onceStatus(expected: Readonly<Record<string, unknown>>) {
   );
 }
 
-/** The page with the addresses of the servers of this test. */
+/** The page with the addresses of the servers in this test. */
 const page = () =>
   PAGE.replaceAll("https://a.example/", `${source.url}/`).replaceAll(
     "https://b.example/",
     `${target.url}/`,
   );
 
-/** The words of the commands in the page's blocks for a shell, block by block. */
+/** The words of the shell commands on the page, block by block. */
 function commands(): readonly (readonly (readonly string[])[])[] {
   const withSecrets = page()
     .replaceAll(`--all ${source.url}/`, `--all ${withCredentials(source)}/`)
@@ -127,7 +127,8 @@ test("the commands of the page copy, follow, show, change and end what they say"
   await run(steer);
   expect(outputs.at(-1)).toContain(`${COUNT} jobs found`);
 
-  // Databases come and go, security objects change, and no node that began this is left.
+  // Databases are created and deleted, security objects change, and every original node is
+  // replaced.
   for (let number = 0; number < COUNT / 4; number++) {
     await ask(source, "DELETE", `/${name(number)}`);
     await fill(name(COUNT + number));
@@ -159,7 +160,7 @@ test("the commands of the page copy, follow, show, change and end what they say"
   expect((await ask(target, "GET", `/${name(last)}`)).status).toBe(200);
 });
 
-test("servers that differ are told database by database, and repaired", async () => {
+test("differing servers are reported database by database, and repaired", async () => {
   const sides = [withCredentials(source), withCredentials(target)];
   const chosen = ["--all", ...sides, "--databases", "shop-*", "--except", "shop-old", "--security"];
   for (const database of ["shop-a", "shop-b", "shop-old"]) await fill(database);
@@ -178,7 +179,7 @@ test("servers that differ are told database by database, and repaired", async ()
   );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);
-  // It makes and fills what is missing. The security object of a database that is there stays.
+  // Missing databases are created and filled. The security object of an existing database stays.
   expect(repaired.output).toContain("3 databases compared: 1 differs");
   expect((await ask(target, "GET", "/shop-c/first")).body).toMatchObject({ of: "shop-c" });
   const copied = { databases: 3, docs_written: 0 };
@@ -194,7 +195,7 @@ test("servers that differ are told database by database, and repaired", async ()
   expect(await tandem(["verify", ...chosen])).toMatchObject({ code: 0 });
 });
 
-test("a database that cannot be copied keeps no other from it, and is named", async () => {
+test("a database that cannot be copied is named, and the others are copied", async () => {
   const sides = [withCredentials(source), `${withCredentials(target)}/{1}`];
   for (const database of ["odd-7", "odd-x"]) await fill(database);
   const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
@@ -220,7 +221,7 @@ test.each([
   [["--databases", "a*"], "--databases requires --all"],
   [["--overwrite-security", "a*"], "--overwrite-security requires --all"],
   [["--all", "--since", "7"], "--since cannot be combined with --all"],
-])("replicate %j is wrong use", async (flags, reason) => {
+])("replicate %j is wrong usage", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);
   expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);
 });

@@ -1,4 +1,4 @@
-/** Secrets of every form that is accepted: they work, and stand nowhere but in the answers to those who may see them. */
+/** Secrets in every accepted form: they work, and appear only in responses to authorized users. */
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/** By the form in which a job has it. All but the first are for servers that are not there. */
+/** By the form in which a job has it. All but the first are for servers that do not exist. */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",
@@ -31,7 +31,7 @@ const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** Jobs that are asked for by a document, and once more without one. */
+/** Jobs requested by a document, and again without one. */
 const FORMS = 11;
 
 let here: TandemProcess;
@@ -99,7 +99,7 @@ function sources(): Record<string, object> {
   };
 }
 
-test("jobs with secrets of every form run, fail, change and go", async () => {
+test("jobs with secrets of every form run, fail, change and end", async () => {
   const jan = `jan:${SECRETS.password}`;
   await ask(jan, "PUT", "/films", undefined, there);
   await ask(jan, "PUT", "/films/a", { title: "A" }, there);
@@ -139,18 +139,18 @@ test("jobs with secrets of every form run, fail, change and go", async () => {
   await ask(admin, "DELETE", `/_replicator/bearer?rev=${gone._rev}`);
 });
 
-test("who may see a document's secrets is shown them", async () => {
+test("users who may see a document's secrets are shown them", async () => {
   const { text } = await ask(admin, "GET", "/_replicator/userinfo");
   expect(text).toContain(SECRETS.password);
   expect((await ask(admin, "GET", "/_replicator/iam")).text).toContain(SECRETS.iam);
 });
 
-test("no file of the store, and no line of the log, has a secret", async () => {
+test("no file of the store, and no line of the log, contains a secret", async () => {
   expect(secretsBelow(directory, ALL)).toEqual([]);
   expect(secretsIn(here.log(), ALL)).toEqual([]);
 });
 
-test("no answer has a secret, but to those who may see it", async () => {
+test("no response contains a secret, except to authorized users", async () => {
   const views = [
     "/_scheduler/jobs",
     "/_scheduler/docs",
@@ -182,7 +182,7 @@ test("no answer has a secret, but to those who may see it", async () => {
   }
 });
 
-test("no process of the node was told a secret", () => {
+test("no process of the node was given a secret", () => {
   const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isOfNode(pid));
   expect(own.length).toBeGreaterThan(1);
   for (const pid of own) {
@@ -200,7 +200,7 @@ function isOfNode(pid: string): boolean {
   }
 }
 
-test("the key is changed by a command, while the node serves", async () => {
+test("a command changes the key while the node serves", async () => {
   const before = JSON.parse((await ask(admin, "GET", "/_tandem/secrets")).text);
   const key = readFileSync(join(directory, "data.key"), "utf8");
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
@@ -215,7 +215,7 @@ test("the key is changed by a command, while the node serves", async () => {
   expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
   // A rule that only the former key opened would have no source here.
   expect((await ask(admin, "GET", "/_tandem/rules/all")).text).toContain('"source"');
-  // The replication process has followed: it runs a job that only the new key opens.
+  // The replication process has switched: it runs a job that only the new key opens.
   await ask(admin, "PUT", "/_replicator/again", {
     source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,
     target: "copy-again",
@@ -230,7 +230,7 @@ test("the key is changed by a command, while the node serves", async () => {
   ).toEqual([]);
 });
 
-test("a node that is started again reads its secrets, and without the key does not start", async () => {
+test("a restarted node reads its secrets, and does not start without the key", async () => {
   await here.stop();
   here = await processes.open({ directory, ini: INI });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -246,7 +246,7 @@ test("a node that is started again reads its secrets, and without the key does n
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
 });
 
-test("a command gives the jobs of a user another password, which is no argument", async () => {
+test("a command changes the password of a user's jobs, without passing it as an argument", async () => {
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
   const replace = (...more: string[]) => {
     const flags = ["secrets", "replace", "--json", "--server", server, "--host", there.url];
@@ -257,7 +257,7 @@ test("a command gives the jobs of a user another password, which is no argument"
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // Jobs of two forms, in documents and without, and one document more.
+  // Jobs of two forms, in documents and without, and one additional document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -270,10 +270,10 @@ test("a command gives the jobs of a user another password, which is no argument"
   expect(secretsIn(here.log(), ["Kw7-the-next-password"])).toEqual([]);
 });
 
-test("documents that are replicated by who sees their secrets arrive with them, and by others without", async () => {
+test("documents keep their secrets if a user who sees them replicates, and lose them otherwise", async () => {
   const team = "/team%2f_replicator";
   const ann = "ann:there";
-  // Another server locks jan out, for whom jobs had a wrong password.
+  // Another server locks jan out, because jobs had a wrong password for that user.
   const other = await processes.open({
     environment: { COUCHDB_USER: "ann", COUCHDB_PASSWORD: "there" },
   });

@@ -1,4 +1,4 @@
-/** `tandem replicate` and `tandem verify`: without a server, with exit codes that mean something. */
+/** `tandem replicate` and `tandem verify`: without a server, with meaningful exit codes. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -53,7 +53,7 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
 });
 
-test("who forgets to have the target made is told how", async () => {
+test("a missing target is reported with the option that creates it", async () => {
   const source = `${server.url}/films`;
   const copied = await start("replicate", source, `${server.url}/none`).ended;
   expect(copied.code).toBe(1);
@@ -64,7 +64,7 @@ test("who forgets to have the target made is told how", async () => {
   expect(nothing.text).toContain(`could not open ${server.url}/none/\n`);
 });
 
-test("a copy says how much it leaves out", async () => {
+test("a copy reports how much it omits", async () => {
   const docs = [{ _id: "small" }, { _id: "large", text: "x".repeat(100) }, { _id: "gone" }];
   await load(
     server,
@@ -132,7 +132,7 @@ test("a comparison names conflicts, deletions and attachments, whichever side la
   });
 });
 
-test("attachments of equal length are compared by their bytes where a side has them compressed", async () => {
+test("attachments of equal length are compared by their bytes if one side has them compressed", async () => {
   const names = ["zipped", "equal", "other"];
   for (const name of names) await server.call("PUT", `/${name}-texts`);
   const put = (name: string, text: string, type: string) =>
@@ -152,7 +152,7 @@ test("attachments of equal length are compared by their bytes where a side has t
       ],
     });
   const text = "some text, ".repeat(50);
-  // A server compresses the types that its configuration names.
+  // A server compresses the types in its configuration.
   await put("zipped", text, "text/plain");
   await put("equal", text, "application/octet-stream");
   await put("other", text.toUpperCase(), "application/octet-stream");
@@ -183,7 +183,7 @@ test("attachments of equal length are compared by their bytes where a side has t
 });
 
 test.each([[[]], [["--json"]]] as const)(
-  "a copy that leaves documents behind is no success, with the flags %j",
+  "a copy with failed documents is not a success, with the flags %j",
   async (flags) => {
     const name = `refused${flags.length}`;
     await load(server, name, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -208,7 +208,7 @@ test.each([[[]], [["--json"]]] as const)(
   },
 );
 
-test("an attachment that differs in a revision that both have is named as not mended, and mended after a purge", async () => {
+test("an attachment that differs within a revision is reported as not repaired, and repaired after a purge", async () => {
   const doc = (data: string) => ({
     _id: "flag",
     _rev: `1-${"f".repeat(32)}`,
@@ -238,7 +238,7 @@ test("an attachment that differs in a revision that both have is named as not me
   });
 });
 
-test("a repair counts what the target took, and lists what it refused with the reasons", async () => {
+test("a repair counts what the target accepted, and lists what it refused with the reasons", async () => {
   await load(server, "guarded-source", ['{"_id":"good"}', '{"_id":"b\\u001bad"}']);
   const refuse =
     'function (doc) { if (doc._id !== "good") throw {forbidden: "closed \u001b[31m"}; }';
@@ -254,7 +254,7 @@ test("a repair counts what the target took, and lists what it refused with the r
   expect(text).not.toContain("\u001b");
 });
 
-test("what a run left behind is remembered by the runs after it, until it has arrived", async () => {
+test("failed documents of a run are remembered by later runs until they arrive", async () => {
   const source = `${server.url}/remembered`;
   const target = `${proxy.url}/remembered-copy`;
   await load(server, "remembered", ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -274,7 +274,7 @@ test("what a run left behind is remembered by the runs after it, until it has ar
   expect((await server.call("GET", "/remembered-copy/bad")).status).toBe(200);
 });
 
-test("an interrupted copy says how to go on, and goes on", async () => {
+test("an interrupted copy explains how to resume, and resumes", async () => {
   const target = `${proxy.url}/films-late`;
   const released = deferred();
   proxy.intercept(async (request, forward) => {
@@ -293,7 +293,7 @@ test("an interrupted copy says how to go on, and goes on", async () => {
 });
 
 test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
-  "a copy that %s interrupts is no success in JSON",
+  "a copy interrupted by %s is not a success in JSON",
   async (signal) => {
     const released = deferred();
     proxy.intercept(async (request, forward) => {
@@ -314,7 +314,7 @@ test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
   },
 );
 
-describe("the ids of the documents to copy come from a file", () => {
+describe("document ids from a file", () => {
   const file = join(processes.directory(), "ids");
   const copy = (text: string, target: string) => {
     writeFileSync(file, text);

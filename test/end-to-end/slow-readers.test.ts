@@ -1,6 +1,6 @@
 /**
- * Clients that ask for much and read nothing: the node makes no more of their answers than sockets take, so its memory does not
- * grow with what they asked for. Linux only: it reads /proc.
+ * Clients that send many requests and read nothing: the node generates only as much of their
+ * responses as sockets accept, so its memory stays bounded. Linux only: it reads /proc.
  */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -11,7 +11,10 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 const MEBIBYTE = 1024 * 1024;
 const READERS_OF_EACH = 8;
 const DOCUMENT_COUNT = 64;
-/** 264 MiB are measured, most of it garbage and pages that are being sent; answers that do not wait for their readers take 2,745 MiB. */
+/**
+ * 264 MiB are measured, mostly garbage and pages being sent. Without back-pressure it would be
+ * 2,745 MiB.
+ */
 const ADDED_BYTES_MAX = 800 * MEBIBYTE;
 
 const processes = new Processes();
@@ -21,13 +24,13 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** Memory of a process, without the pages of files that are mapped. */
+/** Memory of a process without mapped files. */
 function memoryBytes({ child }: TandemProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
-/** Sends a request, and reads nothing but the begin of its answer. */
+/** Sends a request, and reads only the start of its response. */
 async function askAndNotRead({ port }: TandemProcess, path: string): Promise<void> {
   const socket = connect({ port, host: "127.0.0.1" });
   sockets.push(socket);
@@ -36,7 +39,7 @@ async function askAndNotRead({ port }: TandemProcess, path: string): Promise<voi
 }
 
 test.skipIf(!existsSync("/proc/self/status"))(
-  "clients that do not read their answers do not fill the memory of a node while others write",
+  "clients that do not read their responses cannot exhaust the memory of a node while others write",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     await node.call("PUT", "/films");

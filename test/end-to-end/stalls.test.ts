@@ -1,4 +1,4 @@
-/** Connections that die without a word: the job notices, and goes on over others. */
+/** Connections that die silently: the job notices, and continues over others. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import {
@@ -28,7 +28,7 @@ afterAll(() => processes.close());
 
 const stallCount = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
 
-test("a run that stands still is begun anew, over new connections, with fewer copiers, though no request times out", async () => {
+test("a stalled run is restarted over new connections with fewer copiers, though no request times out", async () => {
   const held: ProxiedRequest[][] = [];
   proxy.intercept(async (request, forward) => {
     const answer = await forward(request);
@@ -51,13 +51,13 @@ test("a run that stands still is begun anew, over new connections, with fewer co
   const { body: jobs } = await here.call("GET", "/_tandem/jobs");
   const [job] = jobs.jobs;
   const events = job.history.map(({ type }: { type: string }) => type);
-  // A machine that stands still for seconds adds some.
+  // A machine that is suspended for seconds adds some.
   expect(stallCount()).toBeGreaterThanOrEqual(STALL_COUNT);
   expect(events.filter((type: string) => type === "stalled")).toHaveLength(stallCount());
   const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();
   expect(metrics).toContain(`tandem_replications_stalled_total ${stallCount()}`);
 
-  // Each copier has one request on its way when the run ends.
+  // Each copier has one request in flight when the run ends.
   const [first, , third] = held.map(({ length }) => length);
   expect(first).toBeGreaterThan(WORKER_COUNT / 2);
   expect(third).toBeLessThanOrEqual(WORKER_COUNT / 2);

@@ -1,9 +1,11 @@
 /**
- * Stores that earlier versions wrote, each a file of `test/fixtures/stores`, are opened by this one, and hold what they held.
+ * Stores written by earlier versions, each a file in `test/fixtures/stores`, are opened by this one
+ * with their content.
  *
- * A version that stores something again adds a file of its own, and leaves the others as they are:
+ * A version with another format adds its own file, and leaves the others unchanged:
  *
- *   npm run build && STORE_FIXTURE=test/fixtures/stores/6.txt npx vitest run test/end-to-end/stored-formats.test.ts
+ *   npm run build && STORE_FIXTURE=test/fixtures/stores/6.txt \
+ *     npx vitest run test/end-to-end/stored-formats.test.ts
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,10 +15,10 @@ import { dumpStore, restoreStore } from "../support/store-dump.ts";
 
 const FIXTURES = new URL("../fixtures/stores/", import.meta.url);
 const INI = "[admins]\nadm = pass\n";
-/** What seals the secrets of stores that have them sealed. */
+/** The key of stores with sealed secrets. */
 const ENVIRONMENT = { TANDEM_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
 const ADMIN = basic("adm", "pass");
-/** Nobody runs the job meanwhile, so its state stays. */
+/** The job does not run, so its state stays. */
 const FLAGS = ["--node-type", "api_frontend"];
 
 const TEXT = "a text that is stored compressed ".repeat(20);
@@ -56,7 +58,7 @@ interface AskOptions {
   readonly authorization?: string;
 }
 
-/** Something of every record there is. */
+/** At least one record of each kind. */
 async function fill(server: TandemProcess): Promise<void> {
   const send = async (request: string, options?: AskOptions) => {
     const answer = await ask(server, request, options);
@@ -111,7 +113,7 @@ async function fill(server: TandemProcess): Promise<void> {
   });
 }
 
-/** All that `fill` wrote, by every way that reads it. */
+/** Everything that `fill` wrote, through every way of reading it. */
 async function expectAll(server: TandemProcess): Promise<void> {
   const read = async (path: string) => (await ask(server, `GET ${path}`)).json;
   expect(await read("/films")).toMatchObject({
@@ -181,7 +183,7 @@ async function expectAll(server: TandemProcess): Promise<void> {
   expect((await read("/films")).doc_count).toBe(7);
 }
 
-/** The index that `fill` made. A version of Node.js with another ICU makes it again. */
+/** The index that `fill` created. A version of Node.js with another ICU rebuilds it. */
 async function expectIndex(server: TandemProcess): Promise<void> {
   const query = { selector: { word: { $gt: null } }, sort: ["word"], fields: ["word"] };
   const body = JSON.stringify(query);
@@ -191,7 +193,7 @@ async function expectIndex(server: TandemProcess): Promise<void> {
   expect(indexes).toMatchObject([{ name: "_all_docs" }, { ddoc: "_design/d", name: "word" }]);
 }
 
-test("a store written by this version holds what was put into it", async () => {
+test("a store written by this version contains what was put into it", async () => {
   const directory = processes.directory();
   const writing = await processes.open({
     directory,
@@ -213,10 +215,10 @@ test("a store written by this version holds what was put into it", async () => {
   await expectIndex(reading);
 });
 
-/** Of versions without indexes. */
+/** Fixtures of versions without indexes. */
 const WITHOUT_INDEXES = /^[1-5]\.txt$/;
 
-test.each(readdirSync(FIXTURES))("the store of %s is read, and written to", async (name) => {
+test.each(readdirSync(FIXTURES))("the store of %s can be read and written", async (name) => {
   const directory = processes.directory();
   await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
   const options = { directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT };

@@ -1,4 +1,7 @@
-/** A node of which clients take all the connections that they can, and never finish what they began. Linux only. */
+/**
+ * A node whose clients open as many connections as they can, and never finish their requests. Linux
+ * only.
+ */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, expect, test } from "vitest";

@@ -1,9 +1,11 @@
-/** Two processes that serve one embedded store: what one of them writes, the other tells at once. */
+/**
+ * Two processes that serve one embedded store: each immediately reports the writes of the other.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const ROUND_COUNT = 11;
-/** So long that no line comes for it: a feed that tells of a write was woken. */
+/** Long enough that no heartbeat is sent: a feed that reports a write was woken. */
 const LONG_MS = 3_600_000;
 
 const processes = new Processes();
@@ -18,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The lines of a feed, heartbeats and the ids of events left out. */
+/** The lines of a feed, without heartbeats and event ids. */
 async function* linesOf(path: string, signal: AbortSignal) {
   const { body } = await fetch(`${one.url}${path}`, { signal });
   const decoder = new TextDecoder();
@@ -53,7 +55,7 @@ test.each([
   ["continuous changes", "/films/_changes?feed=continuous", writeDocument],
   ["events", "/films/_changes?feed=eventsource", writeDocument],
   ["updates of databases", "/_db_updates?feed=continuous", makeDatabase],
-])("a feed of %s tells each write of another process before the next", async (_, path, write) => {
+])("a feed of %s reports each write of another process before the next", async (_, path, write) => {
   const { last_seq: since } = (await one.call("GET", path.replace(/\?.*/, ""))).body;
   const ending = new AbortController();
   const query = `&since=${encodeURIComponent(since)}&heartbeat=${LONG_MS}`;
@@ -68,7 +70,7 @@ test.each([
   await lines.return(undefined).catch(() => {});
 });
 
-test("a setting that one process was told is soon that of the other, and so is its end", async () => {
+test("a setting changed in one process soon applies in the other, and so does its removal", async () => {
   const setting = "/_node/_local/_config/couchdb/max_document_size";
   const put = () => other.call("PUT", `/films/${newName()}`, { text: "x".repeat(500) });
   expect((await put()).status).toBe(201);
@@ -76,7 +78,7 @@ test("a setting that one process was told is soon that of the other, and so is i
   await other.events.event("configuration.reloaded");
   expect((await put()).status).toBe(413);
   expect((await other.call("GET", setting)).body).toBe("100");
-  // Each tells the other of its own key, and neither forgets the other's.
+  // Each process reports its own key to the other, and keeps the other's.
   await other.call("PUT", "/_node/_local/_config/mine/key", '"value"');
   await one.call("DELETE", setting);
   expect((await other.onceAnswered(put, ({ status }) => status !== 413)).status).toBe(201);

@@ -1,4 +1,7 @@
-/** Connections that keep a node's places without using them. That a socket stands still is an event, which the tests emit. */
+/**
+ * Connections that occupy a node's slots without using them. Stalled sockets are simulated by
+ * emitting the event.
+ */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { EventEmitter, once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -69,7 +72,7 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
         received += bytes.toString();
       });
       socket.on("error", () => {});
-      // A connection that is reset is closed, too.
+      // A connection that is reset is closed as well.
       const closed = new Promise<string>((resolve) =>
         socket.once("close", () => resolve(received)),
       );
@@ -92,7 +95,7 @@ test("a connection that sends no request is closed", async () => {
   }
 });
 
-test("headers that come byte by byte are given up, though they move", async () => {
+test("headers that arrive byte by byte are aborted, despite their progress", async () => {
   const { connect } = await open({ stallMs: 120 });
   const { socket, closed } = await connect("GET / HTTP/1.1\r\nX-Slow: ");
   const trickle = setInterval(() => socket.write("x"), 20);
@@ -100,7 +103,7 @@ test("headers that come byte by byte are given up, though they move", async () =
   clearInterval(trickle);
 });
 
-test("a body that does not move is answered 408", async () => {
+test("a body without progress is answered 408", async () => {
   const reading = deferred();
   const api: Api = (request) => {
     reading.resolve();
@@ -115,7 +118,7 @@ test("a body that does not move is answered 408", async () => {
   expect(await closed).toMatch(/^HTTP\/1.1 408 Request Timeout/);
 });
 
-test("a slow body that moves is taken, and a silent feed goes on", async () => {
+test("a slow body with progress is accepted, and a silent feed continues", async () => {
   const end = deferred<void>();
   async function* feed() {
     yield "first,";
@@ -149,7 +152,7 @@ test("a slow body that moves is taken, and a silent feed goes on", async () => {
   expect(await following.closed).toMatch(/first,.*last/s);
 });
 
-test("a new connection takes the place of the oldest one that has no request", async () => {
+test("a new connection replaces the oldest one without a request", async () => {
   const { connect } = await open({ connectionsMax: 2 });
   const first = await connect("GET / HT");
   const second = await connect(UPLOAD);
@@ -163,7 +166,7 @@ test("a new connection takes the place of the oldest one that has no request", a
 });
 
 test.skipIf(process.platform !== "linux")(
-  "a flood from one address takes the places of its own connections, and not those of others",
+  "a flood from one address replaces its own connections, and not those of others",
   async () => {
     const { connect } = await open({ connectionsMax: 4 });
     const quiet = await connect("GET / HT");
@@ -178,7 +181,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-test("without such a connection it takes the place of the slowest body, and never that of an answer", async () => {
+test("without such a connection it replaces the slowest body, and never a response", async () => {
   const arrived: string[] = [];
   const both = deferred<void>();
   const api: Api = (request) => {
@@ -197,7 +200,7 @@ test("without such a connection it takes the place of the slowest body, and neve
   expect([asking, third].map(({ socket }) => socket.destroyed)).toEqual([false, false]);
 });
 
-test("requests on the reserved places are marked, and end their connections", async () => {
+test("requests on reserved connections are marked, and end their connections", async () => {
   const asked = deferred<void>();
   const answer = deferred<void>();
   const api: Api = async (request) => {

@@ -1,4 +1,7 @@
-/** What a request's signal tells its handler: that the client has gone, or that the server stops; and how answers are sent. */
+/**
+ * The signal of a request aborts when the client disconnects or the server stops; and the sending
+ * of responses.
+ */
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect, Socket } from "node:net";
@@ -19,7 +22,10 @@ async function open(api: Api): Promise<NodeServer> {
   return server;
 }
 
-/** An API that answers nothing before the request's signal aborts; `arrived` resolves with the first request. */
+/**
+ * An API that responds only after the request's signal aborts. `arrived` resolves with the first
+ * request.
+ */
 function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {
   let arrive: (call: ApiRequest) => void;
   const arrived = new Promise<ApiRequest>((resolve) => {
@@ -33,7 +39,7 @@ function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest
   return { api, arrived };
 }
 
-test("a client that goes before its answer aborts its request, and no other", async () => {
+test("a client that disconnects before its response aborts its request, and no other", async () => {
   const { api, arrived } = waitingApi();
   const others: ApiRequest[] = [];
   const { port } = await open((call) => {
@@ -53,12 +59,13 @@ test("a client that goes before its answer aborts its request, and no other", as
   expect(others.map((call) => call.signal.aborted)).toEqual([false]);
 });
 
-test("a server that stops aborts what is under way, sends the answers and closes kept connections", async () => {
+test("a stopping server aborts requests, sends the responses and closes idle connections", async () => {
   const { api, arrived } = waitingApi();
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
   await arrived;
-  // The timer that destroys connections whose client does not read never fires: the server has to close the kept one.
+  // The timer that destroys connections of clients that do not read never fires: the server has to
+  // close the idle one.
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   const closed = server.close();
   vi.useRealTimers();
@@ -66,8 +73,8 @@ test("a server that stops aborts what is under way, sends the answers and closes
   await closed;
 });
 
-test("what an answer writes at once goes to the socket at once, and does not wait for what comes later", async () => {
-  // What each write of any socket comes to.
+test("what a response writes at once is sent immediately, without waiting for the rest", async () => {
+  // Results of each write to a socket.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },
     "_writeGeneric",
@@ -97,7 +104,7 @@ test("what an answer writes at once goes to the socket at once, and does not wai
   expect(answering).toHaveLength(2);
 });
 
-test("an answer of many small pieces arrives whole", async () => {
+test("a response of many small pieces arrives complete", async () => {
   async function* body() {
     for (let count = 0; count < 2_000; count++) yield "x".repeat(1_000);
   }
@@ -106,7 +113,7 @@ test("an answer of many small pieces arrives whole", async () => {
   expect(await answer.text()).toHaveLength(2_000_000);
 });
 
-test("a target in absolute form is its path, and its host counts before the header's", async () => {
+test("a target in absolute form is reduced to its path, and its host overrides the header", async () => {
   const asked: unknown[] = [];
   const { port } = await open(async ({ path, query, headers }) => {
     asked.push([path, Object.fromEntries(query), headers.get("host")]);

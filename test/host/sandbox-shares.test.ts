@@ -1,4 +1,7 @@
-/** Functions of many users and databases: none of them keeps the others waiting, and all together have a bound. */
+/**
+ * Functions of many users and databases: none of them blocks the others, and all together are
+ * bounded.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
@@ -60,10 +63,10 @@ test.each([
   expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
-test("functions of clients that have gone stop, and give their threads back", async () => {
+test("functions of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
-  // As many as there are threads, whoever they belong to.
+  // As many as there are threads, whoever owns them.
   const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
   const settled = Promise.allSettled(endless);
   const waiting = ask(SHORT, { user: "ann", database: "films" });
@@ -72,7 +75,7 @@ test("functions of clients that have gone stop, and give their threads back", as
   expect(await waiting).toEqual([true]);
 });
 
-test("a long call of many documents is cut, and others have their turns in between", async () => {
+test("a long call of many documents is split, and others take turns in between", async () => {
   const order: string[] = [];
   const long = ["a", "b", "c"].map(async (user) => {
     const answers = await ask(BUSY_100_MS, { user, database: user, runs: 12 });
@@ -85,7 +88,7 @@ test("a long call of many documents is cut, and others have their turns in betwe
   expect(await Promise.all(long)).toEqual(Array(3).fill(Array(12).fill(true)));
 });
 
-/** Makes billions of comparisons. */
+/** Causes billions of comparisons. */
 const SLOW_SELECTOR = JSON.stringify({ $or: Array(400).fill({ list: { $all: [[1]] } }) });
 const LONG_LIST = JSON.stringify({ list: Array(1_500_000).fill([0]) });
 
@@ -116,7 +119,7 @@ test.each([
   expect(new Set(reasons)).toEqual(new Set(["Error: The client has disconnected"]));
 });
 
-test("slow selectors of clients that have gone stop, and give their threads back", async () => {
+test("slow selectors of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
   const slow = ["a", "b", "c"].map((user) =>
@@ -129,7 +132,7 @@ test("slow selectors of clients that have gone stop, and give their threads back
   expect(await waiting).toBe(true);
 });
 
-test("answers that a function forges in their number are refused", async () => {
+test("forged answers of a function are refused by their number", async () => {
   const forgeries = ["{}", "{ this[this.length] = true; this[this.length] = true; }"];
   for (const body of forgeries) {
     const forged = `(Array.prototype.push = function () ${body}, function () { return true; })`;
@@ -137,7 +140,7 @@ test("answers that a function forges in their number are refused", async () => {
   }
 });
 
-test("the memory of thirty design documents that keep all they can is bounded", async () => {
+test("the memory of thirty design documents that keep as much as they can is bounded", async () => {
   const hoard = "function () { globalThis.kept = new Uint8Array(6e7).fill(1); return true; }";
   await ask(SHORT);
   const before = process.memoryUsage().rss;

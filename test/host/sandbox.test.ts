@@ -77,7 +77,7 @@ describe("sources that are functions", () => {
   });
 });
 
-describe("what fails", () => {
+describe("failures", () => {
   test.each([
     ["function (doc {", "compilation_error", /^SyntaxError: .*\(function \(doc \{\)$/],
     ["42", "compilation_error", /^Expression does not eval to a function\. \(42\)$/],
@@ -138,19 +138,19 @@ describe("limits", () => {
     ],
     ["doubles a string", "function () { var s = 'x'; for (;;) s += s; }"],
     ["fills an array", "function () { return new Uint8Array(1e9).length; }"],
-  ])("who %s runs out of memory, and the next call is answered", async (_, source) => {
+  ])("code that %s runs out of memory, and the next call is answered", async (_, source) => {
     await expect(filter(source)).rejects.toMatchObject({ code: "STORE_FUNCTION_FAILED" });
     expect(await filter("function (doc) { return doc.n > 1; }")).toEqual([false, true]);
   });
 
-  test("time is counted for each run", async () => {
+  test("time is counted per run", async () => {
     const source =
       "function () { var end = Date.now() + 60; while (Date.now() < end); return true; }";
     const runs = ["[1]", "[2]", "[3]"];
     expect(await filter(source, { timeoutMs: 150, runs })).toEqual([true, true, true]);
   });
 
-  test("a looping function does not keep others from running", async () => {
+  test("a looping function does not block others", async () => {
     const beside = new SandboxPool(createSystemRuntime({ event: () => {} }));
     const call = (source: string) =>
       beside.call({ ...callOf(source, { timeoutMs: 3_600_000 }), kind: "filter" });
@@ -165,7 +165,7 @@ describe("limits", () => {
   });
 });
 
-test("nothing of the machine can be reached", async () => {
+test("the sandbox reaches nothing outside", async () => {
   const names = [
     "process",
     "fetch",
@@ -180,12 +180,12 @@ test("nothing of the machine can be reached", async () => {
   expect(await filter(source)).toEqual([true, true]);
 });
 
-test("a view lets a document pass for which it emits", async () => {
+test("a view accepts a document for which it emits", async () => {
   const call = { ...callOf(""), kind: "view", path: ["views", "v", "map"], shared: "[]" } as const;
   expect(await pool.call(call)).toEqual([false, true]);
 });
 
-test("validation tells for each document what was thrown", async () => {
+test("validation reports what was thrown for each document", async () => {
   const code = codeOf({
     validate_doc_update: `function (newDoc, oldDoc, userCtx, secObj) {
       if (newDoc === 0) return;
@@ -209,7 +209,7 @@ test("validation tells for each document what was thrown", async () => {
   ]);
 });
 
-test("what a function logs is announced", async () => {
+test("messages logged by a function are announced", async () => {
   await filter("function (doc) { log('n is ' + doc.n); log({ a: 1 }); log(new Error('e')); }", {
     runs: ['[{"n":7}]'],
   });
@@ -219,21 +219,21 @@ test("what a function logs is announced", async () => {
   expect(logged).toEqual(["n is 7", '{"a":1}', '{"error":"Error","message":"e"}']);
 });
 
-test("what one design document leaves behind is not seen by another", async () => {
+test("state left by one design document is invisible to another", async () => {
   await filter("function () { globalThis.secret = 1; Array.prototype.evil = 1; return true; }");
   const source = "function () { return typeof secret === 'undefined' && [].evil === undefined; }";
   expect(await filter(source)).toEqual([true, true]);
 });
 
 describe("a long argument", () => {
-  /** Of characters that have one to four bytes each, so that some stand where it is cut. */
+  /** Characters of one to four bytes, so that some are split. */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
-  /** What the expression of `doc`, `old` and `this` says, when it is asked with these texts. */
+  /** The result of an expression over `doc`, `old` and `this`, for these texts. */
   async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
     const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
     const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
-    // Cut somewhere, as an argument comes.
+    // Split at some position, like an argument.
     const cut = (text: string): LongText => {
       const bytes = utf8Encode(text);
       return [bytes.subarray(0, 5), bytes.subarray(5)];
@@ -255,7 +255,7 @@ describe("a long argument", () => {
     expect(await shown(expression, text)).toEqual([text.length, expected % 1e9]);
   });
 
-  test("has its members as its own, and one value for each", async () => {
+  test("has its members as own properties, with one value each", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     const text = `{"a":${list},"b":1,"a":2,"b":${list},"__proto__":${list}}`;
     expect(
@@ -269,14 +269,14 @@ describe("a long argument", () => {
     expect(await shown("(Object.freeze(doc), doc.b = 5, doc.b.length)", text)).toBe(30_000);
   });
 
-  test("stands beside others, and may be no object", async () => {
+  test("may follow others, and need not be an object", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     expect(await shown("[doc.length, old]", list, "null")).toEqual([30_000, null]);
     expect(await shown("[doc.x, old.y.length]", '{"x":1}', `{"y":${list}}`)).toEqual([1, 30_000]);
     expect(await shown("doc.n", `{${'"a":1,'.repeat(30_000)}"n":3}`)).toBe(3);
   });
 
-  test("is a design document, too", async () => {
+  test("may be a design document", async () => {
     expect(await shown("[this.long.length, require('lib/m').n]", "1")).toEqual([LONG.length, 7]);
   });
 });
@@ -314,7 +314,7 @@ describe("a call sees nothing of an earlier one", () => {
     const lib = { state: "var n = 0; exports.next = function () { return ++n; };" };
     const code = codeOf({ lib, filters: { f: source } });
     const call = callOf("", { code });
-    // Modules are compiled ahead after the first call that needs them.
+    // Modules are precompiled after the first call that needs them.
     for (let count = 0; count < 4; count++) {
       const answer = await run(call, '[{"n":1}]').catch((error: { error: string }) => error.error);
       expect(answer).toEqual(body.includes("throw") ? "Error" : [false]);
@@ -331,7 +331,7 @@ describe("a call sees nothing of an earlier one", () => {
     }
   });
 
-  test("but runs of one call share their globals, and random numbers differ", async () => {
+  test("runs of one call share their globals, with different random numbers", async () => {
     const call = callOf(
       "function (doc) { kept = (globalThis.kept || 0) + 1; return kept === doc; }",
     );
@@ -359,7 +359,7 @@ describe("selectors", () => {
       share: { user: "ann", database: "films" },
     });
 
-  test("are held against documents", async () => {
+  test("are matched against documents", async () => {
     const answers = [1, 2, 3].map((n) => matches({ n: { $gt: 1 } }, { n }));
     expect(await Promise.all([...answers, matches({ n: 1 }, { n: 1 })])).toEqual([
       false,
@@ -369,7 +369,7 @@ describe("selectors", () => {
     ]);
   });
 
-  test("that do not end are ended, and others go on", async () => {
+  test("that do not end are aborted, and others continue", async () => {
     const list = Array.from({ length: 200_000 }, () => [0]);
     const endless = { list: { $all: [...Array.from({ length: 4_000 }, () => [0]), [1]] } };
     const never = matches(endless, { list: [...list, [1]].reverse() }, 1);

@@ -36,7 +36,7 @@ async function listen(server: Server | ReturnType<typeof createTcpServer>): Prom
   return (server.address() as AddressInfo).port;
 }
 
-/** Says who asked: the name in the client's certificate. */
+/** Responds with the name in the client's certificate. */
 function openTlsServer(): Promise<number> {
   const options = {
     cert: pem("server.pem"),
@@ -70,14 +70,14 @@ async function get(url: string, connection?: Connection): Promise<string> {
   return readText(await undici.fetch(request));
 }
 
-test("feeds that rest in a server keep no other request from its answer", async () => {
+test("idle feeds at a server delay no other request", async () => {
   const feedCount = 300;
   const resting: ServerResponse[] = [];
-  const allRest = new EventEmitter();
+  const allIdle = new EventEmitter();
   const port = await listen(
     createServer((incoming, response) => {
       if (incoming.url !== "/feed") response.end("answered");
-      else if (resting.push(response) === feedCount) allRest.emit("now");
+      else if (resting.push(response) === feedCount) allIdle.emit("now");
     }),
   );
   const undici = openUndiciFetch();
@@ -94,7 +94,7 @@ test("feeds that rest in a server keep no other request from its answer", async 
     } as const;
     return readText(await undici.fetch(request));
   };
-  const rest = once(allRest, "now");
+  const rest = once(allIdle, "now");
   const feeds = Array.from({ length: feedCount }, () => ask("/feed", { isFeed: true }));
   await rest;
   expect(await ask("/", {})).toBe("answered");
@@ -102,7 +102,7 @@ test("feeds that rest in a server keep no other request from its answer", async 
   expect(new Set(await Promise.all(feeds))).toEqual(new Set(["changed"]));
 });
 
-test("a server that cannot prove who it is gets no request", async () => {
+test("a server with an invalid certificate gets no request", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   await expect(get(url, { tls: { verify: true } })).rejects.toMatchObject({
     code: "HTTP_REQUEST_FAILED",
@@ -112,7 +112,7 @@ test("a server that cannot prove who it is gets no request", async () => {
   expect(await get(url, { tls: { verify: false } })).toBe("nobody");
 });
 
-test("an own authority is trusted, up to the depth that is allowed", async () => {
+test("a configured authority is trusted, up to the permitted depth", async () => {
   const url = `https://localhost:${await openTlsServer()}/`;
   const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
   expect(await get(url, { tls: { ...tls, depthMax: 0 } })).toBe("nobody");
@@ -121,7 +121,7 @@ test("an own authority is trusted, up to the depth that is allowed", async () =>
 test.each([
   ["client-key.pem", {}],
   ["client-key-encrypted.pem", { password: "opened" }],
-])("a client proves who it is with %s", async (keyFile, password) => {
+])("a client authenticates with %s", async (keyFile, password) => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const tls = {
     verify: true,
@@ -135,7 +135,7 @@ test.each([
 
 test.each([
   ["a job", { tls: { verify: true } }],
-  ["a webhook or a command, which says nothing of TLS,", {}],
+  ["a webhook or a command, which does not configure TLS,", {}],
 ])("%s trusts the authorities of the operating system", async (_, connection) => {
   const url = `https://localhost:${await openTlsServer()}/`;
   vi.stubEnv("SSL_CERT_FILE", file("ca.pem"));
@@ -143,7 +143,7 @@ test.each([
   expect(await get(url, connection)).toBe("nobody");
 });
 
-test("a busy pool uses a renewed client certificate within a minute, and keeps the old one while files do not fit", async () => {
+test("a busy pool uses a renewed client certificate within a minute, and the old one while files do not match", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const folder = mkdtempSync(join(tmpdir(), "tandem-client-"));
   const certificateFile = join(folder, "cert.pem");
@@ -179,7 +179,7 @@ test("a busy pool uses a renewed client certificate within a minute, and keeps t
   expect(await ask()).toBe("client");
 });
 
-test("too many informational answers fail the request, and a few do not", async () => {
+test("too many informational responses fail the request, and a few do not", async () => {
   const early = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n";
   const port = await listen(
     createTcpServer((socket) => {
@@ -196,7 +196,7 @@ test("too many informational answers fail the request, and a few do not", async 
   });
 });
 
-test("a file that is not there is named", async () => {
+test("a missing file is named", async () => {
   const tls = { verify: true, trustedCertificatesFile: "/nowhere/ca.pem" };
   await expect(get("https://127.0.0.1:1/", { tls })).rejects.toMatchObject({
     code: "HTTP_CERTIFICATE_UNREADABLE",
@@ -209,7 +209,9 @@ interface ProxyLog {
   readonly lines: string[];
 }
 
-/** Forwards plain requests and tunnels the others, for those who say `user:secret`. */
+/**
+ * Forwards plain requests and tunnels the others, for clients with the credentials `user:secret`.
+ */
 async function openProxy(): Promise<ProxyLog> {
   const lines: string[] = [];
   const expected = `Basic ${Buffer.from("user:s@cret").toString("base64")}`;
@@ -234,7 +236,7 @@ async function openProxy(): Promise<ProxyLog> {
   return { port: await listen(server), lines };
 }
 
-test("a plain request goes through an HTTP proxy as it is, one over TLS through a tunnel", async () => {
+test("a plain request goes through an HTTP proxy directly, one over TLS through a tunnel", async () => {
   const proxy = await openProxy();
   const proxyUrl = `http://user:s%40cret@127.0.0.1:${proxy.port}`;
   const plain = `127.0.0.1:${await openPlainServer()}`;
@@ -245,7 +247,7 @@ test("a plain request goes through an HTTP proxy as it is, one over TLS through 
   expect(proxy.lines).toEqual([`GET http://${plain}/a%2Fb?c=1`, `CONNECT ${secured}`]);
 });
 
-test("a proxy that does not know us is a request that failed, without our password", async () => {
+test("a proxy that refuses the credentials fails the request, without revealing the password", async () => {
   const proxyUrl = `http://user:wrong@127.0.0.1:${(await openProxy()).port}`;
   for (const scheme of ["http", "https"]) {
     const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
@@ -254,7 +256,7 @@ test("a proxy that does not know us is a request that failed, without our passwo
   }
 });
 
-test("a proxy that is away is named by the request that failed, without our password", async () => {
+test("an unreachable proxy is named by the failed request, without the password", async () => {
   const port = await closedPort();
   for (const scheme of ["http", "https"]) {
     for (const proxyScheme of ["http", "socks5"]) {
@@ -315,7 +317,7 @@ test("requests go through a SOCKS5 proxy, plain and over TLS", async () => {
 });
 
 test.each(["before its answer", "within its answer"])(
-  "the connection of a request that is given up %s is closed",
+  "the connection of a request aborted %s is closed",
   async (when) => {
     const answered = when === "within its answer";
     const asked = deferred<Socket>();
@@ -355,7 +357,7 @@ test("an unused connection is kept for others, and closed after its time", async
   const { signal } = new AbortController();
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
   for (let count = 0; count < 20; count++) await readText(await undici.fetch(request));
-  // A connection is free a moment after its answer was read.
+  // A connection is free shortly after its response was read.
   expect(closed.length).toBeLessThanOrEqual(2);
   await Promise.all(closed);
   const before = closed.length;
@@ -364,7 +366,7 @@ test("an unused connection is kept for others, and closed after its time", async
   expect(closed.length).toBe(before + 2);
 });
 
-test("a shorter time counts for connections that are kept already", async () => {
+test("a shorter time applies to connections kept already", async () => {
   const server = createServer((_, response) => response.end("ok"));
   server.keepAliveTimeout = 0;
   const closed: Promise<unknown>[] = [];

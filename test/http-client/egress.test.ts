@@ -1,4 +1,4 @@
-/** Where requests may go, with real sockets and a resolver that answers what a test says. */
+/** Permitted destinations of requests, with real sockets and a resolver controlled by the test. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A server on loopback, and the connections that came. */
+/** A server on loopback, and its connections. */
 async function listen(server: Server | ReturnType<typeof createTcpServer>) {
   const sockets: Socket[] = [];
   server.on("connection", (socket: Socket) => sockets.push(socket));
@@ -50,7 +50,7 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
   return new EgressRules(parsed(allow), parsed(deny));
 }
 
-/** Requests under rules, with names that resolve to what `addresses` says at the time. */
+/** Requests under rules, with names that resolve to the current `addresses`. */
 function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
   const asked: string[] = [];
   const resolve: Resolve = (host, _, callback) => {
@@ -76,7 +76,7 @@ function refusal(reason: string) {
   return { code: "HTTP_EGRESS_REFUSED", details: { reason } };
 }
 
-test("a name that is resolved anew is judged anew, and what was judged is connected to", async () => {
+test("a name is checked at each resolution, and the checked address is connected to", async () => {
   const { port, sockets } = await openPlainServer();
   let addresses = ["127.0.0.1"];
   const egress = rules({});
@@ -96,7 +96,7 @@ test("a name that is resolved anew is judged anew, and what was judged is connec
   expect([asked.length, sockets.length]).toEqual([2, 1]);
 });
 
-test("of several addresses only those are connected to that are permitted", async () => {
+test("of several addresses only permitted ones are connected to", async () => {
   const { port } = await openPlainServer();
   const egress = rules({ deny: ["10.0.0.0/8", "[::1]"] });
   const { fetch } = openFetch(
@@ -106,7 +106,7 @@ test("of several addresses only those are connected to that are permitted", asyn
   expect(await get(fetch, `http://several.example:${port}/`)).toBe("ok");
 });
 
-test("a port is judged with the name and with the address", async () => {
+test("a port is checked with the name and with the address", async () => {
   const { port, sockets } = await openPlainServer();
   const other = await openPlainServer();
   const egress = rules({ deny: [`127.0.0.0/8:${port}`] });
@@ -143,7 +143,7 @@ test.each([
   expect([asked, sockets]).toEqual([[], []]);
 });
 
-test("rules that change count at once, also for connections that are kept", async () => {
+test("changed rules apply immediately, also to connections kept open", async () => {
   const { port, sockets } = await openPlainServer();
   let egress = rules({});
   const { fetch } = openFetch(
@@ -152,7 +152,7 @@ test("rules that change count at once, also for connections that are kept", asyn
   );
   const url = `http://kept.example:${port}/`;
   await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
-  // Until one is used again: so are the others then.
+  // Repeats until one is used again: then the others are, too.
   for (let count = 0; count < sockets.length; ) {
     count = sockets.length;
     await get(fetch, url);
@@ -163,7 +163,7 @@ test("rules that change count at once, also for connections that are kept", asyn
   expect(await get(fetch, url)).toBe("ok");
 });
 
-test("a redirect leads to no place that is denied", async () => {
+test("a redirect cannot lead to a denied address", async () => {
   const { port: deniedPort, sockets } = await openPlainServer();
   const moving = createServer((incoming, response) => {
     const host = incoming.url === "/name" ? "moved.example" : "127.0.0.1";
@@ -184,7 +184,7 @@ test("a redirect leads to no place that is denied", async () => {
   expect(sockets).toEqual([]);
 });
 
-test.each(["http", "https", "socks5"])("an %s proxy is judged like a server", async (scheme) => {
+test.each(["http", "https", "socks5"])("an %s proxy is checked like a server", async (scheme) => {
   const { port, sockets } = await listen(createTcpServer());
   const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
   const { fetch } = openFetch(
@@ -210,7 +210,7 @@ test.each(["http", "https", "socks5"])("an %s proxy is judged like a server", as
   expect(sockets).toEqual([]);
 });
 
-test.each(["http", "socks5"])("an %s proxy is asked for no host that is denied", async (scheme) => {
+test.each(["http", "socks5"])("an %s proxy is not asked for a denied host", async (scheme) => {
   const { port, sockets } = await listen(createTcpServer());
   const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
   const { fetch } = openFetch(() => egress);
@@ -225,7 +225,7 @@ test.each(["http", "socks5"])("an %s proxy is asked for no host that is denied",
   expect(sockets).toEqual([]);
 });
 
-test("a server over TLS is judged before anything is said to it", async () => {
+test("a server over TLS is checked before anything is sent to it", async () => {
   const options = { cert: pem("server.pem"), key: pem("server-key.pem") };
   const { port, sockets } = await listen(createTlsServer(options, (_, answer) => answer.end("ok")));
   let egress = rules({});
@@ -241,7 +241,7 @@ test("a server over TLS is judged before anything is said to it", async () => {
   expect(sockets.length).toBe(1);
 });
 
-test("no password and no key is sent to a place that is denied", async () => {
+test("no password and no key is sent to a denied address", async () => {
   const { port, sockets } = await openPlainServer();
   const egress = rules({ deny: ["127.0.0.0/8"] });
   const { fetch } = openFetch(
@@ -258,7 +258,7 @@ test("no password and no key is sent to a place that is denied", async () => {
   expect(sockets).toEqual([]);
 });
 
-test("without rules requests go anywhere", async () => {
+test("without rules requests may go anywhere", async () => {
   const { port } = await openPlainServer();
   const { fetch, close } = openUndiciFetch();
   closing.push(close);

@@ -1,11 +1,11 @@
-/** The first build of an index: a job that any node goes on with. */
+/** The first build of an index: a job that any node can continue. */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { INDEX_JOB_TYPE, type IndexState } from "../../src/indexes/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
-/** More than a page, and more than a query does by itself. */
+/** More than a page, and more than a query indexes by itself. */
 const DOCUMENT_COUNT = 1_200;
 const DESIGN = JSON.stringify({
   language: "query",
@@ -55,7 +55,7 @@ async function onceReady(node: Node): Promise<void> {
   await onceState(node, ({ isReady }) => isReady);
 }
 
-/** The state of the first build that passes. */
+/** Waits until the state of the first build matches. */
 async function onceState(
   { kv, databases, indexes }: Node,
   passes: (state: IndexState) => boolean,
@@ -87,7 +87,7 @@ async function onceNoJob({ kv, jobs }: Node): Promise<void> {
   }
 }
 
-test("all documents are indexed by a job, which goes when it is done", async () => {
+test("a job indexes all documents, and is removed when it is done", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -96,7 +96,7 @@ test("all documents are indexed by a job, which goes when it is done", async () 
   await onceNoJob(node);
 });
 
-test("an index that is deleted is cleared by a job, which goes when it is done", async () => {
+test("a job clears a deleted index, and is removed when it is done", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -110,7 +110,7 @@ test("an index that is deleted is cleared by a job, which goes when it is done",
   expect(await listed).toEqual([]);
 });
 
-test("a build that a node left is finished by another one", async () => {
+test("another node finishes a build that a node abandoned", async () => {
   const storage = new MemoryStorage();
   const first = await openFull(storage);
   await first.put("films", "_design/n", DESIGN);
@@ -120,12 +120,12 @@ test("a build that a node left is finished by another one", async () => {
   const second = await open(storage);
   second.start();
   const { doneCount } = await onceState(second, ({ isReady }) => isReady);
-  // Nothing is done twice. The design document is looked at, too.
+  // Nothing is done twice. The design document is checked as well.
   expect(doneCount).toBe(DOCUMENT_COUNT + 1);
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });
 
-test("what is written while an index is built is in it as it was written last", async () => {
+test("an index contains the latest version of documents written during its build", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -141,7 +141,7 @@ test("what is written while an index is built is in it as it was written last", 
   expect(ids[0]).toBe(`d${10_000 + 98 * 12}`);
 });
 
-test("a query waits for the build, and does it where no node runs jobs", async () => {
+test("a query waits for the build, and performs it if no node runs jobs", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   const { signal } = new AbortController();
@@ -151,7 +151,7 @@ test("a query waits for the build, and does it where no node runs jobs", async (
   expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
 });
 
-test("documents so large that each has a page of its own are indexed", async () => {
+test("indexes documents so large that each needs its own page", async () => {
   const count = 14;
   const node = await openFull(undefined, { count, members: { text: "x".repeat(400_000) } });
   await node.put("films", "_design/n", DESIGN);
@@ -166,7 +166,7 @@ test("documents so large that each has a page of its own are indexed", async () 
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(count);
-  // A page of ten, and then one for each.
+  // A page of ten, and then one per document.
   expect(pageCount).toBeGreaterThan(count - 10);
 });
 
@@ -181,7 +181,7 @@ test("a build is shown while it runs", async () => {
   ]);
 });
 
-test("an index that goes, or whose database goes, leaves neither entries nor a job", async () => {
+test("a deleted index or database leaves neither entries nor a job", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -190,7 +190,7 @@ test("an index that goes, or whose database goes, leaves neither entries nor a j
   await node.kv.read(async (tx) => {
     const { indexSubspace } = await node.databases.open(tx, "films");
     const { entries } = await tx.getRangePage(indexSubspace.range());
-    // What is left is the number of the next one.
+    // The only remaining entry is the number of the next index.
     expect(entries).toHaveLength(1);
   });
   await node.put("films", "_design/m", DESIGN);

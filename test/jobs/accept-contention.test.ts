@@ -1,10 +1,13 @@
-/** How many rows an acceptor looks at, and how long it stands back, follows how many others there seem to be. */
+/**
+ * The number of rows that an acceptor reads, and its pauses, depend on the estimated number of
+ * other acceptors.
+ */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { AcceptContention } from "../../src/jobs/accept-contention.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
-/** A transaction of which only its end matters. */
+/** A transaction of which only the outcome matters. */
 class Choice {
   readonly #effects: (() => void)[] = [];
   readonly transaction = {
@@ -22,7 +25,7 @@ function choose(contention: AcceptContention): Choice {
   return choice;
 }
 
-test("one that is alone reads only what it takes", () => {
+test("a sole acceptor reads only what it accepts", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 10; count++) {
     expect(contention.rowCount(16)).toBe(16);
@@ -30,7 +33,7 @@ test("one that is alone reads only what it takes", () => {
   }
 });
 
-test("one that was overtaken chooses among more, and among fewer again as its choices hold", () => {
+test("an overtaken acceptor chooses among more rows, and among fewer again once its choices succeed", () => {
   const contention = new AcceptContention();
   choose(contention);
   const crowded = contention.rowCount(16);
@@ -41,7 +44,7 @@ test("one that was overtaken chooses among more, and among fewer again as its ch
   expect(contention.rowCount(16)).toBe(16);
 });
 
-test("one that is alone is there at once, one that was overtaken leaves a moment to others", () => {
+test("a sole acceptor proceeds immediately, and an overtaken one leaves a moment to others", () => {
   const contention = new AcceptContention();
   const random = { ...createSystemRuntime().random, ratio: () => 0.5 };
   choose(contention).commit();
@@ -56,7 +59,7 @@ test("one that is alone is there at once, one that was overtaken leaves a moment
   expect(contention.acceptDelayMs(random)).toBeLessThan(0.1);
 });
 
-test("at most 1024 rows, but two batches always when there are others", () => {
+test("reads at most 1024 rows, but always two batches when there are others", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 100; count++) choose(contention);
   expect(contention.rowCount(16)).toBeLessThanOrEqual(1024);

@@ -1,4 +1,7 @@
-/** An acceptance reads and writes as many keys among a million jobs, or ten thousand groups, as among a hundred. */
+/**
+ * An acceptance reads and writes as many keys with a million jobs, or ten thousand groups, as with
+ * a hundred.
+ */
 import { expect, test } from "vitest";
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -17,14 +20,20 @@ import {
 import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
 
 const TYPE = "test";
-/** So many that the look for groups, which one in eight takes where none were, is in each count. */
+/**
+ * Enough that each count contains the scan for groups, which every eighth acceptance makes if it
+ * found none.
+ */
 const ACCEPT_COUNT = 80;
-/** Jobs that are really added, at least: as many as the smallest queue has. */
+/** Minimum number of jobs that are really added: the size of the smallest queue. */
 const ADDED_COUNT = 100;
-/** Jobs written in one commit. */
+/** Jobs written per commit. */
 const BATCH_ROWS = 1_000;
 
-/** The jobs from `start` to before `end` as `add` writes them, without its reads and transactions: a million of those take minutes. */
+/**
+ * The jobs from `start` to before `end` as `add` writes them, without its reads and transactions: a
+ * million of those take minutes.
+ */
 function jobRows(
   keys: JobKeys,
   start: number,
@@ -47,7 +56,10 @@ function jobRows(
   return { readVersion: undefined, reads: [], writes: [], mutations };
 }
 
-/** Keys that an acceptance reads and writes at most, among so many jobs in so many groups; 0: without a group. */
+/**
+ * Maximum number of keys that an acceptance reads and writes, with this many jobs and groups. 0:
+ * without a group.
+ */
 async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   const runtime = createSystemRuntime();
   const storage = new MemoryStorage();
@@ -68,7 +80,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
     storage.commit(jobRows(new JobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
-  // The first ones move groups that have just come due into the index of those that are ready.
+  // The first ones move groups that have just become due into the index of ready groups.
   const settledCount = groupCount / 8 + 1;
   for (let count = 0; count < settledCount; count++) await accept();
   const most = { readCount: 0, writtenCount: 0 };
@@ -84,7 +96,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
 
 test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 0);
-  // Nobody else accepts, so it reads the job that it takes and no other.
+  // There are no other acceptors, so it reads only the job that it accepts.
   expect(few.readCount).toBeLessThan(15);
   expect(await cost(10_000, 0)).toEqual(few);
   expect(await cost(1_000_000, 0)).toEqual(few);
@@ -101,7 +113,7 @@ test("an acceptance costs the same with 8 and with 10⁴ groups, and hardly less
   const one = await cost(20_000, 1);
   const eight = await cost(20_000, 8);
   expect(await cost(20_000, 10_000)).toEqual(eight);
-  // Of the index of groups an acceptor reads eight rows where there are so many.
+  // If there are enough groups, an acceptor reads eight rows of their index.
   expect(eight.readCount - one.readCount).toBe(7);
   expect(eight.writtenCount).toBe(one.writtenCount);
 });

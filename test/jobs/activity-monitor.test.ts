@@ -1,4 +1,4 @@
-/** Which jobs the activity monitor takes away, in virtual time. */
+/** Jobs that the activity monitor requeues, in virtual time. */
 import { beforeEach, expect, test } from "vitest";
 import { ActivityMonitor, type HeldJob, JobHaltedError, Jobs } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -7,8 +7,8 @@ import { World } from "../simulation/kernel/world.ts";
 
 const TYPE = "test";
 const TIMEOUT_SEC = 60;
-/** The monitor looks once in a timeout and a jitter of up to ten seconds. */
-const LOOK_SEC_MAX = TIMEOUT_SEC + 10;
+/** The monitor checks once per timeout plus a jitter of up to ten seconds. */
+const CHECK_SEC_MAX = TIMEOUT_SEC + 10;
 
 let world: World;
 let node: SimulatedNode;
@@ -43,7 +43,7 @@ async function hold(id: string): Promise<HeldJob> {
   return acceptance.held[0] as HeldJob;
 }
 
-test("a job that shows life within the timeout is left alone for ever, beside one that is silent", async () => {
+test("a job that sends heartbeats within the timeout is never requeued, unlike a silent one", async () => {
   const silent = await hold("silent");
   const living = await hold("living");
   for (let count = 0; count < 40; count++) {
@@ -55,24 +55,24 @@ test("a job that shows life within the timeout is left alone for ever, beside on
   await expect(transact((tx) => jobs.update(tx, silent))).rejects.toThrow(JobHaltedError);
 });
 
-test("a silent job is taken away after one timeout at the earliest, and after two looks at the latest", async () => {
+test("a silent job loses its lock after one timeout at the earliest, and two checks at the latest", async () => {
   for (let offsetSec = 0; offsetSec < TIMEOUT_SEC; offsetSec += 7) {
     const id = `after-${offsetSec}`;
     await pass(offsetSec);
     await hold(id);
     await pass(TIMEOUT_SEC);
     expect(await stateOf(id)).toBe("running");
-    await pass(2 * LOOK_SEC_MAX - TIMEOUT_SEC);
+    await pass(2 * CHECK_SEC_MAX - TIMEOUT_SEC);
     expect(await stateOf(id)).toBe("pending");
     await transact((tx) => jobs.remove(tx, { type: TYPE, id }));
   }
 });
 
-test("a timeout that grew counts for jobs that the monitor has seen before", async () => {
+test("an increased timeout applies to jobs that the monitor has already seen", async () => {
   const living = await hold("living");
-  await pass(LOOK_SEC_MAX);
+  await pass(CHECK_SEC_MAX);
   await setTimeoutSec(10 * TIMEOUT_SEC);
-  await pass(LOOK_SEC_MAX);
+  await pass(CHECK_SEC_MAX);
   for (let count = 0; count < 5; count++) {
     expect(await stateOf("living")).toBe("running");
     await transact((tx) => jobs.update(tx, living));

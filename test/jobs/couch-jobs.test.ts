@@ -1,8 +1,10 @@
 /**
- * CouchDB's list of tests of `couch_jobs` (CouchDB 4), by its names. Those of the list that are not here:
+ * CouchDB's tests of `couch_jobs` (CouchDB 4), with their names. These tests have no counterpart
+ * here:
  *
- *   type_timeouts_and_server, dead_notifier_restarts_jobs_server, bad_cast/bad_call/bad_info (9): about Erlang processes that
- *     there are none of; types and their timeouts are under `type_timeouts`
+ *   type_timeouts_and_server, dead_notifier_restarts_jobs_server, bad_cast/bad_call/bad_info (9):
+ *     about Erlang processes, which do not exist here; types and their timeouts are tested in
+ *     `type_timeouts`
  *   check_get_jobs: a debugging aid of the reference
  *   metadata_version_bump: the directory layer is not used, so keys do not move
  */
@@ -27,7 +29,7 @@ const TYPE = "t1";
 const J1 = { type: TYPE, id: "j1" };
 const J2 = { type: TYPE, id: "j2" };
 const FOR_EVER = 2 ** 36;
-/** Long enough to notice an event that must not come. */
+/** Long enough to notice an event that must not occur. */
 const SILENCE_MS = 50;
 const runtime = createSystemRuntime();
 
@@ -291,21 +293,21 @@ test("subscribe_wait_multiple", async () => {
   await add(J1);
   await add(J2);
   const both = [await subscribe(J1), await subscribe(J2)];
-  const helds: HeldJob[] = [];
+  const heldJobs: HeldJob[] = [];
   for (let count = 0; count < 2; count++) {
     const { held, job } = await acceptOne();
-    helds.push(held);
+    heldJobs.push(held);
     expect(await next(...both)).toMatchObject(changed({ id: job.id, state: "running" }));
     expect(await silence(...both)).toBeUndefined();
   }
-  for (const held of helds) await update(held, { updated: true });
+  for (const held of heldJobs) await update(held, { updated: true });
   const events = [await next(...both), await next(...both)] as (SubscriptionEvent & {
     kind: "changed";
   })[];
   expect(events.map(({ job }) => job.id).toSorted()).toEqual(["j1", "j2"]);
-  await finish(helds[0] as HeldJob);
+  await finish(heldJobs[0] as HeldJob);
   const finished = await subscriptions.wait(both, { state: "finished" });
-  expect(finished).toMatchObject(changed({ id: helds[0]?.id as string, state: "finished" }));
+  expect(finished).toMatchObject(changed({ id: heldJobs[0]?.id as string, state: "finished" }));
   const waiting = next(...both);
   for (const subscription of both) subscription.unsubscribe();
   expect(await waiting).toBeUndefined();

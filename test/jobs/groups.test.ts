@@ -1,4 +1,4 @@
-/** Groups and their shares: who is next, what is charged, and what an acceptance costs. */
+/** Groups and their shares: their order, their charges, and the cost of an acceptance. */
 import { beforeEach, expect, test } from "vitest";
 import { type HeldJob, type Job, Jobs, RunMeter, usageSec } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -23,7 +23,7 @@ beforeEach(async () => {
   return () => kv.close();
 });
 
-/** Virtual time passes meanwhile: the pauses before attempts after a conflict. */
+/** Advances virtual time meanwhile, for the pauses between attempts after a conflict. */
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
   world.until(kv.transact(body));
 const nowSec = (): number => node.runtime.clock.nowMs() / 1000;
@@ -42,7 +42,7 @@ const givingWay = (...groups: string[]) =>
 const pendingCount = (dueBySec: number) =>
   kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec, limit: 1000 }));
 
-/** Lets virtual time pass. */
+/** Advances virtual time. */
 const pass = (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000);
 
 async function acceptSome(countMax: number, dueBySec = NO_LIMIT) {
@@ -68,7 +68,7 @@ async function order(): Promise<(string | undefined)[]> {
   return groups;
 }
 
-test("within a group the job that has waited longest is first", async () => {
+test("the longest waiting job of a group is first", async () => {
   await add("c", "g", 3);
   await add("a", "g", 7);
   await add("b", "g", 5);
@@ -88,7 +88,7 @@ test("one job of another group does not wait behind ten thousand", async () => {
   expect(await accept()).toMatchObject({ id: "small" });
 });
 
-test("jobs run in the order of their groups' standing, and within a group of how long they wait", async () => {
+test("jobs run in the order of their groups' priority, and within a group by waiting time", async () => {
   await add("young-of-busy", "busy", 5);
   await add("old-of-busy", "busy", 1);
   await add("young-of-idle", "idle", 7);
@@ -109,13 +109,13 @@ test("a batch ends where another group's turn begins", async () => {
   for (let number = 0; number < 8; number++) await add(`a${number}`, "a");
   await add("b", "b");
   await charge(["a", 30], ["b", 100]);
-  // Five instalments of 15 s lift the one above the other.
+  // Five prepayments of 15 s raise one above the other.
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(Array(5).fill("a"));
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(["b"]);
   expect((await acceptSome(8)).jobs.length).toBe(3);
 });
 
-test("shares that change move jobs that wait already", async () => {
+test("changed shares reorder waiting jobs", async () => {
   await charge(["a", 100], ["b", 200]);
   for (const id of ["a", "b"]) await add(id, id);
   await accept();
@@ -128,7 +128,7 @@ test("shares that change move jobs that wait already", async () => {
   await expect(setShares("b", 1001)).rejects.toThrow("1 to 1000");
 });
 
-test("groups that are not named any more have the default shares again", async () => {
+test("groups that are no longer configured have the default shares again", async () => {
   const setAll = (...shares: [string, number][]) =>
     transact((tx) => jobs.groups.setAllShares(tx, TYPE, new Map(shares)));
   await setAll(["a", 50], ["b", 200]);
@@ -137,7 +137,7 @@ test("groups that are not named any more have the default shares again", async (
   expect((await standing("b")).shares).toBe(400);
 });
 
-test("usage is forgotten by half in ten minutes, and the order stays", async () => {
+test("usage is halved every ten minutes, and the order stays", async () => {
   await charge(["a", 300], ["b", 100]);
   const before = await standing("a");
   await pass(600);
@@ -159,7 +159,7 @@ test("removing jobs and adding them again does not clear their group's usage", a
   expect(await order()).toEqual(["b", "a"]);
 });
 
-test("an acceptance is charged ahead, and what was not used comes back", async () => {
+test("an acceptance is charged in advance, and the unused part is refunded", async () => {
   await add("a", "a");
   await add("b", "a");
   const meter = new RunMeter(node.runtime.clock, 15);
@@ -175,12 +175,12 @@ test("an acceptance is charged ahead, and what was not used comes back", async (
   meter.end(second);
   await charge(...meter.takeBill());
   expect(meter.takeBill().size).toBe(0);
-  // 1 s and 20 s, and a little of it is forgotten.
+  // 1 s and 20 s, minus a little decay.
   expect(await used("a")).toBeGreaterThan(20);
   expect(await used("a")).toBeLessThan(21);
 });
 
-test("another way of forgetting keeps what was used, and orders groups as soon as each is charged", async () => {
+test("changing the usage decay keeps the usage, and reorders groups when each is charged", async () => {
   await charge(["a", 100], ["b", 300]);
   const fairShare = { usageCoefficient: 0.9, intervalSec: 60, instalmentSec: 10 };
   await transact((tx) => jobs.groups.setFairShare(tx, TYPE, fairShare));
@@ -194,7 +194,7 @@ test("another way of forgetting keeps what was used, and orders groups as soon a
   ).rejects.toThrow("usage coefficient");
 });
 
-test("a group whose jobs are all due later comes when the first of them is due", async () => {
+test("a group whose jobs are all due later is accepted when its first one is due", async () => {
   const startSec = Math.floor(nowSec());
   await add("late", "a", startSec + 60);
   await add("later", "a", startSec + 90);
@@ -207,14 +207,14 @@ test("a group whose jobs are all due later comes when the first of them is due",
   expect(await firstDueSec()).toBeUndefined();
 });
 
-test("an acceptor whose clock is behind looks again at once while it has not looked at all ready groups", async () => {
+test("an acceptor whose clock is behind polls again immediately until it has checked all ready groups", async () => {
   const startSec = Math.floor(nowSec());
   const groupCount = 20;
   for (let number = 0; number < groupCount; number++) {
     await add(`first-${number}`, `g${number}`, startSec + 60);
     await add(`later-${number}`, `g${number}`, startSec + 70);
   }
-  // Another node is a minute ahead: it makes groups ready, and takes the first job of some.
+  // Another node is a minute ahead: it marks groups as ready, and takes the first job of some.
   for (let count = 0; count < 3; count++) await accept(startSec + 60);
   const times: (number | undefined)[] = [];
   for (let time = await firstDueSec(); ; time = await firstDueSec()) {
@@ -224,7 +224,7 @@ test("an acceptor whose clock is behind looks again at once while it has not loo
   expect(times).toEqual([0, 0, startSec + 60]);
 });
 
-test("a job that moves to another group waits there", async () => {
+test("a job that moves to another group is queued there", async () => {
   await add("j", "a");
   await add("j", "b");
   expect(await order()).toEqual(["b"]);
@@ -251,11 +251,11 @@ test("jobs with and without a group are both accepted", async () => {
   const groups = await order();
   expect(groups.filter((group) => group === "g").length).toBe(20);
   expect(groups.length).toBe(40);
-  // Neither kind keeps the other waiting.
+  // Neither kind blocks the other.
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
-test("groups that stand above one with a due job give way, the highest first", async () => {
+test("groups ranked above one with a due job are preempted, the highest first", async () => {
   await charge(["a", 100], ["b", 300], ["c", 50]);
   expect(await givingWay("a", "b", "c")).toEqual([]);
   await add("future", "d", nowSec() + 100);
@@ -266,7 +266,7 @@ test("groups that stand above one with a due job give way, the highest first", a
   expect(await givingWay("c", "a", "b")).toEqual(["b", "a", "c"]);
 });
 
-test("two that accept from one group at the same time do not take the same job", async () => {
+test("two concurrent acceptors of one group do not accept the same job", async () => {
   for (let number = 0; number < 10; number++) await add(`j${number}`, "g");
   const batches = await Promise.all([acceptSome(5), acceptSome(5)]);
   const ids = batches.flatMap((batch) => batch.jobs.map(({ id }) => id));
@@ -287,7 +287,7 @@ test("adding to a group does not conflict with accepting from it or charging it"
   expect(attemptCount).toBe(1);
 });
 
-test("a job that is added while an acceptor empties its group is found", async () => {
+test("a job added while an acceptor empties its group is found", async () => {
   await add("first", "g");
   await transact(async (tx) => {
     const acceptance = await jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 5 });
@@ -316,7 +316,7 @@ test("counters count by type, group and state", async () => {
   expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(all.pending);
 });
 
-test("the longest wait is that of the job that is due longest, in whichever group", async () => {
+test("the longest wait is that of the job due longest, in any group", async () => {
   const longest = () => jobs.groups.longestDueSec(kv, TYPE);
   expect(await longest()).toBeUndefined();
   const now = Math.floor(nowSec());
@@ -326,12 +326,12 @@ test("the longest wait is that of the job that is due longest, in whichever grou
   await add("old", "b", now - 50);
   await add("older", "a", now - 40);
   expect(await longest()).toBe(now - 50);
-  // One of the two is taken, and both groups have become ready.
+  // One of the two is accepted, and both groups have become ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
 });
 
-test("the longest wait is found in the group that stands last of many", async () => {
+test("the longest wait is found in the last of many groups", async () => {
   const now = Math.floor(nowSec());
   await charge(["last", 100_000]);
   await add("waiting", "last", now - 99);
@@ -343,7 +343,7 @@ test("the longest wait is found in the group that stands last of many", async ()
         await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
     }
   });
-  // Acceptors make groups ready that have come due, and each time some more than they take from.
+  // Acceptors mark due groups as ready, each time some more than they accept from.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });
@@ -365,7 +365,7 @@ async function runAndRemove(id: string, group: string): Promise<void> {
   await remove(id);
 }
 
-test("a group without jobs is forgotten when its usage has decayed, and not before", async () => {
+test("a group without jobs is removed when its usage has decayed, not before", async () => {
   await runAndRemove("job", "left");
   expect((await sweep()).forgottenCount).toBe(0);
   const usedThen = await used("left");
@@ -383,7 +383,7 @@ test("a group without jobs is forgotten when its usage has decayed, and not befo
   });
 });
 
-test("groups that have a job, in whatever state, and shares that were set are not forgotten", async () => {
+test("groups with a job in any state, and groups with configured shares, are kept", async () => {
   await add("finished", "done");
   const { held } = await acceptSome(1);
   await finish(held[0] as HeldJob);
@@ -397,7 +397,7 @@ test("groups that have a job, in whatever state, and shares that were set are no
   expect((await standing("named")).shares).toBe(7);
 });
 
-test("groups are looked through in pages", async () => {
+test("groups are scanned in pages", async () => {
   for (const group of ["a", "b", "c"]) await runAndRemove("job", group);
   await pass(24 * 3600);
   const first = await sweep(undefined, 2);
@@ -405,7 +405,7 @@ test("groups are looked through in pages", async () => {
   expect(await sweep(first.last, 2)).toEqual({ forgottenCount: 1, last: undefined });
 });
 
-test("a group that gets a job while it is looked at keeps its counters", async () => {
+test("a group that gets a job while it is scanned keeps its counters", async () => {
   await runAndRemove("job", "back");
   await pass(24 * 3600);
   let isFirst = true;
@@ -424,7 +424,7 @@ test("a group that gets a job while it is looked at keeps its counters", async (
   expect((await kv.read((tx) => jobs.counts.read(tx, TYPE, "back"))).pending).toBe(1);
 });
 
-test("jobs that come and go side by side in one transaction leave the group where its first job is due", async () => {
+test("concurrent job changes in one transaction leave the group where its first job is due", async () => {
   const due = [300, 100, 200];
   const name = (index: number) => ({ type: TYPE, id: `j${index}` });
   await transact((tx) =>
@@ -451,7 +451,7 @@ test("jobs that come and go side by side in one transaction leave the group wher
 const setLimit = (group: string, countMax: number | undefined) =>
   transact((tx) => jobs.setGroupLimit(tx, TYPE, group, countMax));
 
-test("of a group with a limit no more jobs run than that, and other groups are not held up", async () => {
+test("a group with a limit runs at most that many jobs, and does not delay other groups", async () => {
   await setLimit("a", 2);
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   await charge(["b", 1000]);
@@ -460,17 +460,17 @@ test("of a group with a limit no more jobs run than that, and other groups are n
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
   expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
-  // Nobody asks again and again for what there is no room for.
+  // Acceptors do not poll for jobs without room.
   expect(await firstDueSec()).toBeGreaterThan(nowDue);
 });
 
 test.each([
   ["has ended", (held: HeldJob) => finish(held)],
   ["is removed", ({ id }: HeldJob) => remove(id)],
-  ["may run beside it", () => setLimit("a", 2)],
+  ["may run in addition", () => setLimit("a", 2)],
   ["may run without a limit", () => setLimit("a", undefined)],
 ])(
-  "a job that waits for room in its group is due at once when another one %s",
+  "a job that waits for room in its group is due immediately when another one %s",
   async (_, release) => {
     await setLimit("a", 1);
     await add("a1", "a");
@@ -488,7 +488,7 @@ test.each([
   },
 );
 
-test("two who accept at the same time do not pass the limit together", async () => {
+test("two concurrent acceptors cannot exceed the limit together", async () => {
   await setLimit("a", 3);
   for (let number = 0; number < 12; number++) await add(`a${number}`, "a");
   const nowDue = Math.floor(nowSec());
@@ -502,7 +502,7 @@ test("two who accept at the same time do not pass the limit together", async () 
   expect(ids).toHaveLength(3);
 });
 
-test("a group is crowded when its limit is reached and others of it are due", async () => {
+test("a group is over capacity when its limit is reached and other jobs of it are due", async () => {
   await setLimit("a", 1);
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   await add("b1", "b");
@@ -525,7 +525,7 @@ test("a group is crowded when its limit is reached and others of it are due", as
   expect([...(await crowded())]).toEqual([["a", 2]]);
 });
 
-test("a group whose limit is lowered has as many jobs too many, whether others wait or not", async () => {
+test("a group whose limit is lowered reports its excess jobs, whether others wait or not", async () => {
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   const nowDue = Math.floor(nowSec());
   await acceptSome(10, nowDue);
@@ -540,7 +540,7 @@ test("a group whose limit is lowered has as many jobs too many, whether others w
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
-  // Two workers with one and two of them stop their parts.
+  // Two workers with one and two of them each stop their part.
   expect((await crowded(1)).get("a")).toBe(1);
   expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");

@@ -1,4 +1,4 @@
-/** What subscriptions tell beyond CouchDB's tests of them (`couch-jobs.test.ts`). */
+/** Behaviour of subscriptions beyond CouchDB's tests (`couch-jobs.test.ts`). */
 import { expect, test } from "vitest";
 import { JobSubscriptions, Jobs } from "../../src/jobs/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
@@ -6,7 +6,7 @@ import { World } from "../simulation/kernel/world.ts";
 
 const NAME = { type: "test", id: "job" };
 
-test("a run that nobody saw is an event, also when the job waits again", async () => {
+test("an unobserved run is an event, even if the job waits again", async () => {
   const world = new World("subscriptions");
   const { kv, runtime } = world.openNode();
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));

@@ -1,4 +1,4 @@
-/** The queue's calls, after the list of CouchDB's tests of `couch_jobs`. */
+/** The queue's operations, in the order of CouchDB's tests of `couch_jobs`. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
@@ -41,7 +41,7 @@ async function acceptOne(dueBySec?: number): Promise<{ held: HeldJob; job: Job }
   return { held: acceptance.held[0] as HeldJob, job: acceptance.jobs[0] as Job };
 }
 
-test("a pending job can be looked at and removed", async () => {
+test("a pending job can be read and removed", async () => {
   await transact((tx) => jobs.add(tx, J1, { x: 42 }));
   expect(await get(J1)).toMatchObject({ state: "pending", data: { x: 42 } });
   expect(await transact((tx) => jobs.remove(tx, J1))).toBe(true);
@@ -69,7 +69,7 @@ test("a repeated identical add writes nothing", async () => {
   expect(versionstamp).toBeUndefined();
 });
 
-test("new data of a pending job is kept, at the same time or another", async () => {
+test("new data of a pending job is stored, for the same time or another", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   await transact((tx) => jobs.add(tx, J1, { n: 2 }));
   expect(await get(J1)).toMatchObject({ scheduledAtSec: 0, data: { n: 2 } });
@@ -80,7 +80,7 @@ test("new data of a pending job is kept, at the same time or another", async () 
   expect((await accept()).kind).toBe("none-due");
 });
 
-test("a running job that is added again runs again, with the data that was given meanwhile", async () => {
+test("a running job that is added again runs again, with the new data", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   await transact((tx) => jobs.add(tx, J1, { n: 2 }, { scheduledAtSec: 17 }));
@@ -90,7 +90,7 @@ test("a running job that is added again runs again, with the data that was given
   expect(await get(J1)).toMatchObject({ state: "pending", scheduledAtSec: 17, data: { n: 2 } });
 });
 
-test("a job is accepted, updated and finished by its holder", async () => {
+test("a worker accepts, updates and finishes a job", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   expect((await get(J1))?.state).toBe("running");
@@ -121,7 +121,7 @@ test("only jobs that are due are accepted", async () => {
   expect((await acceptOne(9000)).job.id).toBe("j1");
 });
 
-test("an acceptor that found nothing is woken by the next job", async () => {
+test("a waiting acceptor is woken by the next job", async () => {
   const acceptance = await accept();
   if (acceptance.kind !== "none-due") throw new Error("A job was due");
   const woken = acceptance.enqueued.fired();
@@ -130,7 +130,7 @@ test("an acceptor that found nothing is woken by the next job", async () => {
   expect((await acceptOne()).job.id).toBe("j1");
 });
 
-test("concurrent acceptors share the jobs out, each once", async () => {
+test("concurrent acceptors share the jobs, each accepted once", async () => {
   for (let number = 0; number < 60; number++) {
     await transact((tx) => jobs.add(tx, { type: TYPE, id: `job-${number}` }, {}));
   }
@@ -152,7 +152,7 @@ test.each([
   ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
   ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
 ] as const)(
-  "of two holders of a job only the later one may call %s, though both find it running",
+  "of two workers with a job only the later one may call %s, though both find it running",
   async (_, call) => {
     await transact((tx) => jobs.add(tx, J1, { n: 1 }));
     const { held: lost } = await acceptOne();
@@ -168,7 +168,7 @@ test.each([
   },
 );
 
-test("a removed job halts its holder", async () => {
+test("removing a job halts its worker", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();
   await transact((tx) => jobs.remove(tx, J1));
@@ -176,7 +176,7 @@ test("a removed job halts its holder", async () => {
   await expect(transact((tx) => jobs.finish(tx, held))).rejects.toThrow(JobHaltedError);
 });
 
-test("a holder that lost its job cannot write anything else in the same transaction", async () => {
+test("a worker that lost its job cannot write anything else in the same transaction", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();
   await transact((tx) => jobs.remove(tx, J1));
@@ -189,7 +189,7 @@ test("a holder that lost its job cannot write anything else in the same transact
   expect(await kv.read((tx) => tx.get(key))).toBeUndefined();
 });
 
-test("a holder is called when somebody wants something of its job, and not by its own signs of life", async () => {
+test("a worker is notified of changes to its job, but not of its own heartbeats", async () => {
   const ring = await transact(async (tx) => {
     const types = [TYPE];
     return jobs.workers.register(tx, { node: "n", processId: "1", types, leaseMs: 1000 });
@@ -215,7 +215,7 @@ test("a holder is called when somebody wants something of its job, and not by it
       fired = true;
     });
     await transact((tx) => jobs.update(tx, held, { alive: true }));
-    // Watches are served in the order of commits: this one fires after the other would have.
+    // Watches are served in commit order: this one fires after the other would have.
     const other = await transact(async (tx) => jobs.watch(tx, J2));
     await transact((tx) => jobs.add(tx, J2, {}));
     await other.fired();
@@ -227,7 +227,7 @@ test("a holder is called when somebody wants something of its job, and not by it
   }
 });
 
-test("a job whose processor went silent is pending again, and the former holder is halted", async () => {
+test("a job whose worker is silent is pending again, and the former worker is halted", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   const stopping = new AbortController();
@@ -249,7 +249,7 @@ test("a job whose processor went silent is pending again, and the former holder 
   expect((await acceptOne()).job.data).toEqual({ n: 1 });
 });
 
-test("data larger than a value of the store is kept whole", async () => {
+test("data larger than a value of the store is stored completely", async () => {
   const data = { ids: Array.from({ length: 20_000 }, (_, number) => `document-${number}`) };
   await transact((tx) => jobs.add(tx, J1, data));
   expect((await get(J1))?.data).toEqual(data);
@@ -257,7 +257,7 @@ test("data larger than a value of the store is kept whole", async () => {
   expect((await get(J1))?.data).toEqual({ small: true });
 });
 
-test("jobs are listed page by page in order of their ids", async () => {
+test("jobs are listed page by page, ordered by id", async () => {
   for (const id of ["c", "a", "b"]) await transact((tx) => jobs.add(tx, { type: TYPE, id }, {}));
   const first = await kv.read((tx) => jobs.list(tx, TYPE, { limit: 2 }));
   expect(first.entries.map(({ id }) => id)).toEqual(["a", "b"]);
@@ -266,7 +266,7 @@ test("jobs are listed page by page in order of their ids", async () => {
   expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
 });
 
-test("of the running jobs only those are requeued that showed no life since", async () => {
+test("requeues only the running jobs without a recent heartbeat", async () => {
   for (const name of [J1, J2]) await transact((tx) => jobs.add(tx, name, {}));
   const held = [(await acceptOne()).held, (await acceptOne()).held];
   const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
@@ -278,7 +278,7 @@ test("of the running jobs only those are requeued that showed no life since", as
   expect((await get(held[1] as HeldJob))?.state).toBe("pending");
 });
 
-test("several jobs are read at once as each of them is alone, long ones and some that are not there", async () => {
+test("reading several jobs at once equals reading each, including long and missing ones", async () => {
   const names = ["j1", "j2", "j3", "j4"].map((id) => ({ type: TYPE, id }));
   const [short, asked, long, running] = names as [Job, Job, Job, Job];
   const text = "long ".repeat(50_000);
@@ -295,7 +295,7 @@ test("several jobs are read at once as each of them is alone, long ones and some
   expect(await kv.read((tx) => jobs.getMany(tx, TYPE, ids))).toEqual(alone);
 });
 
-test("ids are read in pages from either end, and those that begin with a text", async () => {
+test("ids are read in pages from either end, and by prefix", async () => {
   const all = ["a", "a|1", "a|2", "a|3", "b|1"];
   await transact(async (tx) => {
     for (const id of all) await jobs.add(tx, { type: TYPE, id }, {});
@@ -313,7 +313,7 @@ test("ids are read in pages from either end, and those that begin with a text", 
   expect(await ids({ prefix: "a|", reverse: true, afterId: "a|2" })).toEqual(["a|1"]);
 });
 
-test("a note about a job stays beside its data, whatever happens to that", async () => {
+test("the note of a job is kept separately from its data, whatever happens to that", async () => {
   const note = new Uint8Array([1, 2]);
   await transact(async (tx) => {
     for (const job of [J1, J2]) await jobs.add(tx, job, { x: 1 });
@@ -333,11 +333,11 @@ test("a note about a job stays beside its data, whatever happens to that", async
   expect(await read()).toEqual([undefined, undefined]);
 });
 
-test("who takes all that is due, and fewer than wanted, is told of what comes, if that is asked for", async () => {
+test("an acceptor that gets fewer jobs than requested is notified of new ones, on request", async () => {
   const add = (id: string, scheduledAtSec: number) =>
     transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
-  const take = (countMax: number, watchesRest: boolean) =>
-    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 10, countMax, watchesRest }));
+  const take = (countMax: number, watchesIdle: boolean) =>
+    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 10, countMax, watchesRest: watchesIdle }));
   const restOf = (acceptance: Acceptance) =>
     acceptance.kind === "accepted" ? acceptance.rest : undefined;
   await add("due", 5);

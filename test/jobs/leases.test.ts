@@ -1,4 +1,4 @@
-/** When a lease ends, in virtual time: how many renewals may fail, and from when it counts. */
+/** The end of a lease, in virtual time: tolerated failures of renewals, and its start. */
 import { beforeEach, describe, expect, test } from "vitest";
 import {
   InLoopLeaseRenewer,
@@ -25,7 +25,7 @@ const LEASE_MS = 5_000;
 const JOBS = Subspace.fromTuple(["jobs"]);
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
-/** A store that keeps each transaction waiting, or refuses it, as `trouble` says. */
+/** A store that delays each transaction, or refuses it, according to `trouble`. */
 class TroubledStore extends KeyValueStore {
   trouble: () => Promise<void> = async () => {};
 
@@ -52,7 +52,7 @@ beforeEach(() => {
   store = new TroubledStore({ runtime, engine });
 });
 
-/** A lease that is kept until it ends, and what became of it. */
+/** A lease that is kept until it ends, with its outcome. */
 async function keep(kv: KeyValueStore = store) {
   const { clock } = node.runtime;
   const worker = await world.until(
@@ -82,7 +82,7 @@ const fail = (code: KeyValueErrorCode) => async (): Promise<void> => {
 };
 
 test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
-  "renewals that fail with %s cost nothing while others succeed",
+  "renewals that fail with %s do no harm while others succeed",
   async (code) => {
     const lease = await keep();
     // Two of three fail.
@@ -98,7 +98,7 @@ test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
 );
 
 test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
-  "a lease that only fails to be renewed, with %s, lapses before anybody may expel its worker",
+  "a lease whose renewals only fail, with %s, expires before its worker may be expelled",
   async (code) => {
     const lease = await keep();
     await pass(2 * LEASE_MS);
@@ -111,7 +111,7 @@ test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
   },
 );
 
-test("a store that does not answer ends the lease in time, too", async () => {
+test("a store that does not respond ends the lease in time as well", async () => {
   const lease = await keep(node.kv);
   await pass(2 * LEASE_MS);
   node.cutOff("both");
@@ -120,7 +120,7 @@ test("a store that does not answer ends the lease in time, too", async () => {
   expect(lease.endedAtMs - (lease.renewedAtMs.at(-1) ?? 0)).toBe(usedLeaseMs(LEASE_MS));
 });
 
-test("a worker that is no member any more is told so by its renewal", async () => {
+test("an expelled worker learns of it from its renewal", async () => {
   const lease = await keep();
   await world.until(node.kv.transact((tx) => jobs.workers.expel(tx, lease.worker)));
   await pass(LEASE_MS);
@@ -144,7 +144,7 @@ test("a lease counts from when its renewal began, however long that took", async
   const kept = ready.start({ worker: lease.worker, leaseMs: LEASE_MS, ageMs: 100 });
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - 100);
   await pass(slowMs);
-  // It was renewed in this moment, and what it took to do so is used up.
+  // It was renewed at this moment, and the duration of the renewal is already used.
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - slowMs);
   await world.until(ready.stop());
 
@@ -159,40 +159,37 @@ describe("a worker that is cut off from the store", () => {
     ["equal", 1, 1],
     ["slow and fast", 0.93, 1.07],
     ["fast and slow", 1.07, 0.93],
-  ])(
-    "stops its work before another expels it, their clocks being %s",
-    async (_, rate, otherRate) => {
-      const expelledAtMs = new Map<WorkerId, number>();
-      world.listeners.push((name, { worker }) => {
-        if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
+  ])("stops its work before another expels it, with clocks %s", async (_, rate, otherRate) => {
+    const expelledAtMs = new Map<WorkerId, number>();
+    world.listeners.push((name, { worker }) => {
+      if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
+    });
+    const stopping = new AbortController();
+    const work = async (one: SimulatedNode) => {
+      const own = new Jobs(one.runtime, JOBS);
+      const { kv, runtime } = one;
+      const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
+      const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
+      const stopped = { id: "", atMs: Infinity };
+      void worker.run(stopping.signal, async ({ id, expelled }) => {
+        if (stopped.id !== "") return;
+        stopped.id = id;
+        await runtime.clock
+          .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
+          .catch(() => {});
+        stopped.atMs = world.time.nowMs;
       });
-      const stopping = new AbortController();
-      const work = async (one: SimulatedNode) => {
-        const own = new Jobs(one.runtime, JOBS);
-        const { kv, runtime } = one;
-        const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
-        const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
-        const stopped = { id: "", atMs: Infinity };
-        void worker.run(stopping.signal, async ({ id, expelled }) => {
-          if (stopped.id !== "") return;
-          stopped.id = id;
-          await runtime.clock
-            .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
-            .catch(() => {});
-          stopped.atMs = world.time.nowMs;
-        });
-        return stopped;
-      };
-      const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
-      const first = await work(cut);
-      await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
-      await pass(3 * LEASE_MS);
-      cut.cutOff("both");
-      await pass(3 * LEASE_MS);
-      const lostMs = expelledAtMs.get(first.id) ?? 0;
-      expect(first.atMs).toBeLessThan(Infinity);
-      expect(first.atMs).toBeLessThan(lostMs);
-      stopping.abort(new Error("The test is over"));
-    },
-  );
+      return stopped;
+    };
+    const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
+    const first = await work(cut);
+    await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
+    await pass(3 * LEASE_MS);
+    cut.cutOff("both");
+    await pass(3 * LEASE_MS);
+    const lostMs = expelledAtMs.get(first.id) ?? 0;
+    expect(first.atMs).toBeLessThan(Infinity);
+    expect(first.atMs).toBeLessThan(lostMs);
+    stopping.abort(new Error("The test is over"));
+  });
 });

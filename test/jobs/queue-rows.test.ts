@@ -1,4 +1,7 @@
-/** Whatever is done to jobs and groups, each row of the queue is where it has to be, and none is left behind. */
+/**
+ * Whatever happens to jobs and groups, each row of the queue is in its place, and none is left
+ * over.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { errorCode } from "../../src/base/index.ts";
@@ -34,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ what: kind("pass"), durationSec: fc.integer({ min: 1, max: 60 }) }),
 );
 
-/** A queue, and a worker that holds what is accepted from it. */
+/** A queue, and a worker that holds the jobs accepted from it. */
 async function openQueue() {
   const world = new World("rows");
   const { kv, runtime } = world.openNode();
@@ -91,7 +94,7 @@ async function openQueue() {
   return {
     async do(done: Step): Promise<void> {
       if (done.what === "pass") await world.time.run(world.time.nowMs + done.durationSec * 1000);
-      // Who has lost its job is told so, and writes nothing.
+      // A worker that has lost its job is notified, and writes nothing.
       else await transact((tx) => apply(tx, done)).catch(unlessHalted);
     },
     problems: () => kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE)),
@@ -102,7 +105,7 @@ function unlessHalted(error: unknown): void {
   if (errorCode(error) !== "JOBS_HALTED") throw error;
 }
 
-test("no step leaves a row behind, or a job that nobody finds", async () => {
+test("no step leaves a row behind, or a job that cannot be found", async () => {
   const steps = fc.array(step, { minLength: 1, maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {

@@ -1,4 +1,4 @@
-/** The request of a job: what is asked for, kept apart from the data that its holder writes again. */
+/** The request of a job, stored separately from the data that its worker rewrites. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
@@ -47,7 +47,7 @@ async function cost(perform: () => Promise<unknown>): Promise<KeyCounts> {
   };
 }
 
-/** How many rows of requests the store has. */
+/** Number of request rows in the store. */
 const requestRowCount = () =>
   kv.read(async (tx) => {
     const keys = new JobKeys(SUBSPACE);
@@ -56,7 +56,7 @@ const requestRowCount = () =>
     return pages.flatMap(({ entries }) => entries).length;
   });
 
-test("a request larger than a value of the store is there whole, for whoever accepts, lists or looks", async () => {
+test("a request larger than a value of the store is read completely by every caller", async () => {
   await add({ n: 1 }, LARGE);
   expect(await get()).toMatchObject({ data: { n: 1 }, request: LARGE });
   const page = await kv.read((tx) => jobs.list(tx, TYPE, { limit: 10 }));
@@ -64,7 +64,7 @@ test("a request larger than a value of the store is there whole, for whoever acc
   expect((await accept()).job).toMatchObject({ data: { n: 1 }, request: LARGE });
 });
 
-test("a request stays, and is not written again, whatever becomes of the job", async () => {
+test("a request is kept and not rewritten through all changes of the job", async () => {
   await add({ n: 1 }, LARGE);
   const { held } = await accept();
   const update = () => transact((tx) => jobs.update(tx, held, { n: 2 }));
@@ -98,7 +98,7 @@ test("a job that is added again with another request has that one", async () => 
   expect(writtenCount).toBe(0);
 });
 
-test("a request that is given to a running job counts from its next run on", async () => {
+test("a request given to a running job applies from its next run on", async () => {
   await add({ n: 1 }, { first: true });
   const { held } = await accept();
   await add({ n: 2 }, { second: true });
@@ -127,7 +127,7 @@ test.each([
   expect(await get()).toMatchObject({ data: { n: 2 }, request: LARGE });
 });
 
-test("a pending job without a request gets one where it stands", async () => {
+test("a pending job without a request gets one without moving in the queue", async () => {
   await add({ n: 1 });
   await add({ n: 1 }, { late: true });
   expect((await get())?.request).toEqual({ late: true });
@@ -139,7 +139,7 @@ test("a pending job without a request gets one where it stands", async () => {
   await accept();
 });
 
-test("a job that is removed leaves no request behind", async () => {
+test("removing a job removes its request", async () => {
   await add({}, LARGE);
   await accept();
   await add({}, LARGE);
@@ -150,7 +150,7 @@ test("a job that is removed leaves no request behind", async () => {
   expect((await get())?.request).toBeUndefined();
 });
 
-test("a job without a request costs not one key more", async () => {
+test("a job without a request needs no additional key", async () => {
   await add({ n: 1 });
   const without = await cost(get);
   await add({ n: 1 }, { small: true });
@@ -159,7 +159,7 @@ test("a job without a request costs not one key more", async () => {
   expect(without).toEqual({ readCount: 2, writtenCount: 0 });
 });
 
-test("a request is decoded when somebody asks for it, and once", async () => {
+test("a request is decoded on demand, and once", async () => {
   let decodedCount = 0;
   jobs = new Jobs(runtime, SUBSPACE, {
     encode: (_, request) => request,

@@ -1,4 +1,4 @@
-/** What was asked of a job while it ran is there for its next run, however the run ended. */
+/** Data given to a job while it runs is used by its next run, however the run ends. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, Jobs, type WorkerId } from "../../src/jobs/index.ts";
@@ -48,7 +48,7 @@ const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] 
     },
   ],
   [
-    "in silence",
+    "without heartbeats",
     async () => {
       const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
       if (last === undefined) throw new Error("Nothing is running");
@@ -58,14 +58,14 @@ const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] 
 ];
 
 describe.each(ENDS)("a run that ended %s", (_, end) => {
-  test("is followed by one with the data, the time and the group that the job was given meanwhile", async () => {
+  test("is followed by one with the data, time and group that the job got meanwhile", async () => {
     const held = await accept();
     await transact((tx) => jobs.add(tx, JOB, { n: 2 }, { scheduledAtSec: 17, group: "g" }));
     await transact((tx) => jobs.update(tx, held, { n: 1, done: 5 }));
     await end(held);
     const next = { state: "pending", scheduledAtSec: 17, group: "g", data: { n: 2 } };
     expect(await stored()).toMatchObject(next);
-    // What was given is taken once.
+    // The given data is used once.
     const again = await accept();
     await transact(async (tx) => {
       await jobs.resubmit(tx, again, 20);
@@ -93,7 +93,7 @@ test.each(ENDS.slice(1))(
 );
 
 test.each(ENDS.filter(([how]) => how !== "by itself"))(
-  "a run that ended %s is followed by one at once, though the clock has gone back since it began",
+  "a run that ended %s is followed by one immediately, even if the clock has been set back",
   async (_, end) => {
     const nowSec = () => Math.floor(runtime.clock.nowMs() / 1000);
     const aheadSec = nowSec() + 3_600;

@@ -1,4 +1,7 @@
-/** Workers as processes on one LMDB store: what dies is rescued, what is only busy is left alone. */
+/**
+ * Workers as processes on one LMDB store: jobs of dead ones are rescued, those of busy ones are
+ * not.
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -24,13 +27,13 @@ interface Message {
 interface WorkerOptions {
   readonly leaseMs: number;
   readonly mode: "write" | "hold";
-  /** What renews the lease, beside the event loop. */
+  /** The thread or process that renews the lease independently of the event loop. */
   readonly renewal: Renewal;
 }
 
 type Renewal = "thread" | "process";
 
-/** One process, and what it said so far. */
+/** One process, and its messages so far. */
 class WorkerProcess {
   readonly child: ChildProcess;
   readonly messages: Message[] = [];
@@ -44,7 +47,7 @@ class WorkerProcess {
     return this.messages.filter((message) => message.event === event).length;
   }
 
-  /** Resolves when it has said so `count` times. */
+  /** Resolves when it has sent this message `count` times. */
   async said(event: string, count = 1): Promise<void> {
     while (this.count(event) < count) await once(this.child, "message");
   }
@@ -101,15 +104,15 @@ async function all(): Promise<readonly Job[]> {
 }
 
 /**
- * Stops a process that is not in the midst of a commit: one that is holds LMDB's lock, and everybody waits until it goes on,
- * so nobody can expel it (docs/spec/jobs.md).
+ * Suspends a process outside of commits: during a commit it holds LMDB's lock and blocks all others
+ * until it resumes, so it cannot be expelled (docs/spec/jobs.md).
  */
 async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const probe = Subspace.fromTuple(["probe"]).pack([]);
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    // One that still runs may begin a commit behind ours.
+    // One that still runs may begin a commit after ours.
     await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,
@@ -117,19 +120,19 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
     );
     if (hasCommitted) return;
     process.child.kill("SIGCONT");
-    // A process that is stopped again at once would never get to the end of its commit.
+    // A process that is suspended again immediately would never finish its commit.
     await commit();
   }
 }
 
-/** How long an event loop is blocked: more than two leases. */
+/** Durations for which the event loop is blocked: more than two leases. */
 const BLOCKED: readonly (readonly [Renewal, number])[] = [
   ["thread", 12_000],
   ["process", 12_000],
 ];
 
-describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
-  test("1,000 jobs of a process that was killed are all accepted by another", async () => {
+describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
+  test("1,000 jobs of a killed process are all accepted by another", async () => {
     const victim = await open("victim", { renewal, leaseMs: DEFAULT_LEASE_MS });
     await add(1000);
     await victim.said("accepted", 1000);
@@ -139,14 +142,14 @@ describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
     expect((await all()).every(({ state }) => state === "running")).toBe(true);
   });
 
-  test("a process that is asked to stop hands its jobs back before its lease ends", async () => {
+  test("a stopping process returns its jobs before its lease ends", async () => {
     const first = await open("first", { renewal, leaseMs: DEFAULT_LEASE_MS });
     await add(50);
     await first.said("accepted", 50);
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     expect(await first.end("SIGTERM")).toBe(0);
     await other.said("accepted", 50);
-    // Nobody had to wait for the end of its lease.
+    // The jobs were accepted before its lease expired.
     expect(other.count("jobs.worker-expelled")).toBe(0);
   });
 
@@ -157,7 +160,7 @@ describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     busy.child.send({ blockMs });
     await busy.said("unblocked");
-    // It writes on, and nobody took anything from it.
+    // It continues to write, and has lost no job.
     await busy.said("wrote", 20);
     expect(busy.count("halted")).toBe(0);
     expect(busy.count("jobs.worker-lost")).toBe(0);
@@ -165,7 +168,7 @@ describe.each(BLOCKED)("leases that a %s renews", (renewal, blockMs) => {
     expect(other.count("jobs.worker-expelled")).toBe(0);
   });
 
-  test("a process that was stopped for longer than its lease halts on waking, without an accepted write", async () => {
+  test("a process suspended for longer than its lease halts on waking, without an accepted write", async () => {
     const sleeper = await open("sleeper", { renewal, leaseMs: SHORT_LEASE_MS, mode: "write" });
     await add(20);
     await sleeper.said("accepted", 20);

@@ -1,4 +1,4 @@
-/** Whom a worker watches, by a clock that the test moves. */
+/** The neighbours that a worker watches, with a clock that the test advances. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs, type Worker, type WorkerId } from "../../src/jobs/index.ts";
@@ -14,7 +14,7 @@ let memory: MemoryEngine;
 let kv: KeyValueStore;
 let jobs: Jobs;
 let ring: WorkerRing;
-/** Those that the first one sees to its right, the nearest first. */
+/** The workers to the right of the first one, nearest first. */
 let others: WorkerId[];
 
 const system = createSystemRuntime();
@@ -37,8 +37,8 @@ beforeEach(async () => {
   };
 });
 
-/** Time passes, in parts of a lease, and the worker looks. */
-async function look(passedLeases: number): Promise<void> {
+/** Advances time by a number of leases, and lets the worker check. */
+async function check(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
   await ring.look();
 }
@@ -48,16 +48,16 @@ async function living(): Promise<WorkerId[]> {
   return others.filter((id) => members.some((member) => member.id === id));
 }
 
-test("while the neighbour to the right lives, who is silent behind it is that one's affair", async () => {
+test("while its right neighbour lives, a worker ignores silent workers after that one", async () => {
   const [nearest = ""] = others;
   for (let count = 0; count < 12; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest));
-    await look(0.2);
+    await check(0.2);
   }
   expect(await living()).toEqual(others);
 });
 
-test("one look costs one lease, however many workers there are, and one in a lease the list", async () => {
+test("a check reads one lease, however many workers there are, and the list once per lease", async () => {
   for (let count = 0; count < 50; count++) {
     await kv.transact(async (tx) => jobs.workers.register(tx, DESCRIPTION));
   }
@@ -70,35 +70,36 @@ test("one look costs one lease, however many workers there are, and one in a lea
   for (let count = 0; count < 10; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest.id));
     const before = counts.readCount;
-    await look(0.2);
+    await check(0.2);
     readCounts.push(counts.readCount - before);
   }
-  // All leases are read at the first look: nobody has been seen before.
+  // The first check reads all leases: none is known yet.
   expect(readCounts[0]).toBeLessThan(3 * members.length);
   const later = readCounts.slice(1).toSorted((left, right) => left - right);
   expect(later.slice(0, 7)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   expect(later.at(-1)).toBeLessThan(members.length + 10);
 });
 
-test("behind a neighbour that is silent the next ones are watched, too", async () => {
-  for (let count = 0; count < 5; count++) await look(0.2);
+test("after a silent neighbour the next ones are watched, too", async () => {
+  for (let count = 0; count < 5; count++) await check(0.2);
   expect(await living()).toEqual(others);
-  await look(0.2);
+  await check(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each is watched from when the one before it had missed two renewals, and not only from when that was struck off.
+  // Each is watched from the moment that the previous one had missed two renewals, not only from
+  // its expulsion.
   for (const left of [others.slice(2), []]) {
-    for (let count = 0; count < 2; count++) await look(0.2);
+    for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);
   }
 });
 
-test("the neighbour of the last one in the row is the first", async () => {
+test("the neighbour of the last worker is the first", async () => {
   const last = (await kv.read((tx) => jobs.workers.members(tx))).at(-1) as Worker;
   ring = new WorkerRing({ runtime, kv, jobs }, last);
   const [first, second] = await kv.read((tx) => jobs.workers.members(tx));
   for (let count = 0; count < 6; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, second?.id ?? ""));
-    await look(0.2);
+    await check(0.2);
   }
   const left = (await kv.read((tx) => jobs.workers.members(tx))).map(({ id }) => id);
   expect(left).not.toContain(first?.id);

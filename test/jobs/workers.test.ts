@@ -1,4 +1,4 @@
-/** Workers and their leases, on the memory engine. Leases are short, so that what lapses does so soon. */
+/** Workers and their leases, on the memory engine. Leases are short, so that they expire soon. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
@@ -16,7 +16,7 @@ import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../s
 
 const TYPE = "test";
 const LEASE_MS = 200;
-/** Of workers that run in the test's own event loop, which it keeps busy. */
+/** Lease of workers in the test's own event loop, which it keeps busy. */
 const RUNNING_LEASE_MS = 3000;
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
@@ -53,7 +53,7 @@ beforeEach(async () => {
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
 const members = () => kv.read((tx) => jobs.workers.members(tx));
 
-/** The first event of this name, past or future, that passes. */
+/** The first matching event with this name, past or future. */
 async function event(
   name: string,
   passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
@@ -67,7 +67,7 @@ async function event(
   }
 }
 
-/** A member that nobody renews. */
+/** A member that is never renewed. */
 async function registerSilent(): Promise<WorkerId> {
   return (await transact(async (tx) => jobs.workers.register(tx, DESCRIPTION))).id;
 }
@@ -91,7 +91,7 @@ async function acceptAll(worker: WorkerId): Promise<HeldJob[]> {
   }
 }
 
-/** Runs a worker; `work` waits for its end unless it is given. */
+/** Runs a worker. `work` defaults to waiting for its end. */
 function run(
   work: (membership: Membership) => Promise<void> = ({ expelled }) => untilAborted(expelled),
   renewer: LeaseRenewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers }),
@@ -109,14 +109,14 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 const pendingCount = () =>
   kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
 
-test("a registration is seen by whoever watches the list", async () => {
+test("a registration is visible to watchers of the list", async () => {
   const changed = await transact(async (tx) => jobs.workers.watch(tx));
   const id = await registerSilent();
   await changed.fired();
   expect(await members()).toMatchObject([{ id, ...DESCRIPTION }]);
 });
 
-test("a worker that falls silent loses all its jobs to its neighbour, in batches", async () => {
+test("a silent worker loses all its jobs to its neighbour, in batches", async () => {
   const silent = await registerSilent();
   await add(2500);
   const held = await acceptAll(silent);
@@ -132,7 +132,7 @@ test("a worker that falls silent loses all its jobs to its neighbour, in batches
   await expect(writing).rejects.toThrow(JobHaltedError);
 });
 
-test("a worker that was expelled accepts nothing", async () => {
+test("an expelled worker accepts nothing", async () => {
   const id = await registerSilent();
   await add(1);
   expect(await transact((tx) => jobs.workers.expel(tx, id))).toBe(true);
@@ -144,7 +144,7 @@ test("a worker that was expelled accepts nothing", async () => {
   expect(await pendingCount()).toBe(1);
 });
 
-test("an acceptance and an expulsion at the same time: one of them fails", async () => {
+test("of a concurrent acceptance and expulsion, one fails", async () => {
   const id = await registerSilent();
   await add(1);
   const accepting = transact(async (tx) => {
@@ -158,14 +158,14 @@ test("an acceptance and an expulsion at the same time: one of them fails", async
   expect(await kv.read((tx) => jobs.heldCount(tx, id))).toBe(0);
 });
 
-test("a worker that renewed in the same moment is not expelled", async () => {
+test("a worker that renewed concurrently is not expelled", async () => {
   const id = await registerSilent();
   await transact((tx) => jobs.workers.renew(tx, id));
   expect(await transact((tx) => jobs.workers.expel(tx, id, 0))).toBe(false);
   expect(await transact((tx) => jobs.workers.expel(tx, id, 1))).toBe(true);
 });
 
-test("neighbours that die together are found together", async () => {
+test("neighbours that die together are detected together", async () => {
   for (let count = 0; count < 8; count++) await registerSilent();
   const startedAtMs = clock.monotonicMs();
   run();
@@ -175,7 +175,7 @@ test("neighbours that die together are found together", async () => {
   expect(clock.monotonicMs() - startedAtMs).toBeLessThan(8 * LEASE_MS);
 });
 
-test("workers that live leave each other alone", async () => {
+test("live workers do not expel each other", async () => {
   for (let count = 0; count < 5; count++) run();
   // A worker that is really dead, registered last, is expelled after all others could have been.
   const silent = await registerSilent();
@@ -185,7 +185,7 @@ test("workers that live leave each other alone", async () => {
   expect((await members()).length).toBe(5);
 });
 
-test("what an expelled worker held is requeued though its expeller died in the midst", async () => {
+test("jobs of an expelled worker are requeued even if its expeller dies halfway", async () => {
   const silent = await registerSilent();
   await add(10);
   await acceptAll(silent);
@@ -197,7 +197,7 @@ test("what an expelled worker held is requeued though its expeller died in the m
   expect(await pendingCount()).toBe(10);
 });
 
-test("a worker that leaves hands back what it holds, and is on the list no more", async () => {
+test("a leaving worker returns its jobs, and is removed from the list", async () => {
   const leaving = new AbortController();
   await add(5);
   const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
@@ -210,7 +210,7 @@ test("a worker that leaves hands back what it holds, and is on the list no more"
   expect(await members()).toEqual([]);
 });
 
-test("a worker that is expelled stops its jobs before it registers anew, under another id", async () => {
+test("an expelled worker stops its jobs before it registers again, under another id", async () => {
   const order: string[] = [];
   run(async ({ id, expelled }) => {
     order.push("working");
@@ -226,7 +226,7 @@ test("a worker that is expelled stops its jobs before it registers anew, under a
   expect(order.slice(0, 2)).toEqual(["working", "stopped"]);
 });
 
-test("a worker that cannot renew gives up its jobs before another expels it", async () => {
+test("a worker that cannot renew abandons its jobs before another expels it", async () => {
   const deaf: LeaseRenewer = {
     prepare: async () => ({
       start: ({ leaseMs, ageMs }) => {
@@ -260,7 +260,7 @@ test("a worker that cannot renew gives up its jobs before another expels it", as
   expect(await pendingCount()).toBe(3);
 });
 
-test("a renewer that takes longer than the lease to get ready does not cost it", async () => {
+test("a lease survives a renewer that takes longer than the lease to start", async () => {
   const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
   const slow: LeaseRenewer = {
     prepare: async () => {
@@ -273,7 +273,7 @@ test("a renewer that takes longer than the lease to get ready does not cost it",
   expect(events.some(({ name }) => name === "jobs.worker-lost")).toBe(false);
 });
 
-test("a job that ends leaves its worker's list, however it ends", async () => {
+test("a job leaves its worker's list, however it ends", async () => {
   const id = await registerSilent();
   await add(3);
   const [first, second, third] = (await acceptAll(id)) as [HeldJob, HeldJob, HeldJob];

@@ -1,4 +1,7 @@
-/** The contract on a live FoundationDB cluster, in a subspace of its own; skipped where `FDB_CLUSTER_FILE` names none. */
+/**
+ * The contract on a live FoundationDB cluster, in its own subspace. Skipped unless
+ * `FDB_CLUSTER_FILE` is set.
+ */
 import { describe, test } from "vitest";
 import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
 import { READ_VERSION_AGE_MS_MAX, Subspace, SubspaceEngine } from "../../src/kv/index.ts";
@@ -19,7 +22,7 @@ if (clusterFile === undefined) {
   });
 }
 
-/** Outside of the keys that tests read. */
+/** Outside the range that tests read. */
 const TIME_PASSES = new Uint8Array([0xfd]);
 
 async function openFoundationDb(file: string): Promise<OpenedEngines> {
@@ -33,7 +36,8 @@ async function openFoundationDb(file: string): Promise<OpenedEngines> {
     engine,
     peer: await open(),
     async passReadVersionAge() {
-      // The cluster keeps its own time, and a storage server lets old versions go when new ones come.
+      // The cluster has its own time, and a storage server drops old versions when it receives new
+      // ones.
       for (let passedMs = 0; passedMs < READ_VERSION_AGE_MS_MAX + 2_000; passedMs += 500) {
         await runtime.clock.sleep(500);
         const attempt = engine.begin();

@@ -1,4 +1,4 @@
-/** What the engine says when something of FoundationDB is missing or away. */
+/** Errors of the engine if parts of FoundationDB are missing or unreachable. */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -12,7 +12,7 @@ import { KeyValueStore, type Watch } from "../../src/kv/index.ts";
 const isInstalled = isPackageInstalled();
 const hasCluster = process.env.FDB_CLUSTER_FILE !== undefined;
 
-test("a cluster file that is missing is named", async () => {
+test("a missing cluster file is named", async () => {
   const runtime = createSystemRuntime();
   const clusterFile = join(tmpdir(), "tandem-no-such", "fdb.cluster");
   await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
@@ -33,7 +33,7 @@ test.skipIf(isInstalled)("without the package, one sentence says what to install
   });
 });
 
-test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be away", async () => {
+test.skipIf(!hasCluster)("waits for an unavailable cluster, and reports it", async () => {
   await withClusterFile(async (clusterFile) => {
     const events: string[] = [];
     const said = { away: (): void => {} };
@@ -61,7 +61,7 @@ test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be a
   });
 });
 
-test.skipIf(!hasCluster)("who gets no watch looks for himself a little later", async () => {
+test.skipIf(!hasCluster)("polls after a short time if no watch is available", async () => {
   const runtime = createSystemRuntime();
   const prefix = `tandem-test-${randomUUID()}`;
   const kv = new KeyValueStore({
@@ -83,7 +83,7 @@ test.skipIf(!hasCluster)("who gets no watch looks for himself a little later", a
       ),
     );
     const last = watches.length - 1;
-    // Those without a watch say after their time that there may be something to see.
+    // Those without a watch fire after their time.
     await firing[last];
     expect(fired.size).toBeLessThanOrEqual(100);
     expect(fired.has(0)).toBe(false);
@@ -136,7 +136,7 @@ async function withClusterFile(body: (clusterFile: string) => Promise<void>): Pr
   const directory = await mkdtemp(join(tmpdir(), "tandem-fdb-"));
   try {
     const clusterFile = join(directory, "fdb.cluster");
-    // Nobody listens on the discard port.
+    // No process listens on the discard port.
     await writeFile(clusterFile, "nobody:nowhere@127.0.0.1:9\n");
     await body(clusterFile);
   } finally {

@@ -1,11 +1,13 @@
-/** What the engine asks of FoundationDB's package, and makes of its answers; the package is a fake. */
+/**
+ * Calls of the engine to FoundationDB's package, which is a fake, and the handling of its results.
+ */
 import { expect, test } from "vitest";
 import { utf8Decode, utf8Encode } from "../../src/base/index.ts";
 import type { FdbTransaction, FdbWatch } from "../../src/host/foundationdb/package.ts";
 import { FoundationDbTransaction } from "../../src/host/foundationdb/transaction.ts";
 import { deferred } from "../support/deferred.ts";
 
-test("a watch for which the client has no room left fires after a pause, and not at once", async () => {
+test("a watch over the client's limit fires after a pause, not immediately", async () => {
   const paused = deferred<void>();
   const pauses: AbortSignal[] = [];
   const transaction = opened({ watch: () => failedWatch(1032) }, (signal) => {
@@ -26,7 +28,7 @@ test("a watch for which the client has no room left fires after a pause, and not
   expect(pauses[0]?.aborted).toBe(true);
 });
 
-test("a watch that is lost otherwise fires, without a pause", async () => {
+test("a watch that is lost otherwise fires without a pause", async () => {
   const transaction = opened({ watch: () => failedWatch(1009) }, () => {
     throw new Error("It is not to pause");
   });
@@ -35,7 +37,7 @@ test("a watch that is lost otherwise fires, without a pause", async () => {
   await watch.fired();
 });
 
-test("a page from the end that stops early conflicts from its last row on", async () => {
+test("a reverse page that stops early conflicts from its last row on", async () => {
   const conflicts: string[] = [];
   const row = (key: string): [Buffer, Buffer] => [Buffer.from(key), Buffer.from("")];
   const reads: Partial<FdbTransaction> = {

@@ -1,4 +1,4 @@
-/** The embedded store as rows, and a store of such rows. */
+/** Export of the embedded store as rows, and import of such rows. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -32,7 +32,7 @@ async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
   return Versionstamp.fromBytes((await kv.read((tx) => tx.get(key))) as Uint8Array);
 }
 
-/** Rows as texts, which are compared faster. */
+/** Rows as strings, which are compared faster. */
 function textOf(rows: readonly KeyValue[]): string[] {
   return rows.flatMap(({ key, value }) => [
     Buffer.from(key).toString("latin1"),
@@ -40,7 +40,9 @@ function textOf(rows: readonly KeyValue[]): string[] {
   ]);
 }
 
-/** Long keys share records of LMDB: those that begin alike, and those whose beginning is a key of its own. */
+/**
+ * Long keys share LMDB records: those with a common prefix, and those whose prefix is itself a key.
+ */
 function longKeys(): string[] {
   const beginning = "k".repeat(4_000);
   return [beginning, `${beginning}a`, `${beginning}b`, "k".repeat(9_000), `m${beginning}`];
@@ -60,7 +62,7 @@ async function importRows(
   }
 }
 
-test("a store is read at one version while others write, and an equal one is made of it", async () => {
+test("a store is read at one version while others write, and an equal one is created from it", async () => {
   await withDirectory(async (directory) => {
     const from = join(directory, "from");
     const kv = await openStore(from);
@@ -104,7 +106,7 @@ test("a store is read at one version while others write, and an equal one is mad
   });
 });
 
-test("a store is replaced only on demand, when no process has it open, and is kept beside", async () => {
+test("a store is replaced only on demand, when no process has it open, and is kept alongside", async () => {
   await withDirectory(async (directory) => {
     const rows = [{ key: bytes("k"), value: bytes("new") }];
     const other = await openRemoteLmdbEngine(directory);
@@ -127,7 +129,7 @@ test("a store is replaced only on demand, when no process has it open, and is ke
   });
 });
 
-test("an import that is given up leaves nothing", async () => {
+test("an aborted import leaves nothing", async () => {
   await withDirectory(async (directory) => {
     const imported = new LmdbImport({ directory });
     imported.put([{ key: bytes("k"), value: bytes("v") }]);
@@ -139,7 +141,7 @@ test("an import that is given up leaves nothing", async () => {
   });
 });
 
-test("a backup does not take the place of a file that comes while it is written", async () => {
+test("a backup does not replace a file created while it is written", async () => {
   await withDirectory(async (directory) => {
     const path = join(directory, "file");
     function* pages(): Generator<readonly KeyValue[]> {

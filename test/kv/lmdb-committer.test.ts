@@ -1,4 +1,4 @@
-/** What a commit is said to have become when its wait for the disk failed, and what others did before that was settled. */
+/** Reported outcomes of commits whose sync failed, and concurrent commits of others. */
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -27,7 +27,7 @@ import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
 import type { CommitRequest } from "../../src/kv/index.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-test("a commit that another process carried out after its wait had failed is not said to have failed", async () => {
+test("a commit carried out by another process after its wait failed is not reported as failed", async () => {
   await withCommitter(
     ({ database, directory }) => redoLostCommits(database, directory),
     (committer) => {
@@ -37,7 +37,7 @@ test("a commit that another process carried out after its wait had failed is not
   );
 });
 
-test("a commit whose wait failed, and which nobody carried out, has failed for certain", async () => {
+test("a commit whose wait failed and that no process carried out has certainly failed", async () => {
   await withCommitter(
     () => {},
     (committer) => {
@@ -47,7 +47,7 @@ test("a commit whose wait failed, and which nobody carried out, has failed for c
   );
 });
 
-test("a job with long names that is added with its rows in the index waits for the disk once", async () => {
+test("adding a job with long names and its index rows syncs the disk once", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const committer = new LmdbCommitter(database, directory);
@@ -61,7 +61,7 @@ test("a job with long names that is added with its rows in the index waits for t
   });
 });
 
-test("a commit that was carried out from its record is in the log of commits as if it had not been lost", async () => {
+test("a commit carried out from its record is in the commit log like any other", async () => {
   const requests = (): PackedRequest[] =>
     packed(
       [
@@ -95,7 +95,7 @@ test("a commit that was carried out from its record is in the log of commits as 
   expect(found[1]).toEqual(found[0]);
 });
 
-test("a commit that a process of an older version left in its record is carried out", async () => {
+test("carries out a commit that a process of an older version left in its record", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });
@@ -115,7 +115,7 @@ test("a commit that a process of an older version left in its record is carried 
   });
 });
 
-/** A record whose row of the log has all keys: the form before `LOG_IS_CUT`. */
+/** A record whose log row contains all keys: the format before `LOG_IS_CUT`. */
 function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])[]): Buffer {
   const parts = rows.flatMap(([key, value]) => {
     const head = Buffer.alloc(6);
@@ -132,14 +132,14 @@ function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])
   return Buffer.concat([checksum, head, bytes]);
 }
 
-/** In the order of their beginnings. */
+/** Sorted by their start. */
 function loggedWrites(database: LmdbDatabase, version: number): unknown {
   const record = database.get(logKey(version));
   const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();
   return writes.toSorted((left, right) => (left.begin < right.begin ? -1 : 1));
 }
 
-/** Where the record of version 1 lies: behind the second root. */
+/** Offset of the record of version 1: after the second root. */
 const SLOT_OFFSET = PAGE_BYTES + PAGE_BYTES / 2 + 512;
 
 interface Store {
@@ -147,7 +147,9 @@ interface Store {
   readonly directory: string;
 }
 
-/** Of whose commits the first one fails behind its record; `whenFailed` runs then, without the lock. */
+/**
+ * A committer whose first commit fails after its record. `whenFailed` runs then, without the lock.
+ */
 async function withCommitter(
   whenFailed: (store: Store) => void,
   body: (committer: LmdbCommitter, store: Store) => void,
@@ -177,7 +179,7 @@ async function withCommitter(
   });
 }
 
-test("a request of megabytes is written into memory of its size, which is taken once", () => {
+test("a request of several megabytes is written into memory of its size, allocated once", () => {
   const writer = new ByteWriter();
   const value = new Uint8Array(90_000);
   const stamped = { bytes: value, offset: 3 };
@@ -192,7 +194,7 @@ test("a request of megabytes is written into memory of its size, which is taken 
   writeRequest(writer, { readVersion: 1, reads: [], writes: [], mutations });
   const { length, buffer } = writer.finish();
   expect(length).toBeGreaterThan(53 * value.length);
-  // Had the room grown by doubling, it would be almost twice as large.
+  // Doubling the buffer would have made it almost twice as large.
   expect(buffer.byteLength - length).toBeLessThan(1_000);
 });
 

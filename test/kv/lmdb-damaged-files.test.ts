@@ -1,4 +1,7 @@
-/** A file that LMDB would end the process for, or take for a new store, is refused in words; a healthy one never is. */
+/**
+ * Files that would crash LMDB, or be mistaken for a new store, are refused with a reason; valid
+ * ones are not.
+ */
 import { closeSync, openSync, readFileSync, statSync, truncateSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -58,7 +61,7 @@ const DAMAGES: readonly {
 ];
 
 for (const { name, damage, fault } of DAMAGES) {
-  test(`${name} is refused: nothing is taken for a new store, and nothing is changed`, async () => {
+  test(`${name} is refused: it is not treated as a new store, and not changed`, async () => {
     await withDirectory(async (directory) => {
       const file = join(directory, "data.mdb");
       await fill(directory);
@@ -75,7 +78,7 @@ for (const { name, damage, fault } of DAMAGES) {
     });
   });
 
-  test(`a store takes the place of ${name}`, async () => {
+  test(`a store replaces ${name}`, async () => {
     await withDirectory(async (directory) => {
       await fill(directory);
       damage(join(directory, "data.mdb"));
@@ -87,7 +90,7 @@ for (const { name, damage, fault } of DAMAGES) {
   });
 }
 
-test("a file that ends before the pages that were never written is whole, and one byte less is not", async () => {
+test("a file that ends before unwritten pages is complete, and one byte less is not", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "data.mdb");
     const database = openEnvironment(directory);
@@ -123,7 +126,7 @@ function keyOf(name: string, number: number): Buffer {
   return Buffer.from(`\x01${name}-${number}`);
 }
 
-/** As the later one of the two roots has it. */
+/** According to the later of the two roots. */
 function pageCountOf(file: string): number {
   const bytes = readFileSync(file);
   const roots = [bytes, bytes.subarray(PAGE_BYTES)];

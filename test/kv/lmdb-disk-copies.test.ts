@@ -1,6 +1,7 @@
 /**
- * What is on the disk when a commit is acknowledged: the file system is a file of another one, and a copy of that has nothing of what the
- * system still holds in memory. The writer stands still while it is copied.
+ * Disk contents at the acknowledgement of a commit: the file system is an image on another one, and
+ * a copy of the image lacks everything that the system only has in memory. The writer is paused
+ * during the copy.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -22,13 +23,13 @@ const COPY_COUNT = Number(process.env.TANDEM_DISK_COPIES ?? 10);
 
 const DISK_MEGABYTES = 64;
 const WRITER = fileURLToPath(new URL("../support/kv/counting-writer.mjs", import.meta.url));
-/** Of the writer. */
+/** Rows of the writer. */
 const ROW_COUNT = 500;
 
 const runtime = createSystemRuntime();
 
 test.skipIf(!canMountFiles)(
-  `what was acknowledged is in a copy of the disk (${COPY_COUNT} copies)`,
+  `a copy of the disk contains all acknowledged commits (${COPY_COUNT} copies)`,
   async () => {
     await withDirectory(async (directory) => {
       const disk = join(directory, "disk");
@@ -68,7 +69,7 @@ test.skipIf(!canMountFiles)(
   },
 );
 
-/** The last number of the store, whose rows all have to be of the same commit. */
+/** The counter of the store. All rows have to be of the same commit. */
 async function countedIn(directory: string): Promise<number> {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
   const numberAt = async (key: string): Promise<number> =>

@@ -1,16 +1,18 @@
 /**
- * LMDB on disks that fail, under several processes, from a seed: waits fail and lose what they were for, roots cannot be written, the
- * disk is full, and at any point the machine fails. Whatever it leaves is opened: every transaction that was acknowledged is
- * there, none that was refused, and all of them whole and in order.
+ * LMDB on failing disks, with several processes, from a seed: syncs fail and lose data, roots
+ * cannot be written, the disk is full, and the machine fails at any point. Every resulting image is
+ * opened: it contains every acknowledged transaction, no refused one, and all of them complete and
+ * in order.
  *
- * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` for more files, `DISK_SEED=…` for other ones; a failure names its seed.
+ * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` for more files, `DISK_SEED=…` for
+ * others. A failure names its seed.
  */
 import { expect, test } from "vitest";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { inspect } from "../support/kv/image-check.ts";
 import {
   canRecordDisks,
-  type Deed,
+  type Operation,
   RecordedDisk,
   type Writer,
 } from "../support/kv/recorded-disk.ts";
@@ -19,17 +21,17 @@ import { withDirectory } from "../support/with-directory.ts";
 const IMAGE_COUNT = Number(process.env.DISK_IMAGES ?? 400);
 const FIRST_SEED = Number(process.env.DISK_SEED ?? 1);
 
-/** What one run of the processes is good for. */
+/** Transactions per run. */
 const TRANSACTION_COUNT = 40;
 const WRITER_COUNT_MAX = 3;
-/** Of each run, so many disks; of each disk, the files behind a part of the entries. */
+/** Disks per run, and files per disk, each after a part of the entries. */
 const DISK_COUNT = 5;
 const IMAGE_RATIO = 0.15;
-/** Of the transactions: before which something is made to fail. */
+/** Fraction of the transactions that are preceded by a fault. */
 const FAULT_RATIO = 0.15;
 
 test.skipIf(!canRecordDisks)(
-  `what was acknowledged outlives disks and machines that fail (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
+  `acknowledged commits survive failing disks and machines (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
   async () => {
     const found: string[] = [];
     let imageCount = 0;
@@ -54,7 +56,7 @@ test.skipIf(!canRecordDisks)(
   },
 );
 
-/** One process after the other writes. One that LMDB serves no more is replaced by another. */
+/** One process after the other writes. One that LMDB no longer serves is replaced by another. */
 async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promise<void> {
   const writers: Writer[] = [await disk.open()];
   for (let number = 0; number < TRANSACTION_COUNT; number++) {
@@ -62,14 +64,14 @@ async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promi
     const place = random.integer(WRITER_COUNT_MAX);
     const writer = writers[place] ?? (await openedDespiteFaults(disk));
     writers[Math.min(place, writers.length)] = writer;
-    const { outcome } = await writer.write(drawDeeds(random));
+    const { outcome } = await writer.write(drawOperations(random));
     if (outcome === "committed" || (await writer.isAvailable())) continue;
     await writer.kill();
     writers.splice(writers.indexOf(writer), 1);
   }
 }
 
-/** Somebody who opens a store while the disk fails tries again when it does not. */
+/** Opening a store fails while the disk does, and is repeated. */
 async function openedDespiteFaults(disk: RecordedDisk): Promise<Writer> {
   disk.fail({ syncs: 0, rootWrites: 0, fullWrites: 0 });
   return disk.open();
@@ -87,11 +89,11 @@ function drawFaults(random: SeededRandom): Parameters<RecordedDisk["fail"]>[0] {
   }
 }
 
-function drawDeeds(random: SeededRandom): Deed[] {
-  return Array.from({ length: 1 + random.integer(4) }, () => drawDeed(random));
+function drawOperations(random: SeededRandom): Operation[] {
+  return Array.from({ length: 1 + random.integer(4) }, () => drawOperation(random));
 }
 
-function drawDeed(random: SeededRandom): Deed {
+function drawOperation(random: SeededRandom): Operation {
   const place = random.integer(40);
   const key = keyAt(place);
   switch (random.integer(6)) {

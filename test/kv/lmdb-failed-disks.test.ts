@@ -1,6 +1,7 @@
 /**
- * LMDB on a disk that fails now and then. What a wait for the disk was to put there may be lost without another word, for the
- * system takes it for written. Whatever the machine does next, what was acknowledged is there, and what was refused is not.
+ * LMDB on a disk with temporary failures. Data of a failed sync may be lost silently, because the
+ * system treats it as written. Whatever the machine does next, acknowledged commits are there, and
+ * refused ones are not.
  */
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
@@ -8,7 +9,7 @@ import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { inspect } from "../support/kv/image-check.ts";
 import {
   canRecordDisks,
-  type Deed,
+  type Operation,
   RecordedDisk,
   type Writer,
 } from "../support/kv/recorded-disk.ts";
@@ -17,11 +18,11 @@ import { withDirectory } from "../support/with-directory.ts";
 const DISK_COUNT = 14;
 
 /** More than a redo record holds. */
-const LARGE: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
-const SMALL: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 300 }];
+const LARGE: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
+const SMALL: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
-  "a machine that fails after the disk did loses nothing that was acknowledged",
+  "a machine that fails after its disk loses no acknowledged commit",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -37,7 +38,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a transaction that was refused stays away, also when the disk failed while that was settled",
+  "a refused transaction stays refused, even if the disk fails while that is settled",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -52,17 +53,17 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "while the disk fails transactions are refused, and one of unknown fate is there wholly or never",
+  "while the disk fails transactions are refused, and an unknown one is applied wholly or never",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
       await writeSome(writer, 4);
       const firstIndex = disk.entries().length;
       disk.fail({ syncs: 5 });
-      // One wait of the commit, and two that were to settle it.
+      // One sync of the commit, and two that were to settle it.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
-      // LMDB has not been told of the last failures yet.
+      // LMDB has not been notified of the last failures yet.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -71,7 +72,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that opens the store after the disk failed in another loses nothing either",
+  "a process that opens the store after another's disk failure loses nothing either",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -81,7 +82,7 @@ test.skipIf(!canRecordDisks)(
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       const other = await disk.open();
       expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
-      // LMDB has not been told of the last failures yet.
+      // LMDB has not been notified of the last failures yet.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -90,7 +91,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process whose root could not be written refuses everything at once, and the next one goes on",
+  "a process that could not write its root refuses everything, and the next one continues",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -114,7 +115,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "the folder of a new store and its files are on the disk before anything is acknowledged",
+  "the folder of a new store and its files are synced before anything is acknowledged",
   async () => {
     await withDisk(async (disk) => {
       await writeSome(await disk.open(), 1);

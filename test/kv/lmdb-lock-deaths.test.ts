@@ -1,4 +1,7 @@
-/** Processes that die while they have one of the locks that LMDB's processes share: docs/decisions/0174-locks-of-dead-processes.md. */
+/**
+ * Processes that die while they hold a lock shared by LMDB's processes:
+ * docs/decisions/0174-locks-of-dead-processes.md.
+ */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -14,7 +17,7 @@ const SUPPORT = new URL("../support/kv/", import.meta.url);
 const ASKER_FILE = fileURLToPath(new URL("lock-asker.mjs", SUPPORT));
 const STOPPER_SOURCE = fileURLToPath(new URL("lock-stopper.c", SUPPORT));
 
-/** A process that prints lines and takes some. */
+/** A process that prints lines and reads some. */
 class Asker {
   readonly child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -45,7 +48,7 @@ class Asker {
 }
 
 test.skipIf(!canRecordDisks).each(["readers", "writer"])(
-  "the death of a process that has the lock of the %s keeps nobody waiting",
+  "the death of a process that holds the lock of the %s blocks no other",
   async (lock) => {
     await withDirectory(async (directory) => {
       const library = join(directory, "lock-stopper.so");

@@ -1,4 +1,7 @@
-/** Commits that wait for LMDB's lock and are not woken when it is released: docs/decisions/0174-locks-of-dead-processes.md. */
+/**
+ * Commits that wait for LMDB's lock and are not woken when it is released:
+ * docs/decisions/0174-locks-of-dead-processes.md.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -10,7 +13,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
 
-test("a commit that waits for the lock ends, though nobody knows that it waits", async () => {
+test("a commit waiting for the lock ends even if its waiting is unknown to others", async () => {
   await withDirectory(async (directory) => {
     const events: string[] = [];
     const trace = { event: (name: string) => events.push(name) };
@@ -36,7 +39,7 @@ test("a commit that waits for the lock ends, though nobody knows that it waits",
   });
 });
 
-test("a process that closes the store while threads knock ends in good order", async () => {
+test("a process closes the store cleanly while threads wait for the lock", async () => {
   await withDirectory(async (directory) => {
     const file = new URL("../../dist/host/lmdb/lock-wake-ups.js", import.meta.url);
     const script = `

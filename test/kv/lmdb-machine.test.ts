@@ -1,4 +1,4 @@
-/** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
+/** LMDB on a machine with problems: full disks, read-only folders, maps that are too small. */
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -28,7 +28,7 @@ async function openStore(directory: string, mapBytes?: number): Promise<KeyValue
 }
 
 test.each(["b", "b-1.0", ".b"])(
-  "the folder %s is made, and what was stored is there when it is opened again",
+  "the folder %s is created, and stored data is there when it is opened again",
   async (name) => {
     await withDirectory(async (directory) => {
       const nested = join(directory, "a", name);
@@ -43,7 +43,7 @@ test.each(["b", "b-1.0", ".b"])(
   },
 );
 
-test("processes that make a store at once make one", async () => {
+test("processes that create a store concurrently create one", async () => {
   await withDirectory(async (directory) => {
     const engines = await Promise.all([1, 2, 3].map(() => openRemoteLmdbEngine(directory)));
     const stores = engines.map((engine) => new PlainStore({ runtime, engine }));
@@ -58,7 +58,7 @@ test("processes that make a store at once make one", async () => {
   });
 });
 
-test("a path that is no folder is refused with its name", async () => {
+test("a path that is not a folder is refused with its name", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "file");
     writeFileSync(file, "");
@@ -69,7 +69,7 @@ test("a path that is no folder is refused with its name", async () => {
   });
 });
 
-test("the map grows by itself, also under another process that reads", async () => {
+test("the map grows automatically, even while another process reads", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory, 1_000_000);
     const other = await openRemoteLmdbEngine(directory);
@@ -91,7 +91,7 @@ test("the map grows by itself, also under another process that reads", async () 
 });
 
 test.skipIf(!canMountMemory)(
-  "a full disk refuses what it cannot keep, and keeps the rest",
+  "a full disk refuses what does not fit, and keeps the rest",
   async () => {
     await withMemoryDisk(12, async (directory) => {
       const kv = await openStore(directory);
@@ -112,7 +112,7 @@ test.skipIf(!canMountMemory)(
       const stored = async (): Promise<number> =>
         (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
       expect(await stored()).toBe(acknowledgedCount);
-      // The same store goes on when there is room.
+      // The same store continues when there is space.
       execFileSync("mount", ["-o", "remount,size=24m", directory]);
       await kv.transact(async (tx) =>
         tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }),
@@ -132,21 +132,21 @@ test.skipIf(!canMountMemory)(
 );
 
 test.skipIf(!canMountMemory)(
-  "a small commit that a full disk refused is not carried out later",
+  "a small commit refused by a full disk is not carried out later",
   async () => {
     await withMemoryDisk(2, async (directory) => {
       const kv = await openStore(directory);
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
         for (;;) {
-          // In places all over the tree, for as many new pages.
+          // Spread over the whole tree, to need as many new pages.
           const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
           await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
           acknowledgedCount++;
         }
       };
       await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
-      // As after a failure of the machine, for which the store is not closed either.
+      // As after a failure of the machine, where the store is not closed either.
       await withDirectory(async (copy) => {
         copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
         const again = await openStore(copy);
@@ -163,7 +163,7 @@ test.skipIf(!canMountMemory).each([
   { name: "with room", bytesLeft: 10_000_000 },
   { name: "that is all but full", bytesLeft: 500_000 },
 ])(
-  "a folder that cannot be written, on a disk $name, is refused with the reason",
+  "a folder that is not writable, on a disk $name, is refused with the reason",
   async ({ bytesLeft }) => {
     await withMemoryDisk(12, async (directory) => {
       const store = join(directory, "store");
@@ -187,7 +187,7 @@ test.skipIf(!canMountMemory).each([
   },
 );
 
-test.skipIf(!existsSync("/proc/self"))("a folder that nobody can make is refused", async () => {
+test.skipIf(!existsSync("/proc/self"))("a folder that cannot be created is refused", async () => {
   await expect(openStore("/proc/a/b")).rejects.toMatchObject({ code: "KV_UNUSABLE" });
 });
 
@@ -198,7 +198,7 @@ async function withMemoryDisk(
   await withDirectory((parent) => withMount(parent, memoryDisk(megabytes), body));
 }
 
-test("a store of a later format is refused with what helps", async () => {
+test("a store of a later format is refused with instructions", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     await database.put(FORMAT_KEY, Buffer.from([99]));

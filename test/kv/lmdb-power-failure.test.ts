@@ -1,7 +1,8 @@
 /**
- * What a machine that fails leaves of LMDB's file: all that was written before the last wait for the disk, and any part of what
- * was written since. The files are put together from copies that were taken between the commits. Nothing waits for the root of a
- * small commit, so it may be missing, besides anything of the commit that came next and was never acknowledged.
+ * LMDB's file after a failure of the machine: everything written before the last sync, and any part
+ * of later writes. The files are combined from copies taken between the commits. The root of a
+ * small commit is not synced, so it may be missing, along with any part of the next, unacknowledged
+ * commit.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,12 +23,12 @@ import { withDirectory } from "../support/with-directory.ts";
 const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
-/** Disks keep whole sectors of 512 or more. */
+/** Disks write whole sectors of 512 bytes or more. */
 const PIECE_BYTES = 64;
-/** LMDB's two roots begin its first two pages, and are smaller than a sector. */
+/** LMDB's two roots are at the start of its first two pages, and smaller than a sector. */
 const ROOT_PLACES = [0, 8_192];
 const ROOT_BYTES = 512;
-/** Commits that write so much wait for their root, too. */
+/** Commits of this size sync their root as well. */
 const LARGE_BYTES = 6_000;
 
 const runtime = createSystemRuntime();
@@ -40,7 +41,7 @@ const range = fc.tuple(place, place).map(([one, other]) => ({
   begin: keyAt(Math.min(one, other)),
   end: keyAt(Math.max(one, other)),
 }));
-const deed = fc.oneof(
+const operation = fc.oneof(
   fc.record({
     kind: fc.constant("set" as const),
     key,
@@ -54,8 +55,8 @@ const deed = fc.oneof(
   fc.record({ kind: fc.constant("add" as const), key }),
   fc.record({ kind: fc.constant("stamp" as const) }),
 );
-type Deed = typeof deed extends fc.Arbitrary<infer Each> ? Each : never;
-const transactions = fc.array(fc.array(deed, { minLength: 1, maxLength: 5, size: "max" }), {
+type Operation = typeof operation extends fc.Arbitrary<infer Each> ? Each : never;
+const transactions = fc.array(fc.array(operation, { minLength: 1, maxLength: 5, size: "max" }), {
   minLength: 3,
   maxLength: 8,
   size: "max",
@@ -65,15 +66,15 @@ const transactions = fc.array(fc.array(deed, { minLength: 1, maxLength: 5, size:
 interface Stage {
   readonly file: Buffer;
   readonly content: string;
-  /** Of the commit. */
+  /** Whether the commit was large. */
   readonly isLarge: boolean;
 }
 
-test(`a machine that fails loses no acknowledged commit, and leaves none by half (${RUN_COUNT} runs)`, async () => {
+test(`a machine that fails loses no acknowledged commit, and leaves none partial (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
-    fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (deeds, coins) => {
+    fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (operations, coins) => {
       await withDirectory(async (directory) => {
-        const stages = await commitAll(join(directory, "live"), deeds);
+        const stages = await commitAll(join(directory, "live"), operations);
         const toss = (): boolean => coins.next().value as boolean;
         for (const [index, stage] of stages.slice(1).entries()) {
           const before = stages[index] as Stage;
@@ -91,7 +92,7 @@ test(`a machine that fails loses no acknowledged commit, and leaves none by half
   );
 });
 
-test("a short transaction that clears more than a redo record holds is carried out and judged like any other", async () => {
+test("a short transaction that clears more than a redo record fits is carried out and checked like any other", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {
@@ -116,26 +117,26 @@ test("a short transaction that clears more than a redo record holds is carried o
 
 async function commitAll(
   directory: string,
-  transactions: readonly (readonly Deed[])[],
+  transactions: readonly (readonly Operation[])[],
 ): Promise<Stage[]> {
   const kv = await openStore(directory);
   const stages: Stage[] = [];
-  for (const [number, deeds] of transactions.entries()) {
+  for (const [number, operations] of transactions.entries()) {
     await kv.transact(async (tx) => {
       tx.set(bytes("number"), bytes(String(number)));
-      for (const each of deeds) carryOut(tx, each, number);
+      for (const each of operations) carryOut(tx, each, number);
     });
     stages.push({
       file: readFileSync(join(directory, DATA_FILE)),
       content: await contentOf(kv),
-      isLarge: deeds.some((each) => each.kind === "set" && each.byteCount === LARGE_BYTES),
+      isLarge: operations.some((each) => each.kind === "set" && each.byteCount === LARGE_BYTES),
     });
   }
   await kv.close();
   return stages;
 }
 
-function carryOut(tx: Transaction, each: Deed, number: number): void {
+function carryOut(tx: Transaction, each: Operation, number: number): void {
   switch (each.kind) {
     case "set":
       tx.set(each.key, new Uint8Array(each.byteCount).fill(number));
@@ -160,7 +161,10 @@ function isRoot(place: number): boolean {
   return ROOT_PLACES.some((root) => place >= root && place < root + ROOT_BYTES);
 }
 
-/** Where the files differ there are the pieces of `after` if `isWritten`, and those of `before` otherwise. */
+/**
+ * Where the files differ, takes the pieces of `after` if `isWritten`, and those of `before`
+ * otherwise.
+ */
 function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => boolean): Buffer {
   const file = Buffer.alloc(after.length);
   before.copy(file);
@@ -172,7 +176,7 @@ function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => bool
   return file;
 }
 
-/** What those find who open the store, twice, and write to it. */
+/** The content of the store as read by two successive processes, which also write. */
 async function contentAfterFailure(directory: string, file: Buffer): Promise<string> {
   mkdirSync(directory);
   writeFileSync(join(directory, DATA_FILE), file);

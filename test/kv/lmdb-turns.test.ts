@@ -1,4 +1,4 @@
-/** Reads of LMDB are synchronous. Whoever reads on and on, from promise to promise, lets everybody else have a turn. */
+/** Reads of LMDB are synchronous. A long series of awaited reads yields to the event loop. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { utf8Encode } from "../../src/base/index.ts";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 
-/** Far more than anybody reads in ten milliseconds. */
+/** Far more than can be read in ten milliseconds. */
 const READS_MAX = 100_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Reads until a timer, set before, has had its turn. Returns whether it had. */
+/** Reads until a timer set before has fired. Returns whether it has. */
 async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   let isOver = false;
   const timer = setTimeout(() => {
@@ -37,7 +37,7 @@ async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   return isOver;
 }
 
-test("transactions, one after the other", async () => {
+test("consecutive transactions", async () => {
   expect(await isServed(() => kv.read((tx) => tx.get(key)))).toBe(true);
 });
 

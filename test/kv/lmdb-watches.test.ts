@@ -1,4 +1,4 @@
-/** Watches between processes: what wakes them, and that a bell nobody heard does not matter. */
+/** Watches between processes: the signal that wakes them, and that a lost signal does no harm. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -15,8 +15,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a watch is woken by another process's commit, and need not look for itself", async () => {
-  // No interval ever passes here.
+test("another process's commit wakes a watch, which need not poll", async () => {
+  // No interval ever elapses here.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
@@ -31,11 +31,11 @@ test("a watch is woken by another process's commit, and need not look for itself
   });
 });
 
-test("a watch fires although its process never hears the bell", async () => {
+test("a watch fires although its process never gets the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
-    // Whoever comes now makes another bell.
+    // New processes create another bell.
     await unlink(join(directory, "bell"));
     const other = await openStore(directory);
     await other.transact(async (tx) => tx.set(key, bytes("1")));
@@ -45,7 +45,7 @@ test("a watch fires although its process never hears the bell", async () => {
   });
 });
 
-test("a snapshot that a body forgot is freed, so that the file does not grow with it", async () => {
+test("a snapshot that was not closed is freed, so that the file does not grow", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
   await withDirectory(async (directory) => {
     const engine = await openLmdbEngine({ runtime, directory });

@@ -1,4 +1,4 @@
-/** The memory engine's misbehaviour, by seed: what a simulation rests on. */
+/** Seeded faults of the memory engine, on which simulations are based. */
 import { expect, test } from "vitest";
 import type { Random, Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -38,7 +38,7 @@ test.each(SEEDS)(
   },
 );
 
-test("without them an unknown commit reaches the caller, and the store tells what became of it", async () => {
+test("without them an unknown commit reaches the caller, and the store reports its outcome", async () => {
   const { kvs } = openNodes(11, { unknownRatio: 0.5 });
   const [kv] = kvs as [KeyValueStore];
   const fates = { committed: 0, unknown: 0 };
@@ -59,7 +59,7 @@ test("without them an unknown commit reaches the caller, and the store tells wha
   expect(applied).toBeLessThan(60);
 });
 
-test("transaction ids do not pile up", async () => {
+test("transaction ids do not accumulate", async () => {
   const { kvs } = openNodes(31, FAULTS);
   const [kv] = kvs as [KeyValueStore];
   for (let round = 0; round < 100; round++) {
@@ -70,7 +70,7 @@ test("transaction ids do not pile up", async () => {
   expect(page.entries.length).toBeLessThanOrEqual(2);
 });
 
-test("transactions under way at once clear different ids of settled ones", async () => {
+test("concurrent transactions clear different ids of settled ones", async () => {
   const { kvs } = openNodes(32, {});
   const [kv] = kvs as [KeyValueStore];
   const atOnce = 500;
@@ -136,7 +136,7 @@ function openNodes(
   return { kvs, events };
 }
 
-/** A small generator (mulberry32): good enough to be unlike itself from seed to seed. */
+/** A small generator (mulberry32): different enough from seed to seed. */
 class SeededRandom implements Random {
   #state: number;
 

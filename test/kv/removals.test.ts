@@ -128,7 +128,7 @@ test("clearing more keys one by one within a transaction is refused in memory", 
   await expect(cluster.write(clearAll)).rejects.toThrow("bounded number of keys");
 });
 
-test("ids of transactions that crashed processes left are cleared in pages, after a day", async () => {
+test("ids of transactions left by crashed processes are cleared in pages, after a day", async () => {
   const cluster = openCluster("ids", 1);
   const ids = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")]));
   const left = async () => (await cluster.read((tx) => tx.getRangePage(ids.range()))).entries;
@@ -157,7 +157,7 @@ test("ids of transactions that crashed processes left are cleared in pages, afte
   expect(Math.min(...steps)).toBeGreaterThan(0);
 });
 
-test("another node continues when the node that removes a range dies, whenever it dies", async () => {
+test("another node continues if the removing node dies, whenever it dies", async () => {
   for (let seed = 0; seed < 20; seed++) {
     const cluster = openCluster(`kill ${seed}`, 2);
     const [killed, survivor] = cluster.nodes as [SimulatedNode, SimulatedNode];
@@ -176,7 +176,7 @@ test("another node continues when the node that removes a range dies, whenever i
   }
 });
 
-test("nodes share removals, and a page whose commit is unknown is repeated without harm", async () => {
+test("nodes share removals, and repeating a page with an unknown commit does no harm", async () => {
   const cluster = openCluster("share", 3, { delayMsMax: 5 });
   const ranges = [1, 2, 3, 4, 5, 6].map((number) => Subspace.fromTuple(["many", number]));
   for (const subspace of ranges) await cluster.fill(subspace, 3_000);
@@ -192,7 +192,7 @@ test("nodes share removals, and a page whose commit is unknown is repeated witho
   await cluster.stop();
 });
 
-test("a removal that is queued while the remover waits begins at once", async () => {
+test("a removal queued while the remover waits begins immediately", async () => {
   const cluster = openCluster("watch");
   cluster.start(cluster.nodes[0] as SimulatedNode);
   await cluster.world.time.run(cluster.world.time.nowMs + 1_000);
@@ -204,7 +204,7 @@ test("a removal that is queued while the remover waits begins at once", async ()
   await cluster.stop();
 });
 
-test("the claim of a node whose clock is far ahead does not keep others away", async () => {
+test("the claim of a node whose clock is far ahead does not exclude others", async () => {
   const cluster = openCluster("skew", 1);
   const ahead = cluster.world.openNode({ skewMs: 3_600_000 });
   await cluster.fill(OLD, KEY_COUNT);
@@ -219,7 +219,7 @@ test("the claim of a node whose clock is far ahead does not keep others away", a
   await cluster.stop();
 });
 
-test("sabotage: a remover that skips a page is found out", async () => {
+test("sabotage: a remover that skips a page is detected", async () => {
   const cluster = openCluster("sabotage");
   const [node] = cluster.nodes as [SimulatedNode];
   await cluster.fill(OLD, KEY_COUNT);
@@ -241,7 +241,7 @@ test("sabotage: a remover that skips a page is found out", async () => {
   expect(await cluster.count(OLD)).toBeGreaterThan(0);
 });
 
-test("an engine that clears ranges at once needs one transaction for any range", async () => {
+test("an engine that clears ranges atomically needs one transaction for any range", async () => {
   const storage = new MemoryStorage({ clearsRangesAtOnce: true });
   const world = new World("at once", storage);
   const { runtime } = world.openNode();

@@ -1,4 +1,4 @@
-/** Closing a store: what waits ends, what commits is waited for, what comes later is refused. */
+/** Closing a store: waits end, pending commits complete, later calls are refused. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const engines: Readonly<Record<string, () => Promise<Opened>>> = {
   },
 };
 
-test.each(Object.keys(engines))("a store on %s closes in order", async (name) => {
+test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => {
   const { engine, remove } = await (engines[name] as () => Promise<Opened>)();
   const kv = new KeyValueStore({ runtime, engine });
   const closed = { code: "KV_CLOSED" };
@@ -40,7 +40,7 @@ test.each(Object.keys(engines))("a store on %s closes in order", async (name) =>
       ended.open();
     }),
   ).rejects.toMatchObject(closed);
-  // Either it is committed before the close, or it is told that it was not.
+  // Either it commits before the close, or it is reported as not committed.
   const committing = kv
     .transact(async (tx) => put(tx, "b", "1"))
     .catch((error) => expect(error).toMatchObject(closed));
@@ -81,7 +81,7 @@ function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   };
 }
 
-/** A clock whose pauses end when a test says so. */
+/** A clock whose pauses end when a test releases them. */
 function heldClock() {
   const { opened, open } = gate();
   const asked: number[] = [];
@@ -93,7 +93,7 @@ function heldClock() {
 }
 
 test.each(["commits", "does not answer"])(
-  "a store that closes waits for its commits, if the store %s",
+  "a closing store waits for its commits if the store %s",
   async (behaviour) => {
     const held = gate();
     const begun = gate();

@@ -1,4 +1,7 @@
-/** A whole store, copied between the embedded engine and one that stands for a cluster; and between LMDB and a live FoundationDB. */
+/**
+ * A whole store, copied between the embedded engine and a stand-in for a cluster, and between LMDB
+ * and a live FoundationDB.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -40,7 +43,10 @@ function openMemory(): KeyValueStore {
   });
 }
 
-/** Several pages of rows of all lengths, each transaction with a row whose key ends with its versionstamp. */
+/**
+ * Several pages of rows of all lengths, and in each transaction a row whose key ends with its
+ * versionstamp.
+ */
 async function fill(kv: KeyValueStore): Promise<void> {
   for (let batch = 0; batch < 30; batch++) {
     await kv.transact(async (tx) => {
@@ -68,7 +74,7 @@ function hexOf(value: Uint8Array): string {
   return ` ${Buffer.from(value).toString("hex")}`;
 }
 
-/** The rows of a feed, in its order. */
+/** The rows of a feed, in order. */
 async function sequence(kv: KeyValueStore): Promise<string[]> {
   const range = { begin: bytes("seq-"), end: bytes("seq.") };
   const { entries } = await kv.read((tx) => tx.getRangePage(range));
@@ -90,7 +96,7 @@ async function copy(source: KeyValueStore, target: CopyTarget): Promise<CopySumm
   }
 }
 
-test("a store is copied into a cluster and back, and what is written there comes later in every feed", async () => {
+test("a store is copied into a cluster and back, and later writes come later in every feed", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(join(directory, "old"));
     await fill(source);
@@ -114,7 +120,7 @@ test("a store is copied into a cluster and back, and what is written there comes
   });
 });
 
-test("a cluster that has counted fewer versions is refused, with what to run", async () => {
+test("a cluster with a lower version is refused, with the command to run", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(directory);
     await fill(source);
@@ -131,7 +137,7 @@ test("a cluster that has counted fewer versions is refused, with what to run", a
 });
 
 test.each(["cluster", "folder"])(
-  "a %s with a store in it is refused, and left as it is",
+  "a %s with a store in it is refused, and left unchanged",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -152,7 +158,7 @@ test.each(["cluster", "folder"])(
 );
 
 test.each(["cluster", "folder"])(
-  "a store that is written to meanwhile leaves nothing in a %s",
+  "a store written to meanwhile leaves nothing in a %s",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -164,7 +170,7 @@ test.each(["cluster", "folder"])(
       const put = target.put.bind(target);
       target.put = async (rows) => {
         await put(rows);
-        // A row of the first page, and as long as before.
+        // A row of the first page, with the same length.
         const value = new Uint8Array(100).fill(rows.length);
         await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
       };
@@ -179,7 +185,7 @@ test.each(["cluster", "folder"])(
   },
 );
 
-test("a copy that lost a row is found out before anybody may use it", async () => {
+test("a copy that lost a row is detected before it can be used", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();
@@ -199,7 +205,7 @@ test("a copy that lost a row is found out before anybody may use it", async () =
   await Promise.all([source.close(), cluster.close()]);
 });
 
-test("a copy that was cut off is known, and begun anew", async () => {
+test("a truncated copy is recognized, and restarted", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();

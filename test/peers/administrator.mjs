@@ -1,7 +1,7 @@
-/** The node that suites with an administrator run against. */
+/** Administrator of the node on which suites run. */
 export const ADMIN = { name: "adm", password: "pass" };
 
-/** Settings of CouchDB's own run of its tests. */
+/** Settings of CouchDB's own test runs. */
 export const INI = `[admins]
 ${ADMIN.name} = ${ADMIN.password}
 [chttpd]

@@ -1,4 +1,6 @@
-/** `@cloudant/couchbackup` as a client: what it saves of a database and restores into another is all there was. */
+/**
+ * `@cloudant/couchbackup` as a client: a backup of a database, restored into another, is complete.
+ */
 import { execFile } from "node:child_process";
 import { createReadStream, createWriteStream } from "node:fs";
 import { createRequire } from "node:module";
@@ -23,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Each document's text, `_rev` and all. */
+/** Each document's text, including `_rev`. */
 async function documentsOf(database: string): Promise<Map<string, string>> {
   const path = `/${database}/_all_docs?include_docs=true&attachments=true`;
   const { body } = await tandem.call("GET", path);
@@ -32,7 +34,7 @@ async function documentsOf(database: string): Promise<Map<string, string>> {
   );
 }
 
-test.each(["full", "shallow"])("a %s backup of the films brings all of them back", async (mode) => {
+test.each(["full", "shallow"])("a %s backup of the films restores all of them", async (mode) => {
   const file = join(processes.directory(), "films.backup");
   const log = join(processes.directory(), "films.log");
   const shared = ["--url", tandem.url, "--db", "films", "--mode", mode];
@@ -49,7 +51,7 @@ test.each(["full", "shallow"])("a %s backup of the films brings all of them back
   expect(await documentsOf(target)).toEqual(before);
 });
 
-/** Runs a program of the package with its input or its output in a file. */
+/** Runs a program of the package with its input or output in a file. */
 async function pipe(
   program: readonly string[],
   input: string | undefined,
@@ -58,7 +60,7 @@ async function pipe(
   const running = run(process.execPath, program, {
     maxBuffer: 1e9,
     encoding: "buffer",
-    // It makes a folder there for a log, and leaves it.
+    // It creates a folder there for a log, and leaves it.
     env: { ...process.env, TMPDIR: processes.directory() },
   });
   const { stdin, stdout } = running.child;

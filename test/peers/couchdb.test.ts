@@ -1,6 +1,7 @@
 /**
- * Replication with a real CouchDB, by our replicator and by its own. Runs when `COUCHDB_URL` names one, with the credentials of
- * an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run test/peers`.
+ * Replication with a real CouchDB, by both replicators. Runs if `COUCHDB_URL` is set, with the
+ * credentials of an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run
+ * test/peers`.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
@@ -60,7 +61,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])("%s go from us to it and back, by our replicator", async (name, lines) => {
+  ])("%s are copied to it and back by our replicator", async (name, lines) => {
     const database = `tandem-test-ours-${name.slice(0, 5)}`;
     await load(tandem, database, lines);
     const there = `${withUser}/${database}`;
@@ -94,7 +95,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])("%s go from us to it and back, by its replicator", async (name, lines) => {
+  ])("%s are copied to it and back by its replicator", async (name, lines) => {
     const database = `tandem-test-its-${name.slice(0, 5)}`;
     await load(tandem, database, lines);
     const ours = `${tandem.url}/${database}`;
@@ -119,7 +120,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     expect((await compare(ours, back)).differenceCount).toBe(0);
   });
 
-  test("odd documents go both ways, by both replicators", async () => {
+  test("unusual documents are copied both ways, by both replicators", async () => {
     const database = "tandem-test-odd";
     await couchdb.call("PUT", `/${database}`);
     await writeOddDocuments(couchdb.call, database);
@@ -170,7 +171,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     ["pushed", "faults", () => unreliable(5, FAULT_NAMES.length * 3), FAULT_NAMES.length],
     ["pulled", "multipart bodies that are cut short", truncatedMultipart, CUT_WAYS.length],
   ] as const)(
-    "countries with their flags, %s, arrive whole through %s",
+    "countries with their flags, %s, are copied completely through %s",
     async (way, fault, openFaults, faultCount) => {
       const isPull = way === "pulled";
       const database = `tandem-test-${way}-${fault.slice(0, 5)}`;
@@ -200,7 +201,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     },
   );
 
-  test("a continuous job follows a CouchDB, and goes on after it was stopped and started", async () => {
+  test("a continuous job follows a CouchDB, and continues after it was stopped and started", async () => {
     const database = "tandem-test-follow";
     await couchdb.call("PUT", `/${database}`);
     const { status } = await tandem.call("PUT", "/_replicator/follow", {

@@ -1,4 +1,4 @@
-/** `nano`, CouchDB's own client for Node.js: what it does with a CouchDB, it does with us. */
+/** `nano`, CouchDB's own client for Node.js, works with Tandem as with CouchDB. */
 import nano from "nano";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -24,14 +24,14 @@ beforeEach(async () => {
   films = server.use("films");
 });
 
-test("databases are made, described, listed and destroyed", async () => {
+test("databases are created, described, listed and deleted", async () => {
   expect(await server.db.get("films")).toMatchObject({ db_name: "films", doc_count: 0 });
   expect(await server.db.list()).toContain("films");
   await server.db.destroy("films");
   await expect(server.db.get("films")).rejects.toMatchObject({ statusCode: 404 });
 });
 
-test("a document is written, read, copied and destroyed", async () => {
+test("a document is written, read, copied and deleted", async () => {
   const { rev } = await films.insert({ title: "M" }, "m");
   await expect(films.insert({ title: "N" }, "m")).rejects.toMatchObject({ statusCode: 409 });
   expect(await films.get("m")).toEqual({ _id: "m", _rev: rev, title: "M" });
@@ -57,7 +57,7 @@ test("documents are written and read in bulk", async () => {
   expect(fetched.rows).toMatchObject([{ doc: { title: "299" } }, { error: "not_found" }]);
 });
 
-test("attachments go in and out, with their document and alone", async () => {
+test("attachments are stored and read, with their document and separately", async () => {
   const poster = Buffer.from([0, 1, 2, 255]);
   const { rev } = await films.attachment.insert("m", "poster ü.png", poster, "image/png");
   expect(await films.attachment.get("m", "poster ü.png")).toEqual(poster);
@@ -75,7 +75,7 @@ test("attachments go in and out, with their document and alone", async () => {
   expect(await films.get("m")).not.toHaveProperty("_attachments");
 });
 
-test("the reader of changes gets what there is, and what comes", async () => {
+test("the reader of changes gets existing changes and later ones", async () => {
   await films.bulk({ docs: [{ _id: "a" }, { _id: "b" }] });
   const seen = await new Promise<string[]>((resolve, reject) => {
     const ids: string[] = [];
@@ -83,7 +83,7 @@ test("the reader of changes gets what there is, and what comes", async () => {
     reader.on("error", reject);
     reader.on("change", (change: { id: string }) => {
       ids.push(change.id);
-      // Written when the reader has caught up: it has to be told.
+      // Written when the reader has caught up: it has to be notified.
       if (ids.length === 2) void films.insert({ title: "C" }, "c").catch(reject);
       if (ids.length < 3) return;
       films.changesReader.stop();
@@ -93,7 +93,7 @@ test("the reader of changes gets what there is, and what comes", async () => {
   expect(seen.toSorted()).toEqual(["a", "b", "c"]);
 });
 
-test("a find is answered", async () => {
+test("a find returns documents", async () => {
   await films.bulk({
     docs: [
       { _id: "a", title: "M" },
@@ -104,7 +104,7 @@ test("a find is answered", async () => {
   expect(docs).toEqual([{ _id: "b" }]);
 });
 
-test("an index is made and serves a find in its order", async () => {
+test("an index is created and serves a find in its order", async () => {
   await films.bulk({
     docs: [
       { _id: "a", title: "N" },

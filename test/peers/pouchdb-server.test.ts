@@ -1,7 +1,8 @@
 /**
- * Our replicator with PouchDB's HTTP server, both ways, through a network that does what networks do: plain documents, conflicts
- * and deletions, and attachments that are pulled. The server answers without multipart and ends at a multipart body, so none are pushed to it;
- * multipart that is cut short is `end-to-end/faults.test.ts`.
+ * Replication with PouchDB's HTTP server in both directions over a network with faults: plain
+ * documents, conflicts and deletions, and attachments that are pulled. The server responds without
+ * multipart and crashes on a multipart body, so none are pushed to it. `end-to-end/faults.test.ts`
+ * tests truncated multipart.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -21,7 +22,7 @@ import { load, sampleLines } from "../support/sample-data.ts";
 
 const SERVER = fileURLToPath(new URL("../support/pouchdb-server.cjs", import.meta.url));
 const ROUNDS = 3;
-/** Requests after which the first session is over. */
+/** Number of requests after which the first session expires. */
 const SESSION_REQUEST_COUNT = 40;
 
 const processes = new Processes();
@@ -69,7 +70,7 @@ async function write(server: { readonly url: string }, database: string): Promis
 }
 
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
-  test("films, conflicts and deletions arrive whole, and the counters are right", async () => {
+  test("films, conflicts and deletions are copied completely, and the counters are correct", async () => {
     const isPull = way === "pulled";
     const database = `films-${way}`;
     await write(isPull ? { url: pouchUrl } : tandem, database);
@@ -94,7 +95,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
     const struck = [...faults.counts.values()].reduce((sum, count) => sum + count, 0);
     expect([struck, sessions.expiredCount() > 0]).toEqual([faultCount, true]);
-    // What a run that was cut short had read is read, and counted, once more; written it is once.
+    // Documents of an aborted run are read and counted again, but written once.
     const { docs_read: read, docs_written: written } = ended.info;
     expect([read >= written, written <= films.length + 3]).toEqual([true, true]);
     const id = encodeURIComponent(`_replicator/${database}`);
@@ -109,7 +110,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("flags are pulled through faults, whole: a server without multipart is asked for each attachment", async () => {
+test("flags are pulled completely despite faults: a server without multipart is asked for each attachment", async () => {
   const database = "countries";
   const post = (method: string, path: string, body?: unknown) =>
     call(`${pouchUrl}${path}`, method, body);

@@ -6,10 +6,13 @@ import { join } from "node:path";
 import { filesIn } from "./test-files.mjs";
 
 const TEST_FILE = /^test\..*\.js$/;
-/** PouchDB's tests of failures ask a server at this port that does not answer. */
+/** PouchDB's failure tests use a server at this port that does not respond. */
 const DOWN_SERVER_PORT = "3010";
 const TEST_TIMEOUT_MS = "20000";
-/** A failed hook ends the run of a file, which then runs again without the test that failed. So often at most. */
+/**
+ * Maximum number of runs per file. A failed hook ends a run, which is then repeated without the
+ * test that failed.
+ */
 const RUNS_OF_FILE_MAX = 40;
 
 const INTEGRATION = {
@@ -58,7 +61,10 @@ function runFile(checkout, suite, file, url) {
   throw new Error(`${file} ends early, whatever is left out`);
 }
 
-/** What mocha reports of one run of a file: tests by their whole names, and whether a hook ended it early. */
+/**
+ * mocha's report of one run of a file: tests by their full names, and whether a hook ended it
+ * early.
+ */
 function runOnce(checkout, { setup, environment }, file, url, left) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-peers-"));
   const report = join(folder, "report.json");

@@ -1,4 +1,4 @@
-/** Replication with PouchDB 9 on LevelDB as the client: it pulls from us and pushes to us. */
+/** Replication with PouchDB 9 on LevelDB as the client: pulls and pushes. */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -20,7 +20,7 @@ interface PouchDatabase {
   put(document: object): Promise<{ rev: string }>;
 }
 
-/** PouchDB is a CommonJS package without types of its own. */
+/** PouchDB is a CommonJS package without types. */
 const PouchDB: {
   new (name: string): PouchDatabase;
   replicate(
@@ -68,11 +68,11 @@ test.each([
   expect(comparison.differences).toEqual([]);
 });
 
-test("PouchDB carries conflicts, deletions, design documents and odd ids both ways", async () => {
+test("PouchDB copies conflicts, deletions, design documents and unusual ids both ways", async () => {
   await tandem.call("PUT", "/odd");
-  // PouchDB asks for attachments by URL objects, which take the id `..` for a step upwards.
+  // PouchDB requests attachments by URL objects, which resolve the id `..` to the parent path.
   const ids = ODD_IDS.filter((id) => id !== "..");
-  // It keeps no attachment compressed, so what comes back of a compressed one has another digest.
+  // It stores attachments uncompressed, so a compressed one is returned with another digest.
   await writeOddDocuments(tandem.call, "odd", { ids, textType: "application/octet-stream" });
   const [pulled, pushed] = await pullAndPush("odd");
   expect([pulled?.doc_write_failures, pushed?.doc_write_failures]).toEqual([0, 0]);

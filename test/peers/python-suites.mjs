@@ -1,17 +1,17 @@
 /**
- * Suites in Python, run by pytest: mango's own tests (a part of CouchDB's checkout), couchdyno (replications) and
- * python-cloudant (a client). `PYTHON` names the interpreter. It needs `pytest`, `requests` and `parameterized`; couchdyno
- * also `couchdb` and `configargparse`, python-cloudant `flaky`.
+ * Python suites, run by pytest: mango's own tests (in CouchDB's checkout), couchdyno (replications)
+ * and python-cloudant (a client). `PYTHON` names the interpreter. It needs `pytest`, `requests` and
+ * `parameterized`; couchdyno also `couchdb` and `configargparse`, python-cloudant `flaky`.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { ADMIN, INI } from "./administrator.mjs";
 import { filesIn } from "./test-files.mjs";
 
-/** Bound for one file. Its unfinished tests count as failed. */
+/** Time limit for one file. Its unfinished tests count as failed. */
 const FILE_TIMEOUT_MS = 900_000;
 
-/** Indexes of texts need Clouseau or Nouveau. */
+/** Text indexes need Clouseau or Nouveau. */
 const TEXT_INDEXES = /\/\d\d-(?:[a-z-]*text|limit|disable-array)/;
 
 /** mango's tests, from a checkout of CouchDB. */

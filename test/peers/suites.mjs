@@ -1,15 +1,16 @@
 /**
- * Runs other projects' tests against a node of ours:
+ * Runs other projects' tests against a Tandem node:
  *
  *   npm run build
  *   POUCHDB_CHECKOUT=../pouchdb npm run test:peers [-- PART OF A FILE'S NAME …]
  *
- * CONTRIBUTING.md lists the suites, the variable that names each checkout, and how to build it. Suites without a checkout
- * are left out. With `COUCHDB_URL=http://user:password@host:port` the same tests run against that CouchDB as well, and
- * each that passes there and fails here is marked. `PEERS_VERBOSE=1` prints the suites' own output.
+ * CONTRIBUTING.md lists the suites, the variable that names each checkout, and how to build it.
+ * Suites without a checkout are skipped. With `COUCHDB_URL=http://user:password@host:port` the same
+ * tests also run against that CouchDB, and each that passes there and fails here is marked.
+ * `PEERS_VERBOSE=1` prints the suites' own output.
  *
- * `known-failures.json` lists the failing tests of each suite below the reason. The run ends with 1 if any other test fails, or if a
- * listed one passes.
+ * `known-failures.json` lists the failing tests of each suite by reason. The exit code is 1 if any
+ * other test fails, or if a listed one passes.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +30,7 @@ const PEERS = {
 const nameParts = process.argv.slice(2);
 const known = JSON.parse(readFileSync(new URL("known-failures.json", import.meta.url), "utf8"));
 
-/** Returns the names of a suite's tests that are known to fail: always, or unless by chance. */
+/** Returns the names of a suite's known failures: permanent ones, or all but the flaky ones. */
 function knownFailures(suite) {
   const reasons = Object.entries(known[suite] ?? {});
   const byChance = reasons.filter(([reason]) => reason.startsWith("(passes by chance)"));
@@ -39,10 +40,16 @@ function knownFailures(suite) {
 
 const print = (line) => process.stdout.write(`${line}\n`);
 
-/** Runs of a file with new failures. Some tests of others depend on timing, and fail now and then on CouchDB as well. */
+/**
+ * Maximum runs of a file with new failures. Some tests depend on timing, and occasionally fail on
+ * CouchDB as well.
+ */
 const FILE_RUNS_MAX = 3;
 
-/** Returns the names of passed and failed tests. A test that passes in one of a file's runs has passed. */
+/**
+ * Returns the names of passed and failed tests. A test that passes in one of a file's runs has
+ * passed.
+ */
 function runSuite({ files, runFile }, url, expected) {
   const passed = new Set();
   const failed = new Set();
@@ -67,24 +74,24 @@ function runSuite({ files, runFile }, url, expected) {
   return { passed, failed };
 }
 
-/** Whether all is as the list says. */
+/** Whether all results match the list. */
 function judge(name, expected, ours, theirs) {
   const news = [...ours.failed].filter((title) => !expected.all.has(title));
-  const mended = [...expected.all].filter((title) => {
+  const fixed = [...expected.all].filter((title) => {
     return ours.passed.has(title) && !expected.byChance.has(title);
   });
   for (const title of news) {
     print(`FAILED ${title}${theirs?.passed.has(title) ? " (passes on the CouchDB)" : ""}`);
   }
-  for (const title of mended) print(`PASSES, and is listed as failing: ${title}`);
+  for (const title of fixed) print(`PASSES, and is listed as failing: ${title}`);
   const counts = `${ours.passed.size} passed, ${ours.failed.size} failed`;
   const couchdb =
     theirs && `; the CouchDB: ${theirs.passed.size} passed, ${theirs.failed.size} failed`;
   print(`${name}: ${counts}, ${ours.failed.size - news.length} of them known${couchdb ?? ""}`);
-  return news.length === 0 && mended.length === 0;
+  return news.length === 0 && fixed.length === 0;
 }
 
-/** Whether all suites of a peer are as the list says. */
+/** Whether the results of all suites of a peer match the list. */
 async function runPeer({ ini, suites, close }) {
   const directory = mkdtempSync(join(tmpdir(), "tandem-peers-"));
   const file = join(directory, "tandem.ini");

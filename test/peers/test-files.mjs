@@ -1,7 +1,10 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** The files of these folders of a checkout whose names match, each folder's in order, as paths below the checkout. */
+/**
+ * The files in these folders of a checkout whose names match, ordered within each folder, as paths
+ * relative to the checkout.
+ */
 export function filesIn(checkout, folders, pattern) {
   return folders.flatMap((folder) =>
     readdirSync(join(checkout, folder))

@@ -1,4 +1,4 @@
-/** Alerts: each breach is told once, whoever derives it, and its end as well. */
+/** Alerts: each breach and its end are reported once, whichever node derives them. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -50,7 +50,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.kv.close());
 
-/** A watch that has the turn and begins here. */
+/** A watch that has taken the lead. */
 async function begun(): Promise<AlertWatch> {
   const watch = world.watch();
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
@@ -58,7 +58,7 @@ async function begun(): Promise<AlertWatch> {
   return watch;
 }
 
-/** Whether some events were gone. */
+/** Returns whether some events were missing. */
 async function followAll(watch: AlertWatch): Promise<boolean> {
   for (let isGap = false; ; ) {
     const followed = await watch.follow();
@@ -96,15 +96,15 @@ async function behindSince(id: string, sinceMs: number | undefined): Promise<voi
   await world.kv.transact((tx) => world.node.backlogs.set(tx, id, backlog));
 }
 
-interface Told {
+interface SentAlert {
   readonly what: string;
   readonly id: string;
   readonly breachId: string;
 }
 
-/** What is to be sent, oldest first; it is sent then. */
-async function told(watch: AlertWatch): Promise<Told[]> {
-  const found: Told[] = [];
+/** Takes the pending alerts, oldest first. */
+async function reported(watch: AlertWatch): Promise<SentAlert[]> {
+  const found: SentAlert[] = [];
   for (let waiting = await watch.next(); waiting !== undefined; waiting = await watch.next()) {
     const { kind, status, id, breachId } = waiting.alert;
     found.push({ what: `${kind} ${status}`, id, breachId });
@@ -113,30 +113,30 @@ async function told(watch: AlertWatch): Promise<Told[]> {
   return found;
 }
 
-const whats = async (watch: AlertWatch) => (await told(watch)).map(({ what }) => what);
+const whats = async (watch: AlertWatch) => (await reported(watch)).map(({ what }) => what);
 
-test("a job that keeps failing is told once; its recovery is told, and arms it again", async () => {
+test("alerts once for a job that keeps failing and once for its recovery, then rearms", async () => {
   const watch = await begun();
   const id = await addJob("a");
   for (let tries = 0; tries < 3; tries++) {
     await fail(id);
     await followAll(watch);
   }
-  const [firing, ...others] = await told(watch);
+  const [firing, ...others] = await reported(watch);
   expect([firing?.what, others]).toEqual(["failing firing", []]);
   await recover(id);
   await followAll(watch);
-  const [resolved] = await told(watch);
+  const [resolved] = await reported(watch);
   expect(resolved).toMatchObject({ what: "failing resolved", breachId: firing?.id });
   expect(resolved?.id).not.toBe(firing?.id);
-  // A breach that is over before anybody looks is told all the same.
+  // A breach that ends before it is noticed is reported nevertheless.
   await fail(id);
   await recover(id);
   await followAll(watch);
   expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
 });
 
-test("stalls and ends of jobs are told, and a removed job has no breaches", async () => {
+test("alerts on stalled and ended jobs; a removed job has no breaches", async () => {
   const watch = await begun();
   const [id, done] = [await addJob("a"), await addJob("b")];
   await change(id, { stallCount: 1 });
@@ -149,7 +149,7 @@ test("stalls and ends of jobs are told, and a removed job has no breaches", asyn
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("documents that are left behind are told, and that they have arrived", async () => {
+test("alerts on failed documents and on their later arrival", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -162,7 +162,7 @@ test("documents that are left behind are told, and that they have arrived", asyn
   expect(await whats(watch)).toEqual(["left_behind firing", "left_behind resolved"]);
 });
 
-test("a lag is told when it is long, and is over when it is half as long", async () => {
+test("alerts on a long lag and clears it once the lag has halved", async () => {
   const watch = await begun();
   const id = await addJob("a");
   await behindSince(id, START_MS);
@@ -181,7 +181,7 @@ test("a lag is told when it is long, and is over when it is half as long", async
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("what happened while nobody followed is found in the lists", async () => {
+test("events that occurred without a follower are in the lists", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map(addJob));
   const [first, second] = ids as [string, string];
@@ -202,7 +202,7 @@ test("what happened while nobody followed is found in the lists", async () => {
   expect(await whats(watch)).toEqual([]);
 });
 
-test("one node derives alerts; when it is gone another goes on, and nothing is told twice", async () => {
+test("one node derives alerts; after it stops another continues without repeating any", async () => {
   const watch = await begun();
   const other = world.watch();
   const id = await addJob("a");
@@ -223,7 +223,7 @@ test("one node derives alerts; when it is gone another goes on, and nothing is t
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
 });
 
-test("kinds that nobody wants are not told, and are found when somebody does", async () => {
+test("kinds without subscribers are not announced, and are found once someone subscribes", async () => {
   const watch = await begun();
   const id = await addJob("a");
   world.settings.kinds = ["stalled"];

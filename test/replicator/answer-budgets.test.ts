@@ -1,4 +1,4 @@
-/** A hostile answer of any kind fails what asked for it, after a bounded number of bytes. */
+/** A hostile response of any kind fails its request after a bounded number of bytes. */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { FetchRequest } from "../../src/http-client/index.ts";
@@ -17,7 +17,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const PIECE_BYTES = 64 * KIB;
 
-/** A body of 70 MiB of `filler`, if any, and how much of it was read. */
+/** A body of 70 MiB of `filler`, if any, with the number of bytes read. */
 function bomb(before: string, filler: string) {
   const piece = Buffer.from(filler.repeat(PIECE_BYTES / Math.max(1, filler.length)));
   const read = { byteCount: 0 };
@@ -60,13 +60,13 @@ async function readChanges(endpoint: Endpoint, continuous: boolean): Promise<voi
   const request = { since: 0, continuous, winningRevisionsOnly: false };
   const selection = { kind: "all" } as const;
   for await (const _ of endpoint.changes({ ...request, selection }, signal)) {
-    // Each page is dropped.
+    // Pages are discarded.
   }
 }
 
 const document = new TextDocument("a", '{"_id":"a","_rev":"1-a"}');
 
-/** Requests by the bytes that their answer may have. */
+/** Requests by the size limit of their response. */
 const REQUESTS: readonly (readonly [
   name: string,
   bytesMax: number,
@@ -89,11 +89,11 @@ const REQUESTS: readonly (readonly [
   ],
   ["written documents", 128 * KIB, ({ endpoint }) => endpoint.writeDocuments([document], signal)],
   [
-    "missing revisions",
+    "the missing revisions",
     64 * MIB,
     ({ endpoint }) => endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal),
   ],
-  ["one page of changes", 64 * MIB, ({ endpoint }) => readChanges(endpoint, true)],
+  ["a page of changes", 64 * MIB, ({ endpoint }) => readChanges(endpoint, true)],
   ["updates of databases", 32 * MIB, ({ server }) => server.updates("1", signal)],
   ["names of databases", 32 * MIB, ({ server }) => server.names("", 100, signal)],
   ["the sequence of a database", 64 * KIB, ({ server }) => server.sequence("a", signal)],
@@ -116,7 +116,7 @@ describe.each([
     expect(sides.read.byteCount).toBeLessThanOrEqual(bytesMax + PIECE_BYTES);
   });
 
-  test("asks for the documents of a bulk read one by one", async () => {
+  test("requests the documents of a bulk read individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
     expect(await endpoint.readRevisions(requests, signal)).toBeUndefined();
@@ -126,7 +126,7 @@ describe.each([
 test.each([
   ["values in one row", '{"results":[{"seq":1,"id":"a","changes":[', "{},"],
   ["text around the rows", '{"results":[],"last_seq":[', "0,"],
-])("a feed with %s without an end fails within its budget", async (_, before, filler) => {
+])("a feed with endless %s fails within its budget", async (_, before, filler) => {
   const { endpoint, read } = openSides(before, filler.padEnd(32));
   await expect(readChanges(endpoint, false)).rejects.toBeDefined();
   expect(read.byteCount).toBeLessThanOrEqual(64 * MIB);
@@ -137,7 +137,7 @@ test.each([
   ["revisions", '"_revisions":{"start":1,"ids":["a"', '"b"', "]}"],
   ["attachments", '"_attachments":{"a":{"stub":true}', '"b":{}', "}"],
 ])(
-  "a document with millions of %s is a failed document",
+  "a document with millions of %s becomes a failed document",
   async (_, begin, filler = begin, end = "") => {
     const text = `[{"ok":{"_id":"a","_rev":"1-a",${begin}${`,${filler}`.repeat(1_200_000)}${end}}}]`;
     const { endpoint } = openSides(text, "", 200);
@@ -148,7 +148,7 @@ test.each([
   },
 );
 
-test("a refusal is reported with its status, however long it is", async () => {
+test("a refusal is reported with its status, however long its body is", async () => {
   const { endpoint, read } = openSides("<html>", "x", 502);
   await expect(endpoint.setSecurity("{}", signal)).rejects.toMatchObject({
     answer: { status: 502 },

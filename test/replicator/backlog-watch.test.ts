@@ -1,4 +1,7 @@
-/** The sources of jobs that wait are asked how much is to come: seldom, a few at once, and by one of the nodes. In virtual time. */
+/**
+ * The pending changes of waiting jobs are polled rarely, a few jobs at a time, by one of the nodes.
+ * In virtual time.
+ */
 import { expect, test, vi } from "vitest";
 import { Jobs } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -8,7 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOE = { userName: "joe", isAdmin: true };
 const JOBS = 45;
 
-/** Three nodes with jobs of which none runs: all look after them, in the same instants. */
+/** Three nodes that watch the jobs concurrently. No job runs. */
 async function open() {
   const first = openVirtualNode({});
   const { world, replicator } = first;
@@ -30,8 +33,8 @@ async function open() {
     return {
       jobs,
       simulated,
-      /** Its looks for jobs that are to be asked about. */
-      look: vi.spyOn(jobs, "schedules"),
+      /** Its scans for jobs to poll. */
+      check: vi.spyOn(jobs, "schedules"),
       stop(): Promise<void> {
         stopping.abort(new Error("The test is over"));
         return Promise.race([running, simulated.crashed]);
@@ -56,7 +59,7 @@ async function open() {
   };
 }
 
-test("each job is asked about once in a round, by all nodes together, and few at a time", async () => {
+test("the nodes together poll each job once per round, a few jobs at a time", async () => {
   const node = await open();
   await node.pass(58);
   expect(node.askedAtMs.length).toBe(JOBS);
@@ -67,7 +70,7 @@ test("each job is asked about once in a round, by all nodes together, and few at
   await node.close();
 });
 
-test("a job that waits is behind since its source first said so, until it says that nothing is to come", async () => {
+test("a waiting job is behind from the first pending change until its source reports none", async () => {
   const node = await open();
   const id = node.ids[0] as string;
   await node.pass(30);
@@ -86,7 +89,7 @@ test("a job that waits is behind since its source first said so, until it says t
   await node.close();
 });
 
-test("a paused job is asked about, and one that has ended is not", async () => {
+test("polls paused jobs, but not jobs that have ended", async () => {
   const node = await open();
   const [paused, cancelled] = node.ids as [string, string];
   await node.world.until(node.replicator.commands.pause(paused, { userName: null }));
@@ -98,22 +101,22 @@ test("a paused job is asked about, and one that has ended is not", async () => {
   await node.close();
 });
 
-test("however slow the store is, one node alone looks for jobs", async () => {
+test("a single node scans for jobs, however slow the store is", async () => {
   const node = await open();
-  for (const { jobs, simulated, look } of node.watchers) {
-    look.mockImplementation(async (...args) => {
+  for (const { jobs, simulated, check } of node.watchers) {
+    check.mockImplementation(async (...args) => {
       await simulated.runtime.clock.sleep(3000);
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
   await node.pass(58);
-  // Ten a turn.
-  const lookCount = node.watchers.reduce((sum, { look }) => sum + look.mock.calls.length, 0);
-  expect(lookCount).toBe(Math.ceil(JOBS / 10));
+  // Ten per scan.
+  const checkCount = node.watchers.reduce((sum, { check }) => sum + check.mock.calls.length, 0);
+  expect(checkCount).toBe(Math.ceil(JOBS / 10));
   await node.close();
 });
 
-test("a parked job is neither asked about nor read", async () => {
+test("a parked job is neither polled nor read", async () => {
   const node = await open();
   const parkedIds = node.ids.filter((_, index) => index % 3 !== 0);
   const database = await node.world.until(
@@ -136,19 +139,19 @@ test("a parked job is neither asked about nor read", async () => {
   await node.close();
 });
 
-test("of jobs about which there is nothing to ask, a hundred are read in a turn, twenty at once", async () => {
+test("scans jobs without a source to poll in batches of a hundred, twenty at a time", async () => {
   const node = await open();
   await node.world.until(
     node.kv.transact(async (tx) => {
       for (let n = 0; n < 250; n++) {
-        // No version can read it.
+        // No version can decode it.
         await node.jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: `unreadable ${n}` }, {});
       }
     }),
   );
   const counts: number[] = [];
-  for (const { jobs, look } of node.watchers) {
-    look.mockImplementation((...args) => {
+  for (const { jobs, check } of node.watchers) {
+    check.mockImplementation((...args) => {
       counts.push(0);
       return Jobs.prototype.schedules.apply(jobs, args);
     });
@@ -165,17 +168,17 @@ test("of jobs about which there is nothing to ask, a hundred are read in a turn,
   await node.close();
 });
 
-test("when the node that looks for jobs dies, another one takes its turn", async () => {
+test("another node takes over when the scanning node dies", async () => {
   const node = await open();
   let hasDied = false;
-  for (const { jobs, simulated, look } of node.watchers.slice(1)) {
-    look.mockImplementation((...args) => {
+  for (const { jobs, simulated, check } of node.watchers.slice(1)) {
+    check.mockImplementation((...args) => {
       if (!hasDied) simulated.crash();
       hasDied = true;
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
-  // The node that is needed later leaves the turns to the others.
+  // Only the node that is needed later competes with it.
   await node.world.until(node.watchers[0]?.stop() as Promise<void>);
   await node.pass(58);
   expect(hasDied).toBe(true);

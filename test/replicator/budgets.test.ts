@@ -14,7 +14,7 @@ const FOREVER = new AbortController().signal;
 const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;
 const ALICE = { ...ADDRESS, basic: { username: "alice", password: "secret" } };
 
-/** Time that goes on to the next sleeper when nothing else can happen. */
+/** Time that jumps to the next sleeper when no task can run. */
 class VirtualClock implements Clock {
   #nowMs = 1_000_000;
   readonly #sleepers = new Set<{ readonly atMs: number; wake(): void }>();
@@ -43,7 +43,7 @@ class VirtualClock implements Clock {
     });
   }
 
-  /** Lets time go on until `untilMs`. */
+  /** Advances time to `untilMs`. */
   async advance(untilMs: number): Promise<void> {
     for (;;) {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -82,7 +82,7 @@ async function openCluster(nodeCount: number) {
   };
 }
 
-test("ten nodes that want all they can get share the rate, also after it was changed", async () => {
+test("ten saturated nodes share the rate, also after it changes", async () => {
   const { clock, nodes, set, stop } = await openCluster(10);
   await set("couch.example:5984", parseBudget({ read: { requests_per_sec: 50 } }));
   let spent = 0;
@@ -113,7 +113,7 @@ test("ten nodes that want all they can get share the rate, also after it was cha
   await stop();
 });
 
-test("reads and writes, hosts and accounts are counted apart; what has no budget does not wait", async () => {
+test("reads, writes, hosts and accounts are counted separately; without a budget, requests never wait", async () => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));
@@ -132,19 +132,19 @@ test("reads and writes, hosts and accounts are counted apart; what has no budget
   const twice = spendTwice();
   await clock.advance(startMs + 10_000);
   await twice;
-  // The batch goes at once, and what comes next waits for the time that the batch was worth.
+  // The batch proceeds immediately, and the next request waits for the cost of the batch.
   expect(doneAtMs - startMs).toBeGreaterThan(4500);
   expect(doneAtMs - startMs).toBeLessThan(5500);
   await stop();
 });
 
-/** Which requests a budget binds, by its name and by their address. */
+/** Requests that a budget limits, by its name and their address. */
 const OTHER_HOST = { ...ALICE, url: "http://other.example:5984/a/" };
 const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
 test.each([
   ["couch.example:5984", { anonymous: true, alice: true, bob: true, "other host": false }],
   ["alice@couch.example:5984", { anonymous: false, alice: true, bob: false, "other host": false }],
-] as const)("the budget of %s binds exactly the requests to it", async (name, expected) => {
+] as const)("the budget of %s limits exactly the requests to it", async (name, expected) => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
@@ -173,7 +173,7 @@ test.each([
   [1_000, 10, 10_000],
   [1_000, 1_000, 0],
 ])(
-  "of %i documents a second for a host and %i for an account there, the smaller one binds",
+  "of %i documents per second for a host and %i for an account, the smaller budget applies",
   async (hostRate, accountRate, expectedMs) => {
     const { clock, nodes, set, stop } = await openCluster(1);
     const [node] = nodes as [Budgets];
@@ -196,13 +196,13 @@ test.each([
   },
 );
 
-test("a run that waits for its budget is not taken for one that stands still", async () => {
+test("a run that waits for its budget is not treated as stalled", async () => {
   const cluster = await openCluster(1);
   const { clock } = cluster;
   await cluster.set("couch.example:5984", parseBudget({ write: { documents_per_sec: 1 } }));
   const activity = new Activity(clock);
   const { write } = excused((cluster.nodes[0] as Budgets).spendingFor(ADDRESS), activity);
-  // As a run that has taken changes from the feed, and gets no further.
+  // Like a run that has read changes from the feed and makes no progress.
   const run = { progress: {}, hasBegun: true, hasWork: true } as ReplicationRun;
   const watching = watchRun({ clock }, { run, activity, hasLiveFeed: true }, 120_000, FOREVER);
   const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });
@@ -261,14 +261,14 @@ test.each([
   [{ read: 5 }, "`read` must be an object"],
   [{ write: { requests_per_sec: 0 } }, "`write.requests_per_sec` = 0: expected a number above 0"],
   [{ read: { bytes: 1 } }, "`read.bytes` is not known: expected `requests_per_sec`"],
-])("%j is refused: %s", (members, reason) => {
+])("rejects %j: %s", (members, reason) => {
   expect(() => parseBudget(members)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
 test.each(["", "http://couch.example", "a b", "host:port", "@host"])(
-  "%j names no host",
+  "%j contains no host",
   async (name) => {
     const { nodes, stop } = await openCluster(1);
     await expect(nodes[0]?.get(name)).rejects.toThrow(
@@ -282,12 +282,15 @@ test.each([
   ["u:secret@h", '"u:*****@h"'],
   ["http://u:secret@h/", '"http://u:*****@h/"'],
   ["u:se/cret@h:1", '"u:*****@h:1"'],
-])("a budget is not named by a password, which its error does not show: %s", (name, shown) => {
-  const sentence = `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`;
-  expect(() => parseBudgetName(name)).toThrow(
-    expect.objectContaining({ details: { reason: sentence } }),
-  );
-});
+])(
+  "a budget must not be named by a password, and the error does not reveal it: %s",
+  (name, shown) => {
+    const sentence = `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`;
+    expect(() => parseBudgetName(name)).toThrow(
+      expect.objectContaining({ details: { reason: sentence } }),
+    );
+  },
+);
 
 test.each([
   ["H", "h"],
@@ -295,6 +298,6 @@ test.each([
   ["[::1]:1", "[::1]:1"],
   ["U@H:1", "U@h:1"],
   ["u@[::1]:1", "u@[::1]:1"],
-])("a budget of %s is kept as %s", (name, stored) => {
+])("a budget of %s is stored as %s", (name, stored) => {
   expect(parseBudgetName(name)).toBe(stored);
 });

@@ -1,7 +1,7 @@
 /**
- * Cancelling waits until the job has stopped (RFC 007): after the answer nothing is written, and no second run of the
- * replication begins before the first has ended. In virtual time, on a node that runs many jobs, with a target that
- * carries out what it has received even if nobody waits for the answer.
+ * A cancel waits until the job has stopped (RFC 007): nothing is written after its response, and no
+ * second run of the replication begins before the first has ended. In virtual time, on a node with
+ * many jobs, and a target that carries out each received request even if the client is gone.
  */
 import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
@@ -15,11 +15,11 @@ import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
-/** On a node with so many jobs, the figures of each were stored every five seconds. */
+/** On a node with this many jobs, the figures of each are stored every five seconds. */
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
 const WRITE_MS = 40;
-/** Just within the time that a request may be without an answer. */
+/** Just below the request timeout. */
 const SLOW_WRITE_MS = 29_000;
 const SOURCE = `${SERVER_URL}/a`;
 const TARGET = `${SERVER_URL}/b`;
@@ -34,7 +34,10 @@ function isWrite({ method, url }: FetchRequest): boolean {
   return method === "PUT" || url.endsWith("/_bulk_docs");
 }
 
-/** A node whose other jobs wait for a server that never answers; `writes` are those of the target, and when each ended. */
+/**
+ * A node whose other jobs wait for a server that never responds. `writes` are those of the target,
+ * with their end times.
+ */
 async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
   const world = new World("cancelled-runs");
   const { kv, databases, ...parts } = composeNode(world.openNode());
@@ -53,7 +56,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     config: { jobsMax: 2 * OTHERS_COUNT },
     fetch: async (request) => {
       const { signal, url } = request;
-      // The run's own signal, on which each request of this server listens.
+      // The signal of the run, on which each request to this server listens.
       setMaxListeners(0, signal);
       const gone = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
@@ -99,7 +102,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     const ready = () => writes.length >= count;
     expect(await world.time.run(world.time.nowMs + 60_000, ready)).toBe(true);
   };
-  /** Whether the target has what came before, and nothing comes any more. */
+  /** Waits until the target has the earlier documents, and no request arrives any more. */
   const rests = async (): Promise<void> => {
     const { length } = writes;
     const nowMs = world.time.nowMs;
@@ -113,7 +116,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
 
 type Ask = Awaited<ReturnType<typeof openBusyNode>>["ask"];
 
-/** Every way to end a job: how it is made, and what ends it. */
+/** Every way to end a job: how it is created, and what ends it. */
 const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] = [
   [
     "its document is deleted",
@@ -131,7 +134,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "its document asks for another replication",
+    "its document requests another replication",
     async (ask) => {
       const { rev } = await ask("PUT /_replicator/job", BODY);
       return () =>
@@ -155,7 +158,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "an operator cancels all that match",
+    "an operator cancels all matching jobs",
     async (ask) => {
       await ask("PUT /_replicator/job", BODY);
       return () => ask("POST /_tandem/jobs/_cancel?database=_replicator");
@@ -175,7 +178,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("nothing is written after the answer when %s", async (_, make) => {
+test.each(WAYS)("nothing is written after the response when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -183,7 +186,7 @@ test.each(WAYS)("nothing is written after the answer when %s", async (_, make) =
   await rests();
 });
 
-test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
+test.each(WAYS)("waits for a slow write when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);
@@ -191,7 +194,7 @@ test.each(WAYS)("a slow write is waited for when %s", async (_, make) => {
   await rests();
 });
 
-test("a node that stops waits five seconds for each of: a slow write, its last checkpoint, the answer to that", async () => {
+test("a stopping node waits up to five seconds each for a slow write, its last checkpoint and the response to it", async () => {
   const { ask, seesWrites, stop, world } = await openBusyNode(0, SLOW_WRITE_MS);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(2);
@@ -201,7 +204,7 @@ test("a node that stops waits five seconds for each of: a slow write, its last c
 });
 
 test.each([false, true])(
-  "a slow write is waited for before _replicate answers a cancel, continuous: %s",
+  "_replicate waits for a slow write before it answers a cancel, continuous: %s",
   async (continuous) => {
     const { ask, api, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
     const body = { ...BODY, continuous };
@@ -226,7 +229,7 @@ test.each([false, true])(
   },
 );
 
-test("a document that is deleted and written again has one run at a time", async () => {
+test("a document that is deleted and re-created has one run at a time", async () => {
   const { ask, writes, seesWrites, world } = await openBusyNode();
   let { rev } = await ask("PUT /_replicator/job", BODY);
   const ends: number[] = [];
@@ -243,14 +246,14 @@ test("a document that is deleted and written again has one run at a time", async
   }
 });
 
-test("a job of another document waits until the run that was cancelled has ended", async () => {
+test("a job of another document waits until the cancelled run has ended", async () => {
   const { api, ask, document, replicator, world, names, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
   const started = () => names.filter((name) => name === "replication.started").length;
   const before = started();
   const { jobId } = await document("job", () => true);
-  // No answer is waited for.
+  // The response is not awaited.
   void replicator.commands.cancel(jobId, { userName: "joe" });
   void api.ask("PUT /_replicator/twin", { body: BODY });
   await world.time.run(world.time.nowMs + 60_000, () => started() > before);
@@ -260,7 +263,7 @@ test("a job of another document waits until the run that was cancelled has ended
   expect(last).toEqual(["replication.accepted", "replication.halted", "replication.started"]);
 });
 
-test("the run of a node that died is waited for until the node has lost its lease", async () => {
+test("waits for the run of a dead node until the node's lease expires", async () => {
   const { ask, document, simulated, world, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
@@ -278,7 +281,7 @@ test("the run of a node that died is waited for until the node has lost its leas
   expect(world.time.nowMs - cancelledMs).toBeLessThan(20_000);
 });
 
-test("a job that is cancelled while it runs costs no more than six other transactions", async () => {
+test("cancelling a running job takes at most six additional transactions", async () => {
   const { ask, kv, document, replicator, world, seesWrites } = await openBusyNode(0);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

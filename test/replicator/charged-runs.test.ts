@@ -1,4 +1,4 @@
-/** What running jobs cost their group, in virtual time. */
+/** The charge of running jobs to their group, in virtual time. */
 import { afterEach, expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) void node.stop();
 });
 
-test("a continuous job is charged while it runs, and its group knows of it", async () => {
+test("a continuous job is charged while it runs, and its group's usage reflects it", async () => {
   const time = new VirtualTime();
   const clock = {
     nowMs: () => Date.UTC(2026, 0, 1) + time.nowMs,
@@ -37,7 +37,7 @@ test("a continuous job is charged while it runs, and its group knows of it", asy
     const standing = await node.jobs.groups.standing(tx, REPLICATION_JOB_TYPE, job?.group ?? "");
     return usageSec(standing, clock.nowMs() / 1000);
   });
-  // Of what it has run, the last instalment may be outstanding, and a little is forgotten.
+  // The last prepayment may be pending, and usage decays a little.
   expect(used).toBeGreaterThan(RUN_SEC * 0.75);
   expect(used).toBeLessThan(RUN_SEC + 15);
 });

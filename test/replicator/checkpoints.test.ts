@@ -1,4 +1,4 @@
-/** When a checkpoint may be written, and what comes before it. */
+/** Conditions for writing a checkpoint. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Runtime } from "../../src/base/index.ts";
 import { type Fetch, type FetchRequest, SecretsInUse } from "../../src/http-client/index.ts";
@@ -16,7 +16,7 @@ import { type Node, openNode } from "../support/open-node.ts";
 import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-server.fixture.ts";
 
 const USER = { userName: null, isAdmin: true };
-/** A Tandem compares and writes a checkpoint in one request. */
+/** A Tandem would compare and write a checkpoint in one request. */
 const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const FOREVER = new AbortController().signal;
 const nodes: Node[] = [];
@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node with a database `a` that holds these documents, and a CouchDB with an empty `b`. */
+/** A node with a database `a` that contains these documents, and a CouchDB with an empty `b`. */
 async function open(ids: readonly string[], intercept: Intercept = (_, pass) => pass()) {
   const far = await openFarServer(async (request, pass) => {
     const answer = await intercept(request, pass);
@@ -51,8 +51,11 @@ const localsOf = async (far: FarServer): Promise<string[]> =>
 const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
-/** A job that is paused during the write of its second document, which fails when the test says so. */
-async function stopInTheMidst() {
+/**
+ * A job that is paused during the write of its second document. The test decides when that write
+ * fails.
+ */
+async function stopHalfway() {
   const first = deferred();
   const held = deferred();
   const released = deferred();
@@ -76,16 +79,16 @@ async function stopInTheMidst() {
   return { far, node, jobId, release: () => released.resolve() };
 }
 
-test("a run that is asked to stop writes a last checkpoint", async () => {
-  const { far, node, release } = await stopInTheMidst();
+test("a run writes a last checkpoint when it is asked to stop", async () => {
+  const { far, node, release } = await stopHalfway();
   release();
   await node.event("replication.ended", ({ state }) => state === "pending");
   expect((await far.ask("GET /b")).json.doc_count).toBe(1);
   expect(await localsOf(far)).toHaveLength(1);
 });
 
-test("a run whose job was taken away writes no checkpoint, though it has copied something", async () => {
-  const { far, node, jobId, release } = await stopInTheMidst();
+test("a run that lost its job writes no checkpoint, even after copying documents", async () => {
+  const { far, node, jobId, release } = await stopHalfway();
   const name = { type: REPLICATION_JOB_TYPE, id: jobId };
   await node.kv.transact((tx) => node.jobs.remove(tx, name));
   release();
@@ -94,7 +97,7 @@ test("a run whose job was taken away writes no checkpoint, though it has copied 
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** A node whose waits of these lengths are over at once. */
+/** A node on which waits of these lengths end immediately. */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {
@@ -108,7 +111,7 @@ const hurried =
     };
   };
 
-test("a continuous job that is cancelled writes a last checkpoint, from which the same replication goes on", async () => {
+test("a cancelled continuous job writes a last checkpoint, from which the same replication resumes", async () => {
   const writes: string[] = [];
   const { far, node } = await open(["one"], ({ url, body }, pass) => {
     if (url.endsWith("/_bulk_docs")) writes.push(Buffer.from(body as Uint8Array).toString());
@@ -131,7 +134,7 @@ test("a continuous job that is cancelled writes a last checkpoint, from which th
   expect([writesOf("one").length, writesOf("two").length]).toEqual([1, 1]);
 });
 
-test("a target that does not answer holds a cancel up no longer than a last checkpoint may take", async () => {
+test("an unresponsive target delays a cancel only as long as a last checkpoint may take", async () => {
   let isDead = false;
   const far = await openFarServer((request, pass) => {
     if (!isDead) return pass();
@@ -154,7 +157,7 @@ test("a target that does not answer holds a cancel up no longer than a last chec
   expect(await localsOf(far)).toEqual([]);
 });
 
-test("a job whose node is dead is cancelled all the same", async () => {
+test("a job can be cancelled although its node is dead", async () => {
   const node = await openNode({ runtimeOver: hurried(6000) });
   nodes.push(node);
   const jobId = await start(node, { continuous: true });
@@ -169,7 +172,7 @@ test("a job whose node is dead is cancelled all the same", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("both sides make durable what they have before the checkpoint is written to either", async () => {
+test("both sides commit their data before the checkpoint is written to either", async () => {
   const { far, node } = await open([]);
   node.start();
   await far.ask("PUT /source");
@@ -191,7 +194,7 @@ test("both sides make durable what they have before the checkpoint is written to
 });
 
 test.each([408, 500, 503])(
-  "a target that answers %i when it is to make durable what it has gets no checkpoint",
+  "a target that answers a commit with %i gets no checkpoint",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -214,7 +217,7 @@ test.each([408, 500, 503])(
 );
 
 test.each([404, 405, 501])(
-  "a target that answers %i when it is to make durable what it has does so by itself",
+  "a target that answers a commit with %i is durable without one",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -230,8 +233,8 @@ test.each([404, 405, 501])(
   },
 );
 
-describe("a conflict over the checkpoint", () => {
-  /** What a server answers that knows conflicts of local documents. */
+describe("a checkpoint conflict", () => {
+  /** The response of a server that detects conflicts of local documents. */
   const conflict: Awaited<ReturnType<Fetch>> = {
     status: 409,
     headers: new Map(),
@@ -241,7 +244,7 @@ describe("a conflict over the checkpoint", () => {
     discard: () => {},
   };
 
-  test("ends the run, because another one writes there", async () => {
+  test("ends the run, because another run writes to the same checkpoint", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       if (!isCheckpoint(request)) return pass();
       const { pathname } = new URL(request.url);
@@ -259,7 +262,7 @@ describe("a conflict over the checkpoint", () => {
     });
   });
 
-  test("is none when the checkpoint stands there, and only its answer was lost", async () => {
+  test("is ignored if the checkpoint was written and only the response was lost", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       const answer = await pass();
       return isCheckpoint(request) ? conflict : answer;
@@ -271,7 +274,7 @@ describe("a conflict over the checkpoint", () => {
   });
 });
 
-/** A list that stores nothing before the test says so. */
+/** A failure list that stores nothing until the test allows it. */
 class SlowFailureLog extends MemoryRunFailures {
   readonly asked = deferred();
   readonly stored = deferred();
@@ -283,8 +286,8 @@ class SlowFailureLog extends MemoryRunFailures {
   }
 }
 
-describe("a batch of which something did not arrive", () => {
-  /** A run from `a` to `b` that passes over a document, because its id is too long. */
+describe("a batch with documents that did not arrive", () => {
+  /** A run from `a` to `b` that skips a document, because its id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
     await node.createDatabase("b");
@@ -308,7 +311,7 @@ describe("a batch of which something did not arrive", () => {
     return { run, failures, readCheckpoint };
   }
 
-  test("is done when the list holds that", async () => {
+  test("is finished once the failure list records them", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const running = run.run(FOREVER);
     await failures.asked.promise;
@@ -319,7 +322,7 @@ describe("a batch of which something did not arrive", () => {
     expect(run.progress.throughSequence).not.toBe(0);
   });
 
-  test("is not done before, and no checkpoint passes it", async () => {
+  test("is not finished before, and no checkpoint passes it", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const stop = new AbortController();
     const running = run.run(stop.signal);
@@ -332,12 +335,12 @@ describe("a batch of which something did not arrive", () => {
   });
 });
 
-test("a target that is made anew while a checkpoint is written does not get it", async () => {
+test("a target that is re-created while a checkpoint is written does not get it", async () => {
   const node: { current?: Node } = {};
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;
     const answer = await pass();
-    // The last answer before both sides get the checkpoint.
+    // The last response before both sides get the checkpoint.
     if (request.url.endsWith("/_ensure_full_commit")) {
       await kv.transact((tx) => databases.remove(tx, "a"));
       await kv.transact((tx) => databases.create(tx, "a"));

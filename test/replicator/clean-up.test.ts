@@ -1,10 +1,10 @@
-/** Which of several nodes cleans up, and when. In virtual time. */
+/** Election and schedule of the node that cleans up. In virtual time. */
 import { expect, test, vi } from "vitest";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const INTERVAL_MS = 10_000;
-/** A tenth of this is the interval. */
+/** The interval is a tenth of this. */
 const config = { transientJobAgeSecMax: 100 };
 
 function openNodes(world: World, count: number) {
@@ -14,7 +14,7 @@ function openNodes(world: World, count: number) {
   });
 }
 
-test("one of the nodes cleans up for all, and another one when that is gone", async () => {
+test("one node cleans up for all, and another takes over when it is gone", async () => {
   const world = new World("clean-up");
   const nodes = openNodes(world, 3);
   for (const node of nodes) await node.start();
@@ -23,7 +23,7 @@ test("one of the nodes cleans up for all, and another one when that is gone", as
   // Nothing is old in a new store.
   await world.time.run(world.time.nowMs + INTERVAL_MS - 1000);
   expect(sum()).toBe(0);
-  // A look comes up to a second late, and the next turn so much later.
+  // A check may be a second late, which delays the next one.
   await world.time.run(world.time.nowMs + 20 * INTERVAL_MS);
   expect(sum()).toBeLessThanOrEqual(20);
   expect(sum()).toBeGreaterThanOrEqual(18);
@@ -37,7 +37,7 @@ test("one of the nodes cleans up for all, and another one when that is gone", as
   for (const node of nodes) await node.stop();
 });
 
-test("a node that is started again soon cleans up when it is time", async () => {
+test("a node that restarts soon cleans up at the scheduled time", async () => {
   const world = new World("restarts");
   let count = 0;
   for (let start = 0; start < 8; start++) {

@@ -1,4 +1,7 @@
-/** A clock that was ahead by an hour, and is set right while jobs wait. docs/decisions/0190-due-times-are-wall-time.md */
+/**
+ * A clock that was an hour ahead and is corrected while jobs wait.
+ * docs/decisions/0190-due-times-are-wall-time.md
+ */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import {
@@ -22,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** `auditIntervalSec`: what the node takes for the longest that a job stays parked. */
+/** `auditIntervalSec`: the longest that a job stays parked, according to the node. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
@@ -32,7 +35,10 @@ function clockStepsOf(
   return new ClockSteps({ runtime, kv, jobs, parked, config: { auditIntervalSec } });
 }
 
-/** A node whose clock is an hour ahead, with a job that its source's server makes crash, over and over. */
+/**
+ * A node whose clock is an hour ahead, with a job that crashes repeatedly because of its source's
+ * server.
+ */
 async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
   const time = new VirtualTime();
   let aheadMs = HOUR_MS;
@@ -53,15 +59,15 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     stopping.abort(new Error("The test is over"));
     void node.stop();
   });
-  let isThere = false;
+  let exists = false;
   const document = { source: "http://far/db", target: "here", retries_per_request: 0, owner: null };
   const adding = (async () => {
     await node.createDatabase("_replicator");
     await node.createDatabase("here");
     await node.put("_replicator", "job", JSON.stringify(document));
-    isThere = true;
+    exists = true;
   })();
-  await time.run(60_000, () => isThere);
+  await time.run(60_000, () => exists);
   await adding;
   node.start();
   const crashCount = () => node.events.filter(({ name }) => name === "replication.crashed").length;
@@ -74,7 +80,7 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     setRight: () => {
       aheadMs = 0;
     },
-    /** After how many seconds it runs again, of those that it may take. */
+    /** Whether it runs again within this time. */
     async runsAgain(withinSec: number): Promise<boolean> {
       const before = crashCount();
       await time.run(time.nowMs + withinSec * 1000, () => crashCount() > before);
@@ -92,8 +98,8 @@ const failing: Fetch = async ({ method, url }) => ({
   discard: () => {},
 });
 
-describe("a job that waits to be tried again", () => {
-  test("waits no longer when the node's clock is set right", async () => {
+describe("a job that waits for a retry", () => {
+  test("waits no longer after the node's clock is corrected", async () => {
     const node = await openAhead(failing);
     node.watchClock();
     await node.time.run(node.time.nowMs + 30_000, () => false);
@@ -102,21 +108,21 @@ describe("a job that waits to be tried again", () => {
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
-  test("waits no longer when a node starts behind the clock that put it there", async () => {
+  test("waits no longer after a node starts whose clock is behind the one that scheduled it", async () => {
     const node = await openAhead(failing);
     node.setRight();
     node.watchClock();
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
-  test("is tried when its server is back, though the last look at that was in the future", async () => {
+  test("runs once its server is back, although the last probe has a future timestamp", async () => {
     let isAway = true;
     const answer: Fetch = async (request) => {
       if (!isAway) return failing(request);
       throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
     };
     const node = await openAhead(answer, 20_000);
-    // Until the server is known to be away.
+    // Until the server is known to be unreachable.
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
     isAway = false;
@@ -126,7 +132,7 @@ describe("a job that waits to be tried again", () => {
 
 test.each([
   ["is not read", REPLICATOR_CONFIG_DEFAULT.auditIntervalSec, 0],
-  ["is read when it is due later than any that parks now", 60, 1],
+  ["is read when it is due later than any job that parks now", 60, 1],
 ])("the data of a parked job %s", async (_, auditIntervalSec, readCount) => {
   const node = openVirtualNode({ config: { parkAfterSec: 10 } });
   const { world } = node;
@@ -149,7 +155,7 @@ test.each([
   expect(read.mock.calls.length).toBe(readCount);
 });
 
-describe("a time at which a job is due", () => {
+describe("the time at which a job is due", () => {
   const now = RIGHT_MS;
   const nowSec = now / 1000;
   const due = (dueInSec: number, aheadSec: number, schedule?: string, state = "crashing") => {
@@ -161,16 +167,16 @@ describe("a time at which a job is due", () => {
   };
 
   test.each([
-    ["moves as far as the clock that it is from was ahead", due(3_700, 3_600), 100],
-    ["of the past of that clock is now", due(3_500, 3_600), 0],
-    ["stays when clocks differ by little", due(3_700, 9), undefined],
-    ["stays when it is from the past", due(3_700, -60), undefined],
-    ["stays when it is over", due(-1, 3_600), undefined],
-    ["stays when it never comes", due(2 ** 36 - nowSec, 3_600), undefined],
-    ["moves for every so many minutes", due(3_600 + 900, 3_600, "every 15m", "pending"), 900],
-    ["is that of the line of cron", due(7_200, 3_600, "30 * * * * UTC", "pending"), 1_800],
-    ["of a pause moves, whatever the schedule", due(3_660, 3_600, "30 * * * * UTC"), 60],
-    ["stays in its hours", due(3_660, 3_600, "between 04:00 and 05:00 UTC"), 4 * 3_600],
+    ["moves by the lead of the clock that set it", due(3_700, 3_600), 100],
+    ["becomes now if it is in that clock's past", due(3_500, 3_600), 0],
+    ["stays if the clocks differ by little", due(3_700, 9), undefined],
+    ["stays if it is in the past", due(3_700, -60), undefined],
+    ["stays if it has passed", due(-1, 3_600), undefined],
+    ["stays if it never comes", due(2 ** 36 - nowSec, 3_600), undefined],
+    ["moves for an interval schedule", due(3_600 + 900, 3_600, "every 15m", "pending"), 900],
+    ["follows the cron expression", due(7_200, 3_600, "30 * * * * UTC", "pending"), 1_800],
+    ["moves for a pause, whatever the schedule", due(3_660, 3_600, "30 * * * * UTC"), 60],
+    ["stays within the job's hours", due(3_660, 3_600, "between 04:00 and 05:00 UTC"), 4 * 3_600],
   ])("%s", (_, found, expected) => {
     expect(found).toBe(expected);
   });

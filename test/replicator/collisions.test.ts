@@ -1,4 +1,4 @@
-/** Two jobs that want the same replication (RFC 016, "Replication ID collisions"). In virtual time. */
+/** Two jobs with the same replication (RFC 016, "Replication ID collisions"). In virtual time. */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { DatabaseHook, WriteContext } from "../../src/databases/index.ts";
@@ -12,7 +12,7 @@ const ANN = { userName: "ann", isAdmin: false };
 
 type Kind = "persistent" | "transient";
 
-/** A node on which a job runs, and that starts a second one for the same replication, with which it answers. */
+/** Runs a job, starts a second one for the same replication, and returns the response for it. */
 async function collide({ first, second }: { readonly first: Kind; readonly second: Kind }) {
   const node = openVirtualNode({});
   const { world, replicator } = node;
@@ -61,7 +61,7 @@ test.each([
 );
 
 test.each(["persistent", "transient"] as const)(
-  "a $0 job that waits for a transient one runs when that has ended",
+  "a $0 job that waits for a transient one runs after that has ended",
   async (second) => {
     const { node, secondId, settled, find, firstStopped } = await collide({
       first: "transient",
@@ -76,12 +76,12 @@ test.each(["persistent", "transient"] as const)(
   },
 );
 
-test("two users who ask for one copy at the same time both get it, and both find their job by its replication id", async () => {
+test("two users who request one copy at the same time both get it, and both find their job by its replication id", async () => {
   let letIn = (): void => {};
   const gate = new Promise<void>((resolve) => {
     letIn = resolve;
   });
-  // The first copy takes until we let it in.
+  // The first copy blocks until the test releases it.
   const slow: DatabaseHook = {
     appliesTo: (database) => database === "b",
     beforeWrite: async (_tx, _database, edit) => {
@@ -110,19 +110,19 @@ test("two users who ask for one copy at the same time both get it, and both find
   const found = async (userName: string | null) =>
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
-  // When the owner goes, the id still leads to the other one.
+  // When the owner is gone, the id still finds the other job.
   await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();
 });
 
-describe("the same replication of two users", () => {
+describe("the same replication requested by two users", () => {
   const URL_OF = (password: string) => `http://jan:${password}@far.example/a`;
   const EVE: WriteContext = { userName: "eve", roles: [], isAdmin: false };
   const JOHN: WriteContext = { userName: "john", roles: [], isAdmin: false };
   const PROXY = "http://dead.example:3128";
 
-  /** A node, and a server with passwords that a test may change. A proxy never answers. */
+  /** A node, and a server whose passwords a test may change. A proxy never responds. */
   async function openFar() {
     const valid = new Set(["right"]);
     const json = (status: number, members: object) => ({
@@ -195,7 +195,7 @@ describe("the same replication of two users", () => {
     ["a dead proxy", { source: URL_OF("right"), source_proxy: PROXY }],
     ["a wrong password and a dead proxy", { source: URL_OF("wrong"), source_proxy: PROXY }],
   ])(
-    "runs for the one whose credentials work, however often the other tries with %s",
+    "runs for the user whose credentials work, however often the other tries with %s",
     async (_, eves) => {
       for (const kinds of ["documents", "a request and a document", "a document and a request"]) {
         const node = await openFar();
@@ -223,7 +223,7 @@ describe("the same replication of two users", () => {
     },
   );
 
-  test("is taken over when the credentials of the first stop working, and not given back", async () => {
+  test("is taken over when the first user's credentials stop working, and not handed back", async () => {
     const node = await openFar();
     node.valid.add("old");
     const first = await node.put("_replicator", EVE, { source: URL_OF("old") });
@@ -241,7 +241,7 @@ describe("the same replication of two users", () => {
     await node.stop();
   });
 
-  test("copies nothing twice: of two that have begun, the one that is accepted first goes on", async () => {
+  test("copies nothing twice: of two runs that have begun, the one accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

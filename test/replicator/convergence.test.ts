@@ -1,6 +1,7 @@
 /**
- * Random edits on several databases, with random replications between them, against a naive model: a database is the set of the
- * revisions that it ever had, and a replication is a union. In the end, all have the leaves and winners that the model has.
+ * Random edits on several databases with random replications between them, compared with a naive
+ * model: a database is the set of all revisions that it ever had, and a replication is a union. In
+ * the end, all have the leaves and winners of the model.
  */
 
 import fc from "fast-check";
@@ -19,10 +20,10 @@ type Step =
       readonly kind: "edit";
       readonly database: number;
       readonly id: string;
-      /** Which of the leaves is edited. */
+      /** The leaf that is edited. */
       readonly leaf: number;
       readonly deleted: boolean;
-      /** Equal edits on two databases make the same revision. */
+      /** Equal edits on two databases create the same revision. */
       readonly n: number;
     }
   | { readonly kind: "replicate"; readonly source: number; readonly target: number };
@@ -55,7 +56,7 @@ interface ModelRevision {
   readonly deleted: boolean;
 }
 
-/** Of each document, its revisions by name. */
+/** The revisions of each document by name. */
 type Model = Map<string, Map<string, ModelRevision>>;
 
 function unite(source: Model, target: Model): void {
@@ -79,7 +80,7 @@ function leavesOf(model: Model): Record<string, string[]> {
   return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }
 
-/** Edits a leaf as its user would. */
+/** Edits a leaf like its user would. */
 async function edit(node: Node, models: readonly Model[], step: Step): Promise<void> {
   if (step.kind !== "edit") return;
   const { id, deleted, n } = step;
@@ -87,7 +88,7 @@ async function edit(node: Node, models: readonly Model[], step: Step): Promise<v
   const leaves = leavesOf(model)[id] ?? [];
   const [winner] = leaves;
   const isGone = winner !== undefined && model.get(id)?.get(winner)?.deleted === true;
-  // What is gone is not removed again, and comes back without naming its past.
+  // A deleted document is not deleted again, and is re-created without its history.
   if (isGone && deleted) return;
   const parent = isGone ? winner : leaves[step.leaf % Math.max(1, leaves.length)];
   const outcome = await node.kv.transact(async (tx) => {
@@ -132,7 +133,7 @@ test("databases that replicate with each other have the leaves and winners of a 
       for (const [index, model] of models.entries()) {
         expect(await node.content(DATABASES[index] as string)).toEqual(leavesOf(model));
       }
-      // Around the ring, and around again: whatever anybody has reaches all.
+      // Twice around the ring: every revision reaches all databases.
       for (let hop = 0; hop < 2 * DATABASES.length; hop++) {
         await replicate(node, models, hop % DATABASES.length, (hop + 1) % DATABASES.length);
       }

@@ -1,4 +1,4 @@
-/** One call gives many jobs other credentials. */
+/** One request replaces the credentials of many jobs. */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -88,7 +88,7 @@ test("a hundred jobs of documents log in with the new password at their next run
   await node.stop();
 });
 
-test("a transient job that runs begins anew with it, and keeps its id and history", async () => {
+test("a running transient job restarts with it, and keeps its id and history", async () => {
   const seen: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {
     seen.push(headers?.authorization);
@@ -113,7 +113,7 @@ test("a transient job that runs begins anew with it, and keeps its id and histor
   await node.stop();
 });
 
-test("a job that is paused stays so, and has it when it is resumed", async () => {
+test("a paused job stays paused, and uses it when it is resumed", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async ({ headers }) => {
     lines.push(headers?.authorization);
@@ -148,7 +148,7 @@ test.each([
   ["another user", { source: "http://eve:x@far.example/a" }],
   ["no user", { source: "http://far.example/a" }],
   ["the server's own databases", { source: "a" }],
-])("a job of %s is left alone", async (_, body) => {
+])("does not change a job of %s", async (_, body) => {
   const node = await open(offline);
   await node.put("_replicator", "one", { ...body, target: "b" });
   const [entry] = await node.entries();
@@ -157,7 +157,7 @@ test.each([
   await node.stop();
 });
 
-test("of a job with the server on both sides, one side can be named", async () => {
+test("one side can be named if the server is on both sides of a job", async () => {
   const node = await open(offline);
   await node.put("_replicator", "one", { source: `${OLD}/a`, target: `${OLD}/b` });
   const [entry] = await node.entries();
@@ -211,7 +211,7 @@ describe("the jobs of other users", () => {
           return database.write(tx, { ...edit, body, attachments: [] }, writer);
         }),
       );
-    /** What becomes of each document's job when `ops` replaces the credential in all. */
+    /** The result for each document's job when `ops` replaces the credential in all. */
     const replaceAll = async (members: object = {}) => {
       await world.time.run(world.time.nowMs + 20_000);
       const replacement = parseReplacement({
@@ -236,7 +236,7 @@ describe("the jobs of other users", () => {
     return { ...node, put, replaceAll };
   }
 
-  test("get a new password only if their old one was the valid one", async () => {
+  test("get a new password only if their old one was valid", async () => {
     const node = await openServer();
     await node.put("joes", JOE, { source: VALID });
     await node.put("eves", EVE, { source: GUESS });
@@ -245,7 +245,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get nothing for a password that was valid before the last one", async () => {
+  test("get nothing for the password before the last valid one", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });
@@ -258,10 +258,7 @@ describe("the jobs of other users", () => {
   test.each<[string, object]>([
     ["a proxy", { source: VALID, source_proxy: "http://evil.example:3128" }],
     ["a proxy for both sides", { source: VALID, proxy: "http://evil.example:3128" }],
-    [
-      "certificates that are not verified",
-      { source: { url: VALID, verify_ssl_certificates: false } },
-    ],
+    ["unverified certificates", { source: { url: VALID, verify_ssl_certificates: false } }],
     ["a header for a proxy", { source: { url: VALID, headers: { "X-Forwarded-Host": "evil" } } }],
     ["another path", { source: `${OLD}/evil/a` }],
   ])("get nothing if their author chose %s", async (_, members) => {
@@ -273,7 +270,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get it if the operator names their owner, who is not anybody else of that name", async () => {
+  test("get it if the operator names their owner, but not another user of that name", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: GUESS });
     await node.put("tokens", { ...EVE, vouchedBy: "jwt" }, { source: GUESS, target: "c" });
@@ -286,7 +283,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("are not said to have had a valid password by a document that says it has ended", async () => {
+  test("are not considered to have had a valid password because a document claims that it has ended", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",
@@ -316,13 +313,13 @@ test.each([
   [{ host: "http://a", username: "jan" }, "`auth` must be an object"],
   [{ host: "http://a", username: "jan", auth: {} }, "`auth` must name"],
   [{ host: "http://a", username: "jan", auth: { basic: {} } }, "auth.basic"],
-])("%j is refused", (members, reason) => {
+])("rejects %j", (members, reason) => {
   expect(() => parseReplacement(members)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
-test("a rule has it, too: jobs that have it already go on, and the next ones have it", async () => {
+test("applies to a rule as well: existing jobs continue, and new ones use it", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {
     lines.push(headers?.authorization);
@@ -363,7 +360,7 @@ test("a rule has it, too: jobs that have it already go on, and the next ones hav
     generation: 2,
     content: { owner, members: { target: { url: "http://far.example/{db}", auth: NEW } } },
   });
-  // Whoever asks again finds it again, as the user is the same.
+  // A repeated request finds it again, because the user is the same.
   expect(await inRule("users", true)).toBe(true);
   await node.stop();
 });

@@ -1,4 +1,4 @@
-/** The two kinds of endpoint, on our databases and, when `COUCHDB_URL` names one, on a CouchDB's. */
+/** Both kinds of endpoint, for local databases and, if `COUCHDB_URL` is set, for a CouchDB. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { attachmentsRead, endpointTests, unplaced } from "../conformance/endpoint/index.ts";
 import { deferred } from "../support/deferred.ts";
@@ -8,8 +8,8 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe("a database of our own", () => endpointTests(() => openEndpoint("local")));
-test("a database of our own sends an attachment without a position to a target that has an ancestor, too", async () => {
+describe("a local database", () => endpointTests(() => openEndpoint("local")));
+test("a local database sends an attachment without a position even to a target that has an ancestor", async () => {
   const endpoint = await openEndpoint("local");
   const signal = new AbortController().signal;
   await endpoint.create({}, signal);
@@ -17,7 +17,7 @@ test("a database of our own sends an attachment without a position to a target t
   const request = { id: "a", revision: "2-b", ancestors: ["1-a"] };
   expect(await attachmentsRead(endpoint, request)).toEqual({ hasStubs: false, sent: ["poster"] });
 });
-test("a feed of a database of our own that is given up leaves no watch behind", async () => {
+test("closing a feed of a local database removes its watch", async () => {
   const waiting = deferred();
   const kept = new Set<unknown>();
   const endpoint = await openEndpoint("local", async (kv) => {

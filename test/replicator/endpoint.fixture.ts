@@ -1,4 +1,4 @@
-/** Endpoints of databases of our own, in the store or behind our API, and of a CouchDB's. */
+/** Endpoints for local databases, in the store or behind the API, and for a CouchDB. */
 
 import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
@@ -17,7 +17,7 @@ import {
 } from "../../src/replicator/index.ts";
 import { openApi } from "../api/api.fixture.ts";
 
-/** Of the CouchDB that is there, with its administrator. */
+/** URL of an available CouchDB, with its administrator. */
 export const COUCHDB_URL = process.env.COUCHDB_URL;
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A database of this name, in our store or behind the URL. `onStore` is given the store. */
+/** A database with this name, in the store or behind the URL. `onStore` receives the store. */
 export async function openEndpoint(
   place: "local" | "own API" | "CouchDB",
   onStore: (kv: KeyValueStore) => Promise<void> = async () => {},
@@ -79,7 +79,7 @@ export async function openEndpoint(
   return open(`http://127.0.0.1:${server.port}`);
 }
 
-/** A copier whose list of failures can be read. A document that is missing is asked for again at once. */
+/** A copier with a readable failure list. A missing document is requested again immediately. */
 export function openCopier(sides: { readonly source: Endpoint; readonly target: Endpoint }) {
   const failures = new MemoryRunFailures();
   const copier = new BatchCopier(
@@ -94,7 +94,7 @@ export function openCopier(sides: { readonly source: Endpoint; readonly target: 
   return { copier, failures };
 }
 
-/** The same endpoint, of which some members are others. */
+/** The same endpoint with some members replaced. */
 export function overriding(endpoint: Endpoint, members: Partial<Endpoint>): Endpoint {
   return new Proxy(endpoint, {
     get: (inner, name) => {

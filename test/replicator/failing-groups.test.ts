@@ -1,4 +1,7 @@
-/** Jobs that fail, grouped by their last failures: the groups are all of them, and a filter names exactly the jobs of a group. */
+/**
+ * Failing jobs, grouped by their last failures: the groups cover all of them, and a filter finds
+ * exactly the jobs of a group.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -29,7 +32,10 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** Four jobs in five fail; two in three of these at one host. Due when they have failed, a thousand seconds later. */
+/**
+ * Four of five jobs fail; two thirds of these at one host. Each is due a thousand seconds after its
+ * failure.
+ */
 beforeAll(async () => {
   node = open();
   await node.replicator.prepare();
@@ -70,8 +76,8 @@ async function listed(filter: JobFilter): Promise<string[]> {
   return ids;
 }
 
-describe("groups of jobs that fail", () => {
-  test("are together all jobs that fail, the largest first", async () => {
+describe("groups of failing jobs", () => {
+  test("cover all failing jobs, the largest group first", async () => {
     const { groups, total, jobCount } = await node.replicator.failing.page(ALL);
     expect([total, jobCount]).toEqual([groups.length, failures.size]);
     expect(groups[0]).toMatchObject({ class: "unauthorized", host: "example.com:5984" });
@@ -87,7 +93,7 @@ describe("groups of jobs that fail", () => {
     }
   });
 
-  test("have each the jobs that its class, side and host find", async () => {
+  test("contain the jobs that their class, side and host filter finds", async () => {
     const { groups } = await node.replicator.failing.page(ALL);
     expect(groups.length).toBeGreaterThan(15);
     for (const { class: error, side, host, count } of groups) {
@@ -105,7 +111,7 @@ describe("groups of jobs that fail", () => {
     }
   });
 
-  test("tell when the first of the jobs that fail longest is due, but for one that is paused", async () => {
+  test("report when their first job is due, ignoring paused jobs", async () => {
     const { groups } = await node.replicator.failing.page(ALL);
     const [largest] = groups;
     const last = (largest?.failing.sinceMs ?? 0) * 1000;
@@ -114,13 +120,13 @@ describe("groups of jobs that fail", () => {
     expect(largest?.nextTryMs).toBeLessThan(last + 10_000);
   });
 
-  test("come in pages", async () => {
+  test("are paginated", async () => {
     const all = await node.replicator.failing.page(ALL);
     const page = await node.replicator.failing.page({ skip: 2, limit: 3 });
     expect(page).toEqual({ ...all, groups: all.groups.slice(2, 5) });
   });
 
-  test("cost as much with many jobs as with few", async () => {
+  test("cost the same for many jobs as for few", async () => {
     const before = node.counts.readCount;
     const { groups } = await node.replicator.failing.page({ skip: 0, limit: 1 });
     expect(groups[0]?.count).toBeGreaterThan(300);
@@ -144,6 +150,6 @@ test.each<[JobFilter, (failing: Failing) => boolean]>([
     { host: "example.com", reason: "r7" },
     (one) => /r7/.test(one.reason) && /com(:|$)/.test(one.host ?? ""),
   ],
-])("the filter %j finds the jobs that it names", async (filter, matches) => {
+])("the filter %j finds the jobs that it describes", async (filter, matches) => {
   expect(await listed(filter)).toEqual(idsOf(matches).toSorted());
 });

@@ -32,7 +32,7 @@ function refused(id: string, more: Partial<DocumentFailure> = {}): DocumentFailu
   return { id, revision, phase: "write", status: 403, error: "forbidden", reason, ...more };
 }
 
-test("a failure keeps its first time and counts its tries, whatever its id is", async () => {
+test("a failure keeps its first time and counts its attempts, whatever its id is", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const odd = ["", "a/b", "\ud800", "\ud801", "é".repeat(3000), `${"é".repeat(3000)}x`];
@@ -52,7 +52,7 @@ test("a failure keeps its first time and counts its tries, whatever its id is", 
   expect(left.entries).toEqual([]);
 });
 
-test("a retry is asked for some documents, and for all that were asked for before it was served", async () => {
+test("a retry is requested for some documents, or for all that were requested before it was served", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const long = "é".repeat(3000);
@@ -64,7 +64,7 @@ test("a retry is asked for some documents, and for all that were asked for befor
   const ask = (request: string, ids?: readonly string[]) =>
     kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
   const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
-  // The regular retry of the whole list comes anyway.
+  // The regular retry of the whole list happens anyway.
   await ask("scheduled");
   await ask("first", ["a"]);
   expect(await asked()).toEqual({ request: "first", ids: ["a"] });
@@ -81,7 +81,7 @@ test("a retry is asked for some documents, and for all that were asked for befor
   expect(await asked()).toBeUndefined();
 });
 
-test("failures are counted by kind, and a change of the reason moves the count", async () => {
+test("failures are counted by kind, and a changed reason moves the count", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const change = (failed: readonly DocumentFailure[]) =>
@@ -96,7 +96,7 @@ test("failures are counted by kind, and a change of the reason moves the count",
   ]);
 });
 
-test("a list that would grow too long stays as it is, and says why", async () => {
+test("a list that would exceed its limit stays unchanged and reports why", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index, 2);
   const change = (...ids: string[]) =>
@@ -120,7 +120,7 @@ test("a list that would grow too long stays as it is, and says why", async () =>
   ]);
 });
 
-test("a job that was taken away lists nothing, and so may not pass anything", async () => {
+test("a job that lost its lock lists nothing, and may not pass failed documents", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   let held = true;
@@ -152,7 +152,7 @@ test("a job that was taken away lists nothing, and so may not pass anything", as
   expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
 });
 
-test("what a removed job left behind is kept, then forgotten, and then looked for in the source", async () => {
+test("failures of a removed job are kept, then deleted; a new run reads them from the source", async () => {
   let documentIdBytesMax = 3;
   const limits = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits };
   Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });
@@ -177,14 +177,14 @@ test("what a removed job left behind is kept, then forgotten, and then looked fo
     return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
-  // The job has gone, and is there again before its time.
+  // The job is removed, and re-created early.
   await node.cleanUp.removeOldTransients();
   const again = await run();
   await node.cleanUp.once();
   expect(await node.replicator.find(again)).toBeUndefined();
   expect(await listed(await run())).toBe(1);
   expect(Object.keys(await node.content("b"))).toEqual(["one", "two"]);
-  // The first look says since when, the second one that it has been long enough.
+  // The first check records the time, and the second one finds that enough has passed.
   await node.cleanUp.once();
   await node.cleanUp.once();
   documentIdBytesMax = 100;

@@ -1,4 +1,4 @@
-/** Failures that are tried again by themselves, in virtual time. */
+/** Scheduled retries of failed documents, in virtual time. */
 import { expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { DatabaseHook, DocumentEdit } from "../../src/databases/index.ts";
@@ -6,7 +6,7 @@ import { World } from "../simulation/kernel/world.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
 
-test("a job whose turns are shorter than `failure_retry_sec` tries its failures again all the same", async () => {
+test("a job retries failed documents although its runs are shorter than `failure_retry_sec`", async () => {
   const world = new World("failure-retry");
   let isRefusing = true;
   const refusing: DatabaseHook = {
@@ -15,7 +15,7 @@ test("a job whose turns are shorter than `failure_retry_sec` tries its failures 
       isRefusing ? { rejected: "forbidden", reason: "not now" } : { edit },
   };
   const { runtime, kv } = world.openNode();
-  // Two jobs and one slot: each runs for two seconds or so at a time.
+  // Two jobs and one slot: each runs for about two seconds at a time.
   const config = { jobsMax: 1, intervalSec: 1, runSecMin: 1 };
   const { databases, scheduler, replicator } = composeNode({
     runtime,

@@ -1,4 +1,4 @@
-/** A server with our API and a store of its own, as a function, and a test that stands in between. */
+/** A server with this API and its own store, as a function that a test can intercept. */
 import type { Fetch, FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { bodyBytes, type OpenApi, openApi, SETTINGS } from "../api/api.fixture.ts";
 
@@ -12,7 +12,7 @@ export type Intercept = (
 
 export interface FarServer extends Pick<OpenApi, "ask"> {
   readonly fetch: Fetch;
-  /** Every request that came: `POST /b/_bulk_docs`. */
+  /** Every received request: `POST /b/_bulk_docs`. */
   readonly asked: readonly string[];
 }
 

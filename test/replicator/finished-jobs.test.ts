@@ -1,4 +1,4 @@
-/** Jobs that completed, and their documents, are deleted after `keep_finished_sec`. In virtual time. */
+/** Completed jobs and their documents are deleted after `keep_finished_sec`. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
@@ -32,7 +32,7 @@ const pass = ({ world }: Node, ms: number): Promise<boolean> =>
 const jobCount = ({ world, replicator }: Node): Promise<number | undefined> =>
   world.until(replicator.lists.page({ filter: {}, limit: 5 }).then(({ total }) => total));
 
-test("a completed job and its document are gone after `keep_finished_sec`", async () => {
+test("a completed job and its document are deleted after `keep_finished_sec`", async () => {
   await completed({ keep_finished_sec: 600 });
   await pass(node, 9 * MINUTE_MS);
   expect([await jobCount(node), await hasDocument(node)]).toEqual([1, true]);
@@ -40,13 +40,13 @@ test("a completed job and its document are gone after `keep_finished_sec`", asyn
   expect([await jobCount(node), await hasDocument(node)]).toEqual([0, false]);
 });
 
-test("by default they stay", async () => {
+test("finished jobs are kept by default", async () => {
   await completed({});
   await pass(node, 20 * MINUTE_MS);
   expect([await jobCount(node), await hasDocument(node)]).toEqual([1, true]);
 });
 
-test("a job that left something behind stays, for somebody to see it", async () => {
+test("a completed job with failed documents is kept for inspection", async () => {
   const refusing = async ({ put, createDatabase }: Node): Promise<void> => {
     await createDatabase("b");
     const code = "function (doc) { if (doc.bad) throw {forbidden: 'no'}; }";

@@ -1,4 +1,4 @@
-/** How many failures in a row a job has: those before a run that lasted are forgotten. */
+/** Consecutive failures of a job: those before a long run are forgotten. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { deferred } from "../support/deferred.ts";
@@ -14,8 +14,8 @@ afterEach(async () => {
 });
 
 test.each([
-  ["shorter than the health threshold is one failure more", 0.9, 3],
-  ["longer than the health threshold is the first failure again", 1.1, 1],
+  ["shorter than the health threshold counts as an additional failure", 0.9, 3],
+  ["longer than the health threshold counts as the first failure again", 1.1, 1],
 ])("a failure after a run that was %s", async (_, thresholds, errorCount) => {
   let aheadMs = 0;
   let isLockedOut = false;
@@ -23,7 +23,7 @@ test.each([
   const begun = deferred();
   const far = await openFarServer(async ({ url }, pass) => {
     const isFeed = url.includes("/source/_changes");
-    // The first page may be asked for before the run knows where it begins.
+    // The first page may be requested before the run knows its start sequence.
     if (isFeed && isFeedRead) begun.resolve();
     const answer = await pass();
     if (isFeed && answer.status === 200) isFeedRead = true;
@@ -50,7 +50,7 @@ test.each([
     });
   const errorCountNow = async () => (await node.replicator.find(jobId))?.data.errorCount;
 
-  // The source is not there, twice.
+  // The source is missing, twice.
   await crashed(1);
   await node.replicator.commands.retry(jobId, { userName: null });
   await crashed(2);
@@ -64,7 +64,7 @@ test.each([
   await begun.promise;
   aheadMs = thresholds * HEALTH_THRESHOLD_SEC * 1000;
   isLockedOut = true;
-  // Whoever waits for changes finds out.
+  // A waiting feed notices it.
   await far.ask("PUT /source/one", { body: {} });
   await crashed(3);
   expect(await errorCountNow()).toBe(errorCount);

@@ -1,4 +1,4 @@
-/** A server that is away is asked for as long as a job waits for it. In virtual time. */
+/** An unreachable server is probed while a job waits for it. In virtual time. */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -6,12 +6,12 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 const MINUTE_MS = 60_000;
-/** As often as a server is asked. */
+/** Probes of a server per minute. */
 const PROBES_A_MINUTE = 12;
-/** More than are looked at in one transaction. */
+/** More than one transaction reads. */
 const JOB_COUNT = 120;
 
-test("a server is asked no more when the last job that waited for it is gone", async () => {
+test("stops probing a server when the last job that waited for it is gone", async () => {
   let probeCount = 0;
   const fetch: Fetch = async ({ method, url }) => {
     if (url === "http://far/") probeCount++;
@@ -49,7 +49,9 @@ test("a server is asked no more when the last job that waited for it is gone", a
   await node.stop();
 });
 
-/** Statuses that a gateway answers for a server behind it, and those that only the server can answer. */
+/**
+ * Statuses that a gateway sends for a server behind it, and those that only the server can send.
+ */
 test.each([
   [200, true],
   [301, true],
@@ -84,7 +86,7 @@ test.each([
   requests.length = 0;
   await pass(MINUTE_MS);
   expect(node.names.includes("replication.outage-over")).toBe(isBack);
-  // A job whose server is back runs long before its pause of an hour is over.
+  // A job whose server is back runs long before its pause of an hour ends.
   expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
   stopping.abort(new Error("The test is over"));
   await world.until(probing);

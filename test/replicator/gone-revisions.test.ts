@@ -1,4 +1,7 @@
-/** Revisions on the list of failures that the source does not deliver: because it has them no more, or because it is in trouble. */
+/**
+ * Revisions on the failure list that the source does not deliver, because they are gone or because
+ * the source has a problem.
+ */
 import { describe, expect, test } from "vitest";
 import { type Endpoint, EndpointError, TextDocument } from "../../src/replicator/index.ts";
 import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
@@ -22,7 +25,7 @@ async function openSource(
   return source;
 }
 
-/** What is left of the list after `2-gone` was tried again. */
+/** The rest of the list after a retry of `2-gone`. */
 async function leftAfterRetry(source: Endpoint): Promise<string[]> {
   const target = await openEndpoint("local");
   await target.create({}, FOREVER);
@@ -35,10 +38,10 @@ async function leftAfterRetry(source: Endpoint): Promise<string[]> {
 
 describe.each(["local", "own API"] as const)("at a source that is %s", (place) => {
   test.each([
-    ["nothing of the document is there", []],
-    ["an earlier leaf is there", [film("a")]],
-    ["a rival is there", [film("b", "a")]],
-    ["a later leaf of another branch is there", [film("c", "b", "a")]],
+    ["the document is gone", []],
+    ["only an earlier leaf exists", [film("a")]],
+    ["a rival exists", [film("b", "a")]],
+    ["a later leaf of another branch exists", [film("c", "b", "a")]],
   ])("a revision leaves the list when %s", async (_, documents) => {
     expect(await leftAfterRetry(await openSource(place, documents))).toEqual([]);
   });
@@ -56,14 +59,14 @@ const broken = (): never => {
 test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
   ["announces the revision", [film("gone", "a")], withheld],
   ["announces a later one, which it does not deliver either", [film("c", "gone", "a")], withheld],
-  ["cannot say what it announces", [], () => ({ changes: broken })],
+  ["cannot report its revisions", [], () => ({ changes: broken })],
 ])("a revision stays on the list of a source that %s", async (_, documents, faulty) => {
   const source = await openSource("local", documents);
   const left = await leftAfterRetry(overriding(source, faulty(source)));
   expect(left).toEqual(["2-gone not_found"]);
 });
 
-test("a source that is gone itself has no say", async () => {
+test("a source that is gone itself removes nothing", async () => {
   const source = await openEndpoint("local");
   const retried = leftAfterRetry(overriding(source, { readRevision: async () => false }));
   await expect(retried).rejects.toMatchObject({ error: "db_not_found" });

@@ -5,7 +5,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 
-test("runs end whose job has the prefix that is halted, and no others", async () => {
+test("only runs whose job has the halted prefix end", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 0 } });
   const { world, replicator, scheduler } = node;
   const halted: unknown[] = [];

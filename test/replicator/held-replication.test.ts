@@ -1,4 +1,4 @@
-/** The transaction that ends a run, and what an operator decides while it is under way. */
+/** The transaction that ends a run, and concurrent decisions of an operator. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../src/jobs/index.ts";
 import {
@@ -17,11 +17,11 @@ import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
-/** A pause after a failure, long enough to be told from none. */
+/** A pause after a failure, long enough to be recognized. */
 const PENALTY_SEC = 100_000;
 const REPLICATION = parseReplication({ source: "a", target: "b", continuous: true });
 
-/** A store where something happens between what a transaction has read and its commit. */
+/** A store that runs a callback between the reads of a transaction and its commit. */
 class RacedStore extends KeyValueStore {
   meanwhile: (() => Promise<unknown>) | undefined;
 
@@ -42,7 +42,7 @@ class RacedStore extends KeyValueStore {
 let node: Node;
 let store: RacedStore;
 let job: HeldReplication;
-/** The same job, as a node takes it whose store has a mark that the job's database is gone. */
+/** The same job on a node whose store marks the job's database as deleted. */
 let doomed: HeldReplication;
 
 beforeEach(async () => {
@@ -89,20 +89,20 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
   };
 
-  test("is due when its run says so, if nobody decides anything", async () => {
+  test("is scheduled as its run reports, without any other decision", async () => {
     await end();
     const dueSec = await dueInSec();
     if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
     else expect(dueSec).toBeLessThanOrEqual(0);
   });
 
-  test("rests when it is paused meanwhile", async () => {
+  test("is paused if it was paused during the run", async () => {
     decide((commands) => commands.pause(job.held.id, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
   });
 
-  test("is due at once when it is reset meanwhile", async () => {
+  test("is due immediately if it was reset during the run", async () => {
     decide((commands) => commands.startFrom(job.held.id, 0, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);

@@ -1,4 +1,4 @@
-/** What servers answer that are not like ours: older, smaller, or wrong. */
+/** Responses of servers other than Tandem: older, limited, or faulty ones. */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { openClock, openServer, type Reply } from "../../src/http-client/fetch.fixture.ts";
@@ -31,7 +31,7 @@ function open(
     readonly tls?: TlsSettings;
     readonly retryCountMax?: number;
     readonly grants?: Grants;
-    /** The source as a user names it. */
+    /** The source as a user specifies it. */
     readonly named?: string | object;
   } = {},
 ): Endpoint {
@@ -80,7 +80,7 @@ const ROWS = [
 ];
 const page = JSON.stringify({ results: ROWS, last_seq: 3 });
 
-test("a revision that was removed is not asked for, nor is a row with an empty id", async () => {
+test("skips removed revisions and rows with an empty id", async () => {
   const endpoint = open(() => ({ status: 200, body: page }));
   expect(await changesOf(endpoint, { kind: "all" })).toEqual([
     ["a", "1-a"],
@@ -100,7 +100,7 @@ describe.each([false, true])("of a feed that is continuous: %j,", (continuous) =
     '{"results":[{"seq":1,"id":5,"changes":[{"rev":"1-a"}]}],"last_seq":1}',
     '{"results":[{"seq":1,"id":"a","changes":"x"}],"last_seq":1}',
     '{"results":[{"seq":1,"id":"a"}],"last_seq":1}',
-  ])("the answer %s is none", async (body) => {
+  ])("rejects the answer %s", async (body) => {
     let requestCount = 0;
     const endpoint = open(() => {
       requestCount++;
@@ -124,7 +124,7 @@ test("short requests about one database may be batched", async () => {
   expect(asked.map(({ batchRoot }) => batchRoot)).toEqual(Array(3).fill("http://host/"));
 });
 
-test("rows with a document, or without a revision, are rows", async () => {
+test("accepts rows with a document or without a revision", async () => {
   const rows = [
     { seq: "1-x", id: "a", changes: [{ rev: "2-a" }], deleted: true, doc: { _id: "a" } },
     { seq: null, id: "b", changes: [] },
@@ -134,7 +134,7 @@ test("rows with a document, or without a revision, are rows", async () => {
   expect(await changesOf(endpoint, { kind: "all" })).toEqual([["a", "2-a"], ["b"]]);
 });
 
-test("another host than the one that was named does not learn who we are from our certificate", async () => {
+test("the client certificate is sent to the configured host only", async () => {
   const asked: FetchRequest[] = [];
   const endpoint = open(
     (request) => {
@@ -153,7 +153,7 @@ test("another host than the one that was named does not learn who we are from ou
   expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
 });
 
-test("jobs of a user share a session at one server, however its name is spelt, and at no other", async () => {
+test("jobs of a user share a session at one server, however its name is spelled, and at no other", async () => {
   const logins: string[] = [];
   const grants = new Grants();
   const sources = ["http://u:p@host/a", "http://u:p@HOST:80/b", "http://u:p@host:81/c"];
@@ -173,11 +173,11 @@ test.each([
   ["http://host:81/db/_changes", false],
   ["https://host/db/_changes", false],
   ["http://host/moved/_changes", true],
-])("what a user gave as headers and password goes along to %s: %s", async (location, isKept) => {
+])("headers and password of a user are sent to %s: %s", async (location, isKept) => {
   const asked: FetchRequest[] = [];
   const endpoint = open(
     (request) => {
-      // A server that knows no sessions gets the password each time.
+      // A server without sessions gets the password with each request.
       if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
       asked.push(request);
       if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
@@ -193,7 +193,7 @@ test.each([
   expect(asked[1]?.headers?.accept).toBe("application/json");
 });
 
-test("a server that knows no _doc_ids tells of all documents, and we choose", async () => {
+test("filters by id locally if the server does not know _doc_ids", async () => {
   const endpoint = open(({ method }) =>
     method === "POST" ? { status: 405, body: "{}" } : { status: 200, body: page },
   );
@@ -201,7 +201,7 @@ test("a server that knows no _doc_ids tells of all documents, and we choose", as
   expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
 });
 
-test("a server that ignores doc_ids gets the rows dropped that were not asked for", async () => {
+test("drops rows of other documents if the server ignores doc_ids", async () => {
   const endpoint = open(() => ({ status: 200, body: page }));
   const selection = { kind: "doc-ids", ids: ["b"] };
   expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
@@ -232,7 +232,7 @@ const row = (id: string) => {
 };
 const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
 
-test("a bulk read in another order, or of another length, counts as none", async () => {
+test("rejects a bulk read in another order or of another length", async () => {
   for (const [ids, isRead] of [
     [["a", "b"], true],
     [["b", "a"], false],
@@ -245,7 +245,7 @@ test("a bulk read in another order, or of another length, counts as none", async
 
 const TOO_DEEP = "The JSON is nested more than 10000 deep";
 
-test("a bulk read with a document that is nested too deeply counts as none, and parsing it names the reason", async () => {
+test("rejects a bulk read with a document that is nested too deeply; parsing it reports the reason", async () => {
   for (const [nesting, isRead] of [
     [10_000, true],
     [10_001, false],
@@ -269,7 +269,7 @@ test("a bulk read with a document that is nested too deeply counts as none, and 
   }
 });
 
-test("a cluster that says 202 has taken the documents", async () => {
+test("treats 202 of a cluster as accepted", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
@@ -285,14 +285,14 @@ test.each([
   '[{"id":"a","rev":"1-a"},null]',
   "[[]]",
   "[{}]",
-])("the answer %s to documents is none", async (body) => {
+])("rejects the answer %s to documents", async (body) => {
   const endpoint = open(() => ({ status: 201, body }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
   const writing = endpoint.writeDocuments(documents, signal);
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
-test("a server that confirms documents has to confirm all that it does not refuse", async () => {
+test("requires confirmation of every document that the server does not refuse", async () => {
   const row = (id: string) => ({ ok: true, id, rev: "1-a" });
   const refused = { id: "b", error: "forbidden", reason: "no" };
   const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
@@ -306,7 +306,7 @@ test("a server that confirms documents has to confirm all that it does not refus
 });
 
 test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
-  "the answer %s says that the document was taken",
+  "treats the answer %s as acceptance of the document",
   async (body) => {
     const endpoint = open(() => ({ status: 201, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -314,7 +314,7 @@ test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a",
   },
 );
 
-/** Answers with a status of success that confirm nothing. */
+/** Successful responses that confirm nothing. */
 const UNCONFIRMING = [
   "",
   "<html>Please log in</html>",
@@ -335,7 +335,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     '{"ok":true,"id":"a","rev":"2-a"}',
     '{"ok":true,"id":"a","rev":{"toString":"1-a"}}',
     '[{"ok":true,"id":"a","rev":"1-a"}]',
-  ])("%s is none to the write of a document", async (body) => {
+  ])("%s does not answer the write of a document", async (body) => {
     const endpoint = open(() => ({ status, body }));
     const text = '{"_id":"a","_rev":"1-a"}';
     const attachments = (async function* () {})();
@@ -349,7 +349,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   });
 
   test.each([...UNCONFIRMING, '{"ok":true,"id":"_local/b","rev":"0-1"}', '{"id":"_local/a"}'])(
-    "%s is none to the write of a checkpoint",
+    "%s does not answer the write of a checkpoint",
     async (body) => {
       const writing = open(() => ({ status, body })).writeLocal("a", "{}", undefined, signal);
       await expect(writing).rejects.toBeDefined();
@@ -357,7 +357,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   );
 
   test.each([...UNCONFIRMING, '{"_id":"_local/b","_rev":"0-1"}', '{"_rev":"0-1"}'])(
-    "%s is no checkpoint",
+    "%s is not a checkpoint",
     async (body) => {
       await expect(open(() => ({ status, body })).readLocal("a", signal)).rejects.toBeDefined();
     },
@@ -371,7 +371,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
   });
 
-  test.each([200, 201, 202])('{"ok":true} with status %d is one to a commit', async (status) => {
+  test.each([200, 201, 202])('{"ok":true} with status %d confirms a commit', async (status) => {
     const info = { db_name: "db", update_seq: 1, instance_start_time: "7" };
     const endpoint = open(({ method }) =>
       method === "POST"
@@ -381,11 +381,11 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     expect(await endpoint.commit(signal)).toBe("7");
   });
 
-  test.each(UNCONFIRMING)("%s is none to the write of a security object", async (body) => {
+  test.each(UNCONFIRMING)("%s does not answer the write of a security object", async (body) => {
     await expect(open(() => ({ status, body })).setSecurity("{}", signal)).rejects.toBeDefined();
   });
 
-  test.each(UNCONFIRMING)("%s is none to the creation of a database", async (body) => {
+  test.each(UNCONFIRMING)("%s does not answer the creation of a database", async (body) => {
     const endpoint = open(({ method }) =>
       method === "PUT" ? { status, body } : { status: 404, body: '{"error":"not_found"}' },
     );
@@ -394,7 +394,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   });
 
   test.each(UNCONFIRMING.filter((body) => body !== "{}"))(
-    "%s does not say that nothing is missing",
+    "%s does not mean that no revisions are missing",
     async (body) => {
       const asked = new Map([["a", ["1-a"]]]);
       const endpoint = open(() => ({ status, body }));
@@ -402,12 +402,12 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     },
   );
 
-  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is no document", async (body) => {
+  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is not a document", async (body) => {
     await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
   });
 });
 
-test("a batch that the server refuses as a whole goes in halves, down to those that it refuses by themselves", async () => {
+test("splits a batch that the server refuses as a whole, down to the documents that it refuses", async () => {
   const answers: Readonly<Record<string, Reply>> = {
     long: { status: 413, body: '{"error":"document_too_large","reason":"long"}' },
     odd: { status: 400, body: "" },
@@ -436,11 +436,11 @@ test("a batch that the server refuses as a whole goes in halves, down to those t
     { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
   ]);
   expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
-  // The batch, two halves, and of each half two quarters and the two of one quarter.
+  // The batch, two halves, and for each half two quarters and the two parts of one quarter.
   expect(requestCount).toBe(11);
 });
 
-test("a question that is asked once is not repeated, and its failure tells what the server answered", async () => {
+test("a one-time request is not retried, and its failure contains the server's answer", async () => {
   const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
   const { status, ...body } = answer;
   let count = 0;
@@ -471,7 +471,7 @@ test("a question that is asked once is not repeated, and its failure tells what 
   }
 });
 
-test("a server that counts its changes is asked for its count", async () => {
+test("asks a server that counts its changes for the count", async () => {
   const endpoint = open(({ url }) => {
     expect(url).not.toContain("_changes");
     return { status: 200, body: '{"update_seq":12}' };
@@ -479,12 +479,12 @@ test("a server that counts its changes is asked for its count", async () => {
   expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
-test("a database that is not there says why it was not created", async () => {
+test("reports why a missing database was not created", async () => {
   const why = { error: "illegal_database_name", reason: "Name: 'B'." };
-  let isThere = false;
+  let exists = false;
   const endpoint = open(({ method }) => {
     if (method === "PUT") return { status: 400, body: JSON.stringify(why) };
-    return isThere ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
+    return exists ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
   });
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
   await endpoint.create({}, signal);
@@ -493,18 +493,18 @@ test("a database that is not there says why it was not created", async () => {
     reason: "400 from http://host/db/ illegal_database_name: Name: 'B'.",
     answer: { status: 400, ...why },
   });
-  isThere = true;
+  exists = true;
   expect(await endpoint.info(signal)).toMatchObject({ updateSequence: 1 });
 });
 
-test("a database that was there when it was to be created, and is no more, is not found", async () => {
+test("a database that existed at creation and is gone afterwards is reported as not found", async () => {
   const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
   await endpoint.create({}, signal);
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
 });
 
 test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
-  "an object in place of %s, which cannot be a number, is no fault of ours",
+  "an object in place of %s, which cannot be a number, is not an internal error",
   async (member) => {
     const body = `{"update_seq":1,"doc_count":1,"${member}":{"toString":1,"valueOf":1}}`;
     const endpoint = open(() => ({ status: 200, body }));
@@ -512,13 +512,13 @@ test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
   },
 );
 
-test("a server that goes on answering 429 is one for later", async () => {
+test("a server that keeps answering 429 is rate-limited", async () => {
   const endpoint = open(() => ({ status: 429, body: "{}" }));
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
 });
 
 test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
-  "an answer with a document's revisions that is %j can be asked for again",
+  "an answer with a document's revisions that is %j can be requested again",
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));
     const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -529,7 +529,7 @@ test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
 
 const LONG = " ".repeat(65 * 1024 * 1024);
 
-test("an answer that is longer than any may be ends the request, and a bulk read is no use then", async () => {
+test("an answer over the limit ends the request, and disables bulk reads", async () => {
   let count = 0;
   const endpoint = open(
     () => {
@@ -552,20 +552,20 @@ test.each([
   '{"a":{"missing":5}}',
   '{"a":null}',
   '{"a":{"missing":["1-a"],"possible_ancestors":5}}',
-])("the answer %s about what is missing of a is none", async (body) => {
+])("rejects the missing revisions %s of a", async (body) => {
   const endpoint = open(() => ({ status: 200, body }));
   const asking = endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal);
   await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });
 });
 
-test("what is missing is told as it was asked for, however the server writes it", async () => {
+test("reports missing revisions as requested, however the server writes them", async () => {
   const body = '{"a":{"missing":["1-ab","1-ab"],"possible_ancestors":["1-c",5,"x"]}}';
   const endpoint = open(() => ({ status: 200, body }));
   const missing = await endpoint.missingRevisions(new Map([["a", ["1-AB", "1-b"]]]), signal);
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
-test("revisions that differ in nothing but case are told apart, and where the server does not, each of them is missing", async () => {
+test("distinguishes revisions that differ only in case; if the server does not, each of them is missing", async () => {
   const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
   const missingBy = async (named: readonly string[]) => {
     const body = JSON.stringify({ a: { missing: named } });
@@ -577,7 +577,7 @@ test("revisions that differ in nothing but case are told apart, and where the se
   expect(await missingBy(["1-AB"])).toEqual(["1-aB", "1-Ab"]);
 });
 
-test("errors that are no texts, or long ones, are told in a few words", async () => {
+test("shortens errors that are long or not strings", async () => {
   const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
   const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -591,9 +591,9 @@ test("errors that are no texts, or long ones, are told in a few words", async ()
 });
 
 test.each([
-  ["nested deeply", `${"[".repeat(2_000)}${"]".repeat(2_000)}`],
+  ["deeply nested", `${"[".repeat(2_000)}${"]".repeat(2_000)}`],
   ["long", `"${"s".repeat(40_000)}"`],
-])("a sequence that is %s is none", async (_, sequence) => {
+])("rejects a sequence that is %s", async (_, sequence) => {
   for (const body of [
     `{"results":[{"seq":${sequence},"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
     `{"results":[],"last_seq":${sequence}}`,
@@ -605,7 +605,7 @@ test.each([
   }
 });
 
-test("a source that sends another document than was asked for has not sent it", async () => {
+test("treats another document than the requested one as not sent", async () => {
   const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
   const endpoint = open(() => ({ status: 200, body }));
   const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -613,7 +613,7 @@ test("a source that sends another document than was asked for has not sent it", 
   await expect(reading).rejects.toMatchObject({ code: "REPLICATOR_DOCUMENT_INVALID" });
 });
 
-test("the type of an attachment ends no header", async () => {
+test("the type of an attachment cannot end a header", async () => {
   let sent = "";
   const endpoint = open(async ({ body }) => {
     const { stream } = body as { stream(): AsyncIterable<Uint8Array> };
@@ -639,7 +639,7 @@ function textOf(body: FetchRequest["body"]): string {
   return Buffer.from(body as Uint8Array).toString();
 }
 
-test("possible ancestors that are no revisions are left out", async () => {
+test("omits possible ancestors that are not revisions", async () => {
   const ancestors = '["1-a",["1-b"],5,null,"x",{"a":1},"2-c"]';
   const body = `{"a":{"missing":["3-a"],"possible_ancestors":${ancestors}}}`;
   const endpoint = open(() => ({ status: 200, body }));
@@ -677,7 +677,7 @@ test.each([
   ["http://host/db", "http://host/other", true],
   ["http://host/_users", "http://host/other/_users", true],
   ["http://host/_users", "http://host/db", true],
-])("a server that moves %s to %s is followed: %s", async (named, place, isFollowed) => {
+])("follows a server that redirects %s to %s: %s", async (named, place, isFollowed) => {
   const endpoint = open(
     ({ url }) =>
       url.startsWith(`${named}/`) || url === named

@@ -1,4 +1,4 @@
-/** What a node with free slots asks of the store, and what wakes it. In virtual time. */
+/** Store requests of a node with free slots, and the events that wake it. In virtual time. */
 import { expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -12,7 +12,9 @@ const ONE_SHOT = parseReplication({ source: "a", target: "b" });
 
 type IdleNode = Awaited<ReturnType<typeof openIdleNode>>;
 
-/** A node with free slots that counts how often it looks at the queue; in a world of its own, or beside the nodes of another. */
+/**
+ * A node with free slots that counts its polls of the queue, in its own world or in that of others.
+ */
 async function openIdleNode(shared?: World) {
   const node = openVirtualNode(shared === undefined ? {} : { world: shared });
   const { jobs, kv, world, runtime } = node;
@@ -40,7 +42,7 @@ async function openIdleNode(shared?: World) {
   };
 }
 
-test("a node whose jobs are all due later looks at the queue once a minute", async () => {
+test("a node whose jobs are all due later polls the queue once a minute", async () => {
   const node = await openIdleNode();
   for (let number = 0; number < 50; number++) await node.addLater(`job-${number}`, 7200 + number);
   await node.pass(60);
@@ -50,7 +52,7 @@ test("a node whose jobs are all due later looks at the queue once a minute", asy
   await node.stop();
 });
 
-test("a job that is due after the next look calls nobody", async () => {
+test("a job that is due after the next poll wakes no node", async () => {
   const node = await openIdleNode();
   await node.pass(1);
   node.looks.count = 0;
@@ -63,7 +65,7 @@ test("a job that is due after the next look calls nobody", async () => {
   await node.stop();
 });
 
-test("of eight nodes that wait mostly one takes the job that comes", async () => {
+test("of eight waiting nodes usually one accepts a new job", async () => {
   const first = await openIdleNode();
   const nodes: IdleNode[] = [first];
   while (nodes.length < 8) nodes.push(await openIdleNode(first.world));
@@ -84,7 +86,7 @@ test("of eight nodes that wait mostly one takes the job that comes", async () =>
   for (const node of nodes) await node.stop();
 });
 
-test("a job that comes due is accepted then, without another look before", async () => {
+test("accepts a job when it becomes due, without another poll before", async () => {
   const node = await openIdleNode();
   await node.addLater("job", 45);
   await node.pass(1);
@@ -96,7 +98,7 @@ test("a job that comes due is accepted then, without another look before", async
   await node.stop();
 });
 
-test("what a job did not use of its instalment comes back soon after it ended, also while nothing else happens", async () => {
+test("an unused part of a job's prepaid usage is refunded soon after its end, even if the node is idle", async () => {
   const node = await openIdleNode();
   const { world, replicator, kv, jobs, runtime } = node;
   const id = await world.until(replicator.start(ONE_SHOT, JOE));

@@ -1,4 +1,4 @@
-/** What an operator can do to a job, on whichever node it runs. */
+/** Commands of an operator for a job on any node. */
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { type JobControl, type JobFilter, parseReplication } from "../../src/replicator/index.ts";
@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A continuous job from `a` to `b`, with three documents there already. */
+/** A continuous job from `a` to `b`, which has copied three documents. */
 async function startContinuous(node: Node): Promise<string> {
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
@@ -38,7 +38,7 @@ async function stateOf(node: Node, jobId: string) {
   return (await node.replicator.find(jobId))?.data.state;
 }
 
-/** Resolves when the document is in `b`, which may not be there yet. */
+/** Resolves when the document is in `b`, which may not exist yet. */
 async function arrived(node: Node, id: string): Promise<void> {
   await node.onceContent("b", (ids) => ids.includes(id));
 }
@@ -51,7 +51,7 @@ function ended(node: Node, jobId: string, state: string) {
   return node.event("replication.ended", (event) => event.jobId === jobId && event.state === state);
 }
 
-test("a running job that is paused writes a checkpoint and rests, also on another node, until it is resumed", async () => {
+test("a paused job writes a checkpoint and stays paused on every node until it is resumed", async () => {
   const storage = new MemoryStorage();
   const node = await open({ storage });
   node.start();
@@ -83,7 +83,7 @@ test("a running job that is paused writes a checkpoint and rests, also on anothe
   ]);
 });
 
-test("a job that waits out a backoff is due at once when it is retried", async () => {
+test("retrying a job in backoff makes it due immediately", async () => {
   const node = await open({ config: { penaltySecMin: 100_000 } });
   node.start();
   await node.createDatabase("b");
@@ -96,25 +96,25 @@ test("a job that waits out a backoff is due at once when it is retried", async (
   await arrived(node, "one");
 });
 
-test("a job that is reset reads everything again, and goes on from its own checkpoint after that", async () => {
+test("a reset job reads all changes again, and later resumes from its own checkpoint", async () => {
   const node = await open();
   node.start();
   const jobId = await startContinuous(node);
   await arrived(node, "three");
-  // What a checkpoint says is there, but is not any more.
+  // Documents before the checkpoint are gone from the target.
   await node.kv.transact((tx) => node.databases.remove(tx, "b"));
   await node.createDatabase("b");
   expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
-  // The run that was told to begin again ended first.
+  // The reset run ended first.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
   expect(restartAt).toBeUndefined();
   expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
 });
 
-test("a job that is told where to start begins there", async () => {
+test("a job starts at the sequence that it is given", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "before", "{}");
@@ -133,7 +133,7 @@ test("a job that is told where to start begins there", async () => {
   expect(Object.keys(await node.content("b"))).toEqual(["after"]);
 });
 
-test("a paused job cannot be retried, one that has ended cannot be paused, one that is not there is missing", async () => {
+test("refuses to retry a paused job or to pause an ended one, and reports an unknown job as missing", async () => {
   const node = await open();
   const jobId = await startContinuous(node);
   const { commands } = node.replicator;
@@ -151,7 +151,7 @@ test("a paused job cannot be retried, one that has ended cannot be paused, one t
   await ended(node, oneShot, "completed");
 });
 
-test("cancelling a persistent job deletes its document, and a transient one is gone", async () => {
+test("cancelling a persistent job deletes its document; cancelling a transient job removes it", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
@@ -164,7 +164,7 @@ test("cancelling a persistent job deletes its document, and a transient one is g
   for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
 });
 
-test("when a _replicator database is deleted, all of its jobs end, those that run too, and no others", async () => {
+test("deleting a _replicator database ends all of its jobs, running ones too, and no others", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start();
   const other = await startContinuous(node);
@@ -175,7 +175,8 @@ test("when a _replicator database is deleted, all of its jobs end, those that ru
   }
   await node.event("replication.started", ({ jobId }) => jobId !== other);
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
-  // The removal counts those that it removed itself. Jobs that were taken from the queue meanwhile have removed themselves.
+  // The removal counts only jobs that it removed itself. Jobs accepted meanwhile have removed
+  // themselves.
   const { removedCount } = await node.event("replication.database-removed");
   expect(removedCount).toBeLessThanOrEqual(120);
   const left: string[] = [];
@@ -201,7 +202,7 @@ test.each<[JobFilter, boolean]>([
   [{ databaseUuid: "u" }, false],
   [{ paused: false, stalled: false, left_behind: false }, true],
   [{ owner: "joe" }, true],
-])("filter %j finds a job that fails: %s", async (filter, expected) => {
+])("filter %j finds a failing job: %s", async (filter, expected) => {
   const node = await open();
   const members = { source: "http://example.com:5984/a", target: "b", continuous: true };
   const requester = { userName: "joe", isAdmin: false };

@@ -1,4 +1,4 @@
-/** The log of what happened to jobs: what is forgotten, and who learns of that. */
+/** The log of job events: deletion of old events, and notice to consumers that missed some. */
 import { afterEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
@@ -32,7 +32,7 @@ function open() {
   };
 }
 
-test("old events are forgotten, and who was away for longer is told", async () => {
+test("old events are deleted, and a consumer that missed some is notified", async () => {
   const { kv, log, note, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await note("a", 1000);
@@ -48,7 +48,7 @@ test("old events are forgotten, and who was away for longer is told", async () =
   expect(await jobsBehind(behindB)).toEqual({ ids: ["c"], forgottenId: undefined });
 });
 
-test("many old events are forgotten in several transactions", async () => {
+test("many old events are deleted in several transactions", async () => {
   const { kv, log, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await kv.transact(async (tx) => {
@@ -60,7 +60,7 @@ test("many old events are forgotten in several transactions", async () => {
   expect((await jobsBehind(begin)).ids).toEqual([]);
 });
 
-test("events that the rows of lists do not have yet are not forgotten, however old", async () => {
+test("events that the job lists do not contain yet are kept, however old", async () => {
   const { kv, log, note, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await note("a", 1000);

@@ -1,4 +1,4 @@
-/** Figures of jobs, which metrics show: exact, few, and of those that are furthest behind. */
+/** Metrics of jobs: exact totals, and details of the jobs furthest behind. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -46,7 +46,7 @@ async function setFailing(id: string, failing: Failing | undefined): Promise<voi
 const failingAt = (host: string | undefined): Failing =>
   failingAfter(undefined, FAILURE, { ...NO_PLACE, class: "unreachable", host }, NOW_MS);
 
-test("a job that fails is counted at the host of its last failure, and nowhere when it recovers", async () => {
+test("a failing job counts at the host of its last failure, and at no host once it recovers", async () => {
   const ids = await Promise.all(["a", "b", "c"].map((name) => addJob(name)));
   for (const id of ids) await setFailing(id, failingAt("one.example"));
   await setFailing(ids[0] as string, failingAt("two.example"));
@@ -73,7 +73,7 @@ test("a job that fails is counted at the host of its last failure, and nowhere w
   expect(await failing()).toHaveLength(1);
 });
 
-test("the jobs that are furthest behind are named, and the oldest lag of each group", async () => {
+test("lists the jobs that are furthest behind, and the oldest lag of each group", async () => {
   const ids: string[] = [];
   for (let n = 0; n < 30; n++) ids.push(await addJob(`t${n}`, n % 2 === 0 ? "ann" : "bob"));
   for (const [n, id] of ids.entries()) {
@@ -92,7 +92,7 @@ test("the jobs that are furthest behind are named, and the oldest lag of each gr
   ]);
 });
 
-test("documents are named by database and id, and each replicator database is a group", async () => {
+test("names documents by database and id, and each replicator database as a group", async () => {
   for (const name of ["_replicator", "team/_replicator"]) {
     await node.kv.transact((tx) => node.databases.create(tx, name));
     await node.kv.transact(async (tx) => {

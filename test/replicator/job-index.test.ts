@@ -1,4 +1,6 @@
-/** The index of jobs agrees with the jobs, whatever happened to them; it is built where there is none, and repaired. */
+/**
+ * The index of jobs agrees with the jobs after any history. It is built if missing, and repaired.
+ */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -28,7 +30,10 @@ function open() {
 
 const ONE = { limit: 1 };
 
-/** A fold of so many events: by a node alone, by two at once, or by one that dies before it is committed. */
+/**
+ * A fold of this many events: by one node, by two concurrently, or by one that dies before its
+ * commit.
+ */
 interface Fold {
   readonly folds: "one" | "two" | "dying";
   readonly eventCount: number;
@@ -77,7 +82,7 @@ describe("the index of jobs", () => {
 
   const problems = () => node.kv.read((tx) => indexProblems(tx, node));
 
-  test("agrees with the jobs after any history, whoever folds how much of it and when", async () => {
+  test("agrees with the jobs after any history, for any order and size of folds", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(INDEX_STEP, { minLength: 1, maxLength: 60 }), async (steps) => {
         const own = open();
@@ -88,7 +93,7 @@ describe("the index of jobs", () => {
           [0, 1, 2].map((job): IndexStep => ({ event, job, failure: "other" })),
         );
         for (const one of [...first, ...steps]) {
-          // A reader that began before it sees the jobs and the lists of that time.
+          // A reader that began earlier sees the jobs and lists of that time.
           const seenBefore = await own.kv.read(async (tx) => {
             await tx.readVersion();
             await ("folds" in one ? fold(one, own, other) : history.apply(one));
@@ -105,21 +110,21 @@ describe("the index of jobs", () => {
     );
   });
 
-  test("follows the list of failures of a replication", async () => {
+  test("follows the failure list of a replication", async () => {
     const history = new History(node);
     const happen = (event: string) => history.apply({ event, job: 0, failure: "other" });
-    const hasLeftBehind = async () => {
+    const hasFailures = async () => {
       const page = await node.kv.read((tx) => node.jobs.list(tx, REPLICATION_JOB_TYPE, ONE));
       const id = page.entries[0]?.id ?? "";
       return (await node.kv.read((tx) => node.index.statuses.get(tx, id)))?.hasLeftBehind;
     };
     for (const event of ["add", "accept", "begin", "leave-behind"]) await happen(event);
-    expect(await hasLeftBehind()).toBe(true);
+    expect(await hasFailures()).toBe(true);
     await happen("arrive");
-    expect(await hasLeftBehind()).toBe(false);
+    expect(await hasFailures()).toBe(false);
   });
 
-  test("is repaired when a node that knows no index changed jobs beside us", async () => {
+  test("is repaired after a node without the index has changed jobs", async () => {
     const replication = (n: number) => parseReplication({ source: "a", target: `b${n}` });
     const requester = { userName: null, isAdmin: true };
     const ids: string[] = [];
@@ -134,7 +139,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is built in pages for a store without one, by several nodes at once", async () => {
+  test("is built in pages for a store without one, by several nodes concurrently", async () => {
     const requester = { userName: "ann", isAdmin: true };
     const replication = (n: number) => parseReplication({ source: "a", target: `b${n}` });
     for (let n = 0; n < 450; n++) await node.replicator.start(replication(n), requester);
@@ -145,7 +150,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("of an older format is removed, and built anew", async () => {
+  test("is removed and rebuilt if its format is older", async () => {
     for (let n = 0; n < 3; n++) await addEnded(n);
     await becomeOlder();
     const older = Array.from({ length: 5000 }, (_, n) => [18, "owner", null, `job${n}`]);
@@ -170,7 +175,7 @@ describe("the index of jobs", () => {
     }
   });
 
-  test("is folded by a node as soon as there are enough changes, and not before", async () => {
+  test("is folded by a node once enough changes are pending", async () => {
     const folder = new IndexFolder(node);
     const stopping = new AbortController();
     const running = folder.run(stopping.signal);
@@ -186,7 +191,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded by a node that starts, where enough changes were left", async () => {
+  test("is folded by a starting node if enough changes are pending", async () => {
     for (let n = 0; n < 1000; n++) await addEnded(n);
     const stopping = new AbortController();
     const folded = deferred<void>();
@@ -207,7 +212,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded in pieces: each reads one event more than it folds, however many there are", async () => {
+  test("is folded in batches; each reads one event more than it folds, however many are pending", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const read = vi.spyOn(node.events, "statusEvents");
     const pieces: boolean[] = [];
@@ -219,7 +224,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded before it is read where more waits for that than a reader should hold", async () => {
+  test("is folded before a read if more changes are pending than a reader should keep", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const reader = composeNode({ runtime: node.runtime, kv: node.kv });
     const read = vi.spyOn(reader.events, "statusEvents");
@@ -236,7 +241,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is read with all that waits for a fold while the store is full", async () => {
+  test("includes all pending changes while the store is full", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     vi.spyOn(node.kv, "isFull").mockReturnValue(true);
     const fold = vi.spyOn(node.index, "fold");
@@ -246,7 +251,7 @@ describe("the index of jobs", () => {
     expect(fold).not.toHaveBeenCalled();
   });
 
-  test("changes without an event that those who follow events would see", async () => {
+  test("changes without an event visible to consumers of events", async () => {
     await addEnded(0);
     const fallBehind = (sinceMs: number) =>
       node.kv.transact((tx) => node.backlogs.set(tx, "job0", { sinceMs, pending: 1, seenMs: 3 }));
@@ -277,7 +282,7 @@ describe("the index of jobs", () => {
     expect(await repairAll(node)).toEqual({ repairedCount: 0, pageCount: 3 });
   });
 
-  test("is compared in parts, and old transient jobs are taken from it without a look at the others", async () => {
+  test("is compared in parts, and old transient jobs are found without reading the others", async () => {
     for (let n = 0; n < 2100; n++) await addEnded(n);
     const list = vi.spyOn(node.jobs, "list");
     const pageCounts: number[] = [];
@@ -292,7 +297,7 @@ describe("the index of jobs", () => {
     expect(list).not.toHaveBeenCalled();
   });
 
-  /** As a version left the store that knew no such index. */
+  /** The store as a version without the index left it. */
   async function becomeOlder(): Promise<void> {
     const clear = (tx: Transaction, subspace: Subspace, first: number, end: number) => {
       const { begin } = subspace.range([first]);

@@ -1,4 +1,7 @@
-/** Pages of jobs: together they are all that match, once, in order; and a page costs as many keys as it has rows. */
+/**
+ * Pages of jobs: together they contain all matching jobs once, in order, and a page reads as many
+ * keys as it has rows.
+ */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -28,7 +31,7 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** One job in ten fails: since times that run against the order of ids. */
+/** One job in ten fails, since times in the reverse order of ids. */
 beforeEach(async () => {
   node = open();
   await node.replicator.prepare();
@@ -65,7 +68,7 @@ async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> 
   return found;
 }
 
-/** One job in five is behind: since times that run with the order of ids. */
+/** One job in five is behind, since times in the order of ids. */
 async function fallBehind(): Promise<void> {
   for (let n = 0; n < JOBS; n += 5) {
     const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };
@@ -77,7 +80,7 @@ const behindIds = () => ids.filter((_, n) => n % 5 === 0);
 
 const failingIds = () => ids.filter((_, n) => n % 10 === 0);
 
-test("pages are together all jobs that match, in either direction", async () => {
+test("the pages together contain all matching jobs, in either direction", async () => {
   expect(await pages({ filter: {}, limit: 333 })).toEqual(ids);
   expect(await pages({ filter: {}, limit: 250, descending: true })).toEqual(ids.toReversed());
   const both = { states: ["crashing", "pending"] } as const;
@@ -92,7 +95,7 @@ test("pages are together all jobs that match, in either direction", async () => 
   expect([...even, ...odd].toSorted()).toEqual(failingIds());
 });
 
-test("skip and limit cut a list as they cut an array", async () => {
+test("skip and limit slice a list like an array", async () => {
   for (const [skip, limit] of [
     [0, 1],
     [3, 5],
@@ -107,7 +110,7 @@ test("skip and limit cut a list as they cut an array", async () => {
   }
 });
 
-test("jobs that fail are listed by how often they were tried", async () => {
+test("lists failing jobs by their number of attempts", async () => {
   const { entries, total } = await node.replicator.lists.page({
     filter: {},
     order: "tries",
@@ -118,7 +121,7 @@ test("jobs that fail are listed by how often they were tried", async () => {
   expect(new Set(entries.map(({ data }) => data.failing?.tries))).toEqual(new Set([6]));
 });
 
-test("a first page reads as many keys as it has rows, however many jobs there are", async () => {
+test("a first page reads as many keys as it has rows, however many jobs exist", async () => {
   const requests: readonly JobPageRequest[] = [
     { filter: {}, limit: 10 },
     { filter: { states: ["crashing"] }, limit: 10 },
@@ -135,7 +138,7 @@ test("a first page reads as many keys as it has rows, however many jobs there ar
   }
 });
 
-test("a page whose rows are tested tests little more of them than it shows", async () => {
+test("a filtered page tests few more rows than it shows", async () => {
   await node.index.foldAll(node.kv);
   const tested = vi.spyOn(node.index.statuses, "getMany");
   const { entries } = await node.replicator.lists.page({ filter: { failing: false }, limit: 50 });
@@ -146,7 +149,7 @@ test("a page whose rows are tested tests little more of them than it shows", asy
   expect(testedIds.length).toBeLessThan(75);
 });
 
-test("what is shown beside the jobs of a page is read in a transaction for all of them", async () => {
+test("reads the details of all jobs on a page in one transaction", async () => {
   const { replicator, kv, failureLists } = node;
   const left = ids[7] as string;
   const { entries } = await replicator.lists.page({ filter: {}, limit: 100 });
@@ -165,7 +168,7 @@ test("what is shown beside the jobs of a page is read in a transaction for all o
   );
 });
 
-test("jobs that are named are read in pages, each once", async () => {
+test("reads named jobs in pages, each job once", async () => {
   const named = ["nobody", ...ids.slice(0, 450), ids[0] as string];
   const read = vi.spyOn(node.kv, "read");
   const found = await node.replicator.lists.entries(named);
@@ -174,7 +177,7 @@ test("jobs that are named are read in pages, each once", async () => {
   for (const [id, { jobId }] of found) expect(jobId).toBe(id);
 });
 
-test("a page reads each change that is not folded once, however many pages follow", async () => {
+test("a page reads each unfolded change once, however many pages follow", async () => {
   await node.index.foldAll(node.kv);
   const id = ids[0] as string;
   const { commands } = node.replicator;
@@ -192,7 +195,7 @@ test("a page reads each change that is not folded once, however many pages follo
   expect(reads.slice(1).every((count) => count < 80)).toBe(true);
 });
 
-test("jobs that are behind are listed by their lag, and by how long they are at least", async () => {
+test("lists jobs that are behind by their lag and by a minimum lag", async () => {
   await fallBehind();
   const list = (request: Omit<JobPageRequest, "after" | "limit">) =>
     pages({ ...request, limit: 41 });
@@ -220,7 +223,7 @@ test("a job that has caught up is not listed as behind", async () => {
   expect(listed).toEqual(behindIds().slice(1));
 });
 
-test("where too many jobs are behind to be sorted, all are looked through", async () => {
+test("scans all jobs if too many are behind to be sorted", async () => {
   const requester = { userName: "ann", isAdmin: true };
   for (let n = 0; n < 600; n++) {
     const replication = parseReplication({ source: "more", target: `m${n}`, continuous: true });

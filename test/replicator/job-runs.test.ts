@@ -1,4 +1,4 @@
-/** The last runs of a job are remembered, the lost ones among them, and forgotten with it. */
+/** The history of a job's runs, including lost ones, is stored, and removed with the job. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -39,7 +39,7 @@ async function accept(): Promise<HeldReplication> {
   return new HeldReplication(node, held, job);
 }
 
-/** A run that writes so many documents, and then stops. */
+/** A run that writes this many documents and then stops. */
 async function run(docsWritten: number): Promise<void> {
   const job = await accept();
   await job.begin(ID);
@@ -59,7 +59,7 @@ async function run(docsWritten: number): Promise<void> {
 
 const runs = () => node.replicator.measures.runs(jobId);
 
-test("a run is remembered with its times, its end and what it did", async () => {
+test("the history records the times, outcome and figures of a run", async () => {
   await run(5);
   const [first, ...others] = await runs();
   expect(others).toEqual([]);
@@ -71,7 +71,7 @@ test("a run is remembered with its times, its end and what it did", async () => 
   expect(first?.endMs).toBeGreaterThanOrEqual(first?.startMs ?? Number.POSITIVE_INFINITY);
 });
 
-test("a run that failed before it knew its replication is remembered with the reason", async () => {
+test("the history records the reason of a run that failed before it knew its replication", async () => {
   const job = await accept();
   const failure = { error: "nxdomain", reason: "no such host" };
   const cause = { class: "dns", phase: undefined, side: undefined, host: undefined } as const;
@@ -79,7 +79,7 @@ test("a run that failed before it knew its replication is remembered with the re
   expect(await runs()).toMatchObject([{ cause: "crashed", reason: "nxdomain: no such host" }]);
 });
 
-test("a run is remembered with how far behind the job was when it ended", async () => {
+test("the history records how far behind the job was when a run ended", async () => {
   const nowMs = node.runtime.clock.nowMs();
   const end = async (sinceMs: number | undefined) => {
     const job = await accept();
@@ -95,7 +95,7 @@ test("a run is remembered with how far behind the job was when it ended", async 
   expect(lags[1]).toBeGreaterThanOrEqual(90);
 });
 
-test("an acceptance that came to nothing is no run", async () => {
+test("an acceptance without a run is not recorded", async () => {
   await (await accept()).end({ kind: "stopped" });
   expect(await runs()).toEqual([]);
 });
@@ -111,7 +111,7 @@ test("the last fifty are kept, newest first", async () => {
   expect(page.entries.length).toBe(50);
 });
 
-test("a run whose node died is remembered as lost, once", async () => {
+test("a run whose node died is recorded as lost, once", async () => {
   const lost = await accept();
   await lost.begin(ID);
   const last = await node.kv.read((tx) => node.jobs.lastActivity(tx, REPLICATION_JOB_TYPE));
@@ -123,7 +123,7 @@ test("a run whose node died is remembered as lost, once", async () => {
   expect((await runs()).at(-1)).toMatchObject({ counts: undefined });
 });
 
-test("runs and backlog are forgotten with the job", async () => {
+test("runs and backlog are removed with the job", async () => {
   await run(1);
   const backlog = { sinceMs: 1, pending: 1, seenMs: 1 };
   await node.kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));

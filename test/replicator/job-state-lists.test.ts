@@ -1,4 +1,7 @@
-/** Lists of states: what the queue knows and what the index has make them together, and the index costs each change little. */
+/**
+ * Lists of states combine the queue with the index, and the index adds little to the cost of each
+ * change.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type JobName, Jobs } from "../../src/jobs/index.ts";
@@ -59,7 +62,9 @@ async function add(
   return name;
 }
 
-/** So many jobs of all outcomes, of which one in nine runs. The states that are shown, by id. */
+/**
+ * Adds this many jobs with all outcomes, of which one in nine runs. Returns the shown states by id.
+ */
 async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
   const { kv, jobs } = node;
   const states = new Map<string, ReplicationState>();
@@ -82,8 +87,8 @@ async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
 
 test.each([
   ["few, which are sorted", 100],
-  ["many, which are walked through", 4500],
-])("jobs are listed and counted by the states that are shown: %s", async (_, count) => {
+  ["many, which are scanned", 4500],
+])("lists and counts jobs by the states that are shown: %s", async (_, count) => {
   const shown = await addJobs(count);
   const asked: ReplicationState[][] = [
     ...(["running", "pending", "crashing", "completed", "failed"] as const).map((one) => [one]),
@@ -104,7 +109,7 @@ test.each([
   }
 });
 
-test("jobs that have not ended, or run again, are listed once by the id that is shown", async () => {
+test("lists jobs that have not ended, or run again, once by the id that is shown", async () => {
   const shown = await addJobs(100);
   const ended: readonly string[] = ["completed", "failed"];
   const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));
@@ -115,7 +120,7 @@ test("jobs that have not ended, or run again, are listed once by the id that is 
   expect(page.total).toBe(active.length);
 });
 
-test("index and events add 3 keys to a job that is added, none to its acceptance, and 3 to its end", async () => {
+test("index and events add 3 keys for a new job, none for its acceptance, and 3 for its end", async () => {
   const { kv, counts } = node;
   const writtenBy = async (work: (tx: Transaction) => Promise<unknown>): Promise<number> => {
     const before = counts.writtenCount;

@@ -1,4 +1,6 @@
-/** RFC 016's states: what leads to each, what the queue and the document say meanwhile, and what a job waits for. */
+/**
+ * The states of RFC 016: their causes, and the corresponding states of the queue and the document.
+ */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -6,7 +8,7 @@ import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
-/** A job that failed is not due again while a test lasts. */
+/** A failed job is not due again within a test. */
 const LONG_PAUSES = { penaltySecMin: 100_000, penaltySecMax: 1_000_000 };
 const nodes: Node[] = [];
 
@@ -25,7 +27,7 @@ function uuidOf(node: Node): Promise<string> {
   return node.kv.read(async (tx) => (await node.databases.open(tx, "_replicator")).uuid);
 }
 
-/** The job of a document, with the queue's own word on it. */
+/** The job of a document, with its state in the queue. */
 async function jobOf(node: Node, documentId: string) {
   const entry = await node.replicator.findDocument(await uuidOf(node), documentId);
   if (entry === undefined) return undefined;
@@ -38,7 +40,7 @@ async function members(node: Node, documentId: string): Promise<Record<string, u
   return JSON.parse((await node.read("_replicator", documentId))?.body.text ?? "{}");
 }
 
-/** Resolves when as many runs have ended in this state. */
+/** Resolves when this many runs have ended in this state. */
 function ended(node: Node, state: string, count = 1) {
   return node.event("replication.ended", () => {
     const all = node.events.filter(({ name }) => name === "replication.ended");
@@ -46,7 +48,7 @@ function ended(node: Node, state: string, count = 1) {
   });
 }
 
-test("a document and its job are there together, or not at all", async () => {
+test("a document and its job are written atomically", async () => {
   const node = await open();
   const write = (isKept: boolean) =>
     node.kv.transact(async (tx) => {
@@ -65,7 +67,7 @@ test("a document and its job are there together, or not at all", async () => {
   expect(await jobOf(node, "copy")).toBeDefined();
 });
 
-test("a new job is pending, under an id that no server was asked for", async () => {
+test("a new job is pending, and its id needs no request to a server", async () => {
   let requestCount = 0;
   const node = await open({
     fetch: async () => {
@@ -85,7 +87,7 @@ test("a new job is pending, under an id that no server was asked for", async () 
   expect(requestCount).toBe(0);
 });
 
-test("a job that fails is crashing, and pending to the queue; its document hears of the end only", async () => {
+test("a failing job is crashing, and pending in the queue; its document records only the outcome", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("b");
@@ -99,7 +101,7 @@ test("a job that fails is crashing, and pending to the queue; its document hears
       data: { state: "crashing", errorCount, failure: { error: "db_not_found" } },
     });
     const pauseSec = Number(job?.scheduledAtSec) - Number(job?.data.lastUpdatedMs) / 1000;
-    // Three quarters of the doubled pause at least, and whole seconds.
+    // At least three quarters of the doubled pause, in whole seconds.
     expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
     expect(await members(node, "copy")).toEqual(asWritten);
     if (errorCount === 2) await node.createDatabase("a");
@@ -121,7 +123,7 @@ test("a job that fails is crashing, and pending to the queue; its document hears
   ]);
 });
 
-test("a document that says that it failed has a job that has ended", async () => {
+test("the job of a document in state failed has ended", async () => {
   const node = await open();
   const body = { source: "a", target: "b" };
   await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));
@@ -130,7 +132,7 @@ test("a document that says that it failed has a job that has ended", async () =>
   expect(await jobOf(node, "good")).toMatchObject({ state: "pending" });
 });
 
-test("a transient job that asks for what a document's job does fails", async () => {
+test("a transient job fails if a document's job already runs the replication", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("a");
@@ -148,7 +150,7 @@ test("a transient job that asks for what a document's job does fails", async () 
 test.each([
   ["crashes", {}, "crashing"],
   ["has ended", { create_target: true }, "completed"],
-])("a job that %s keeps no other from the same replication", async (_, more, state) => {
+])("a job that %s does not block another one of the same replication", async (_, more, state) => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("a");
@@ -160,7 +162,7 @@ test.each([
   expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
 });
 
-test("a filter that cannot be read is asked for again after a pause, and the job goes on", async () => {
+test("requests an unreadable filter again after a pause, and the job continues", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);

@@ -1,4 +1,4 @@
-/** What is announced of a job says which one it is: the job, its document, source and target, and no secrets. */
+/** Every event of a job identifies it: the job, its document, source and target, and no secrets. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";
@@ -9,7 +9,7 @@ const FOREVER = new AbortController().signal;
 let node: Node;
 afterEach(() => node.stop());
 
-/** Names of events of jobs, each with the members that say which job it is. */
+/** The identifying members of the events of jobs, by event name. */
 function described(): ReadonlyMap<string, object> {
   const found = node.events.filter(({ name }) => name.startsWith("replication."));
   return new Map(
@@ -19,7 +19,7 @@ function described(): ReadonlyMap<string, object> {
   );
 }
 
-test("each event in the life of a transient job names the job, its source and its target", async () => {
+test("each event of a transient job names the job, its source and its target", async () => {
   node = await openNode();
   node.start();
   await node.createDatabase("a");
@@ -52,6 +52,6 @@ test("the failure of a document's job names the document, and the server without
   expect(described().get("replication.crashed")).toEqual(job);
   await node.replicator.commands.pause(String(jobId), { userName: null });
   expect(described().get("replication.controlled")).toEqual(job);
-  const told = node.events.filter(({ name }) => name.startsWith("replication."));
-  expect(JSON.stringify(told)).not.toContain("geheim");
+  const reported = node.events.filter(({ name }) => name.startsWith("replication."));
+  expect(JSON.stringify(reported)).not.toContain("geheim");
 });

@@ -1,4 +1,7 @@
-/** Rights of the leaves of replication documents: those of their authors, whoever makes them take effect. */
+/**
+ * Rights of the leaves of replication documents: those of their authors, whichever user makes a
+ * leaf win.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
@@ -38,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a revision that was made elsewhere; `path` begins with its hash. */
+/** Writes a replicated revision; `path` begins with its hash. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {
@@ -56,7 +59,7 @@ function graft(writer: WriteContext, { path, body }: Leaf, databases = node.data
   });
 }
 
-/** Writes over the winner, or creates the document. */
+/** Replaces the winner, or creates the document. */
 const save = (writer: WriteContext, body: object | undefined) =>
   change(async (tx, database) => {
     const winner = await database.read(tx, "one");
@@ -84,7 +87,7 @@ const ADMIN_ONLY = {
   reason: expect.stringContaining("only a server admin may"),
 };
 
-/** Ways in which somebody with all rights makes another leaf win. */
+/** Ways in which a privileged user makes another leaf win. */
 const ROUTES: readonly (readonly [string, () => Promise<unknown>])[] = [
   ["an administrator deletes the winner", () => save(ROOT, undefined)],
   [
@@ -141,7 +144,7 @@ test("an administrator's own leaf keeps its reference when a user's deletion let
   expect(await job()).toMatchObject({ userName: "root", refusal: undefined });
 });
 
-test("the replicator's own update of a document leaves it with its author", async () => {
+test("a status update by the replicator does not change the author of a document", async () => {
   await save(TOKEN_ROOT, PLAIN);
   const before = await node.read("_replicator", "one");
   expect(before?.authority).toMatchObject({ userName: "root", wasAdmin: false });
@@ -151,7 +154,7 @@ test("the replicator's own update of a document leaves it with its author", asyn
   expect(after?.authority).toEqual(before?.authority);
 });
 
-test("who saves another user's document lends it no rights", async () => {
+test("saving another user's document grants it no rights", async () => {
   await save(TOKEN_ROOT, { ...PLAIN, owner: "root" });
   const other = { ...ROOT, userName: "chief" };
   expect(await save(other, { ...PLAIN, owner: "root", worker_batch_size: 7 })).toBe("written");
@@ -159,7 +162,7 @@ test("who saves another user's document lends it no rights", async () => {
   expect(await save(other, { ...SECRET, owner: "root" })).toBe("rejected");
 });
 
-test("the job of another author's leaf ends with it, also if the next winner says that it has ended", async () => {
+test("the job of another author's leaf ends with it, even if the next winner claims to have ended", async () => {
   const ended = { ...PLAIN, owner: "eve", _replication_state: "completed" };
   await graft(EVE, { path: ["a", "0"], body: ended });
   await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
@@ -168,7 +171,7 @@ test("the job of another author's leaf ends with it, also if the next winner say
   expect(await job()).toMatchObject({ userName: "eve" });
 });
 
-test("a purged leaf that comes back has the authority of who brings it back", async () => {
+test("a purged leaf that is replicated back has the authority of the writer", async () => {
   const body = { ...SECRET, owner: "eve" };
   await save(ROOT, SECRET);
   const { revision } = (await node.read("_replicator", "one")) as { revision: string };
@@ -178,16 +181,16 @@ test("a purged leaf that comes back has the authority of who brings it back", as
   expect((await job())?.refusal).toEqual(ADMIN_ONLY);
 });
 
-test("a leaf that is known already stays its first author's", async () => {
+test("a known leaf keeps its first author", async () => {
   await graft(EVE, { path: ["a"], body: { ...SECRET, owner: "eve" } });
   await graft(ROOT, { path: ["a", "0"], body: { ...SECRET, owner: "eve" } });
   expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
 });
 
-describe("documents that a replication brings", () => {
+describe("documents written by a replication", () => {
   const JOB: WriteContext = { ...ROOT, bringsCopies: true };
 
-  test("run with the authority of its job, whomever they name", async () => {
+  test("run with the authority of its job, whichever user they name", async () => {
     await graft(JOB, { path: ["a"], body: { ...PLAIN, owner: "boss" } });
     expect(await job()).toMatchObject({ userName: "root", isCopy: true, refusal: undefined });
   });
@@ -204,7 +207,7 @@ describe("documents that a replication brings", () => {
       [name, { source: name, target: "b" }],
       [name, { source: "a", target: name, create_target: true }],
     ]),
-  )("do not reach the system database %s by %j", async (name, body) => {
+  )("do not reach the system database %s as %j", async (name, body) => {
     const others = ["a", "b", String(name)].filter((each) => each !== "_replicator");
     for (const each of others) await node.createDatabase(each);
     await graft(JOB, { path: ["a"], body: body as object });
@@ -225,8 +228,8 @@ describe("documents that a replication brings", () => {
   });
 });
 
-describe("a leaf of an older version, whose author is not recorded", () => {
-  /** Writes as a version does that keeps no authors. */
+describe("a leaf of an older version without a recorded author", () => {
+  /** Writes like a version that does not store authors. */
   const older = (leaf: Leaf) => {
     const { runtime } = node;
     return graft(ROOT, leaf, new DatabaseRegistry({ runtime, root: SUBSPACES.databases }));
@@ -244,7 +247,7 @@ describe("a leaf of an older version, whose author is not recorded", () => {
     expect(await job()).toMatchObject({ userName: "root", refusal: undefined });
   });
 
-  test("keeps the job that it has", async () => {
+  test("keeps its existing job", async () => {
     await save(ROOT, PLAIN);
     const before = await job();
     const { revision, revisions } = (await node.read("_replicator", "one")) as {

@@ -1,4 +1,4 @@
-/** Settings that are changed while jobs run. In virtual time. */
+/** Settings that change while jobs run. In virtual time. */
 import { expect, test } from "vitest";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -20,7 +20,7 @@ function live<T extends object>(values: T): { readonly values: T; readonly confi
 test.each([
   { from: 60, to: 4 },
   { from: 4, to: 60 },
-])("an activity timeout of $from s that becomes $to s takes no job away", async ({ from, to }) => {
+])("changing an activity timeout from $from s to $to s revokes no job", async ({ from, to }) => {
   const world = new World("timeout");
   const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
   await node.start();
@@ -29,7 +29,8 @@ test.each([
   const id = await world.until(node.replicator.start(parseReplication(body), JOE));
   await world.until(node.replicator.started(id, FOREVER));
   await world.time.run(world.time.nowMs + 100_000);
-  // Another node is configured otherwise, and what it says counts for all. Its monitor has not seen what counted before.
+  // Another node is configured differently, and its setting applies to all. Its monitor has not
+  // seen the earlier value.
   const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
   await other.start();
   const fresh = new AbortController();
@@ -46,7 +47,7 @@ test.each([
   await node.stop();
 });
 
-test("a job that is silent is taken away after the timeout that was changed, too", async () => {
+test("the changed timeout applies to a silent job as well", async () => {
   const world = new World("silence");
   const node = openVirtualNode({ world, config: { activityTimeoutSec: 60 } });
   await node.start();
@@ -67,7 +68,7 @@ test("a job that is silent is taken away after the timeout that was changed, too
   await node.stop();
 });
 
-test("a shorter cycle of the scheduler begins at once", async () => {
+test("a shorter scheduler cycle takes effect immediately", async () => {
   const { values, config } = live({ intervalSec: 86_400, runSecMin: 1, jobsMax: 1 });
   const node = openVirtualNode({ config });
   const { world, replicator } = node;
@@ -81,12 +82,12 @@ test("a shorter cycle of the scheduler begins at once", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first look finds who waits, and the cycle behind it stops a job.
+  // The first check finds waiting jobs, and the next cycle stops a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });
 
-test("more slots are filled as soon as the scheduler is told of the change", async () => {
+test("fills additional slots as soon as the scheduler is notified of the change", async () => {
   const { values, config } = live({ jobsMax: 1, intervalSec: 86_400 });
   const node = openVirtualNode({ config });
   const { world, replicator, scheduler } = node;
@@ -109,7 +110,7 @@ test.each([
   { ageSec: 20, runsJobs: false },
   { ageSec: 1000, runsJobs: true },
 ])(
-  "an ended transient job is forgotten within a tenth of $ageSec s, with runsJobs $runsJobs on the node that is left",
+  "an ended transient job is removed within a tenth of $ageSec s, with runsJobs $runsJobs on the remaining node",
   async ({ ageSec, runsJobs }) => {
     const world = new World("age");
     const { values, config } = live({ transientJobAgeSecMax: 86_400 });

@@ -1,4 +1,4 @@
-/** Jobs with a wrong password never lock an account, on however many nodes they run. */
+/** Jobs with a wrong password never lock an account, on any number of nodes. */
 import { describe, expect, test } from "vitest";
 import type { FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { parseReplacement } from "../../src/replicator/index.ts";
@@ -10,7 +10,7 @@ const THRESHOLD = 5;
 const LIFETIME_MS = 300_000;
 const RIGHT = "right-password";
 
-/** A server with one user, who is locked out as by CouchDB, and an empty database. */
+/** A server with an empty database and one user, whom it locks out like a CouchDB. */
 function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean }) {
   const server = {
     password: RIGHT,
@@ -94,7 +94,7 @@ async function openCluster(hasSessions: boolean) {
   };
 }
 
-/** Most failures within the life of a lockout's counter. */
+/** Maximum number of failures within the lifetime of a lockout counter. */
 function mostFailures(failures: readonly number[]): number {
   const counts = failures.map(
     (first) => failures.filter((time) => time >= first && time < first + LIFETIME_MS).length,
@@ -106,7 +106,7 @@ describe.each([
   ["sessions", true],
   ["passwords", false],
 ])("a server with %s", (_, hasSessions) => {
-  test("is asked four times in five minutes by a hundred jobs with a wrong password, and lets the right one in", async () => {
+  test("gets four logins in five minutes from a hundred jobs with a wrong password, and the right one succeeds", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 100; number++) {
@@ -138,7 +138,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("is asked as seldom by jobs whose passwords are all wrong in their own way", async () => {
+  test("gets equally few logins from jobs with different wrong passwords", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 30; number++) {
@@ -151,7 +151,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("is asked at once with a replaced password", async () => {
+  test("gets a login with a replaced password immediately", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const job = { source: sourceWith("wrong-password"), target: "copy", create_target: true };
@@ -168,7 +168,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("keeps the sessions of jobs that run while a wrong password is refused", async () => {
+  test("keeps the sessions of running jobs while it refuses a wrong password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     const lasting = { source: sourceWith(RIGHT), target: "copy", create_target: true };

@@ -1,4 +1,6 @@
-/** A one-shot job copies what was there when it began, whatever is written meanwhile. */
+/**
+ * A one-shot job copies the documents that existed when it began, whatever is written meanwhile.
+ */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { Database } from "../../src/databases/index.ts";
@@ -24,13 +26,13 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const FOREVER = new AbortController().signal;
 const ALL = { since: 0, continuous: false, selection: { kind: "all" } } as const;
 const ONE_SHOT = { ...ALL, winningRevisionsOnly: false };
-/** More than any page of changes has. */
+/** More than one page of changes. */
 const BEFORE = Array.from(
   { length: 2500 },
   (_, number) => `doc-${String(number).padStart(4, "0")}`,
 );
 
-/** A job without a bound ends, too, so that its test fails in time. */
+/** Limits a job without an upper bound, so that its test fails in time. */
 const ADDED_MAX = 6000;
 
 async function add(tx: Transaction, database: Database, ids: readonly string[]): Promise<void> {
@@ -40,7 +42,7 @@ async function add(tx: Transaction, database: Database, ids: readonly string[]):
   }
 }
 
-test("a job whose source grows with each document that it copies ends, with what was there", async () => {
+test("a one-shot job ends although its source grows with each document that it copies", async () => {
   let addedCount = 0;
   const node = openVirtualNode({
     hooks: [
@@ -58,7 +60,7 @@ test("a job whose source grows with each document that it copies ends, with what
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
   await world.until(kv.transact(async (tx) => add(tx, await databases.open(tx, "a"), BEFORE)));
-  // What is read ahead is little, so that the source grows while it is read.
+  // Little is read ahead, so that the source grows while it is read.
   const body = { source: "a", target: "b", worker_processes: 1, worker_batch_size: 50 };
   const replication = parseReplication(body);
   const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
@@ -75,7 +77,7 @@ test("a job whose source grows with each document that it copies ends, with what
   await node.stop();
 });
 
-test("the next job goes on where the bound was, and copies what came since", async () => {
+test("the next job resumes at the upper bound, and copies later changes", async () => {
   const node = openVirtualNode({});
   const { world, replicator } = node;
   await node.start();
@@ -94,7 +96,7 @@ test("the next job goes on where the bound was, and copies what came since", asy
   await node.stop();
 });
 
-test("a normal feed of our own ends with what was there when it was asked for", async () => {
+test("a normal feed of a local database ends with the changes present at the request", async () => {
   const api = await openFilms();
   const docs = (prefix: string) => BEFORE.map((id) => ({ _id: `${prefix}-${id}` }));
   await api.ask("POST /films/_bulk_docs", { body: { docs: docs("before") } });
@@ -111,7 +113,10 @@ test("a normal feed of our own ends with what was there when it was asked for", 
 });
 
 describe("over HTTP", () => {
-  /** A server whose answers are pieces, by turns; after a text that is `BREAK` the connection is reset. */
+  /**
+   * A server whose responses are the given pieces in turn. After the piece `BREAK` it resets the
+   * connection.
+   */
   const BREAK = "\0break";
 
   function open(answers: readonly (readonly string[])[], retryCountMax = 0) {
@@ -167,12 +172,12 @@ describe("over HTTP", () => {
   const row = (number: number) =>
     `{"seq":"${number}-x","id":"doc-${number}","changes":[{"rev":"1-a"}]}`;
 
-  test("one answer without a limit is read, while it comes, to its end", async () => {
+  test("reads a response without a limit to its end as it streams", async () => {
     const pieces = [`{"results":[\n${row(1)}`, `,\n${row(2)},`, `\n${row(3)}\n],"last_seq":"4-x"}`];
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
     const { value: first } = await changes.next();
-    // The comma behind it says that a row is whole.
+    // The comma after it marks the row as complete.
     expect(first).toMatchObject([{ change: { id: "doc-1" } }, { change: { id: "doc-2" } }]);
     const rest = { [Symbol.asyncIterator]: () => changes };
     expect(await itemsOf(rest)).toEqual(["doc-3", { position: "4-x" }]);
@@ -185,10 +190,10 @@ describe("over HTTP", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("an answer that breaks off goes on behind its last whole row", async () => {
+  test("a response that breaks off is continued after its last complete row", async () => {
     const { endpoint, asked, slept } = open([
       [`{"results":[\n${row(1)},\n${row(2)},\n${row(3).slice(0, 20)}`, BREAK],
-      // A proxy ends in good order what broke off.
+      // A proxy ends a truncated response cleanly.
       [`{"results":[\n${row(3)},\n${row(4)},\n`],
       [`{"results":[\n${row(5)}\n],"last_seq":"5-x"}`],
     ]);
@@ -199,14 +204,14 @@ describe("over HTTP", () => {
     expect(slept.length).toBeGreaterThanOrEqual(2);
   });
 
-  test("an answer that breaks off before its first row is asked for as often as any other", async () => {
+  test("a response that breaks off before its first row is retried like any other", async () => {
     const broken = ['{"results":[\n', BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken], 2);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
     expect(asked.length).toBe(3);
   });
 
-  test("an answer that gives the same row and breaks off, again and again, is given up", async () => {
+  test("gives up on a response that repeats the same row and breaks off", async () => {
     const broken = [`{"results":[\n${row(1)},\n`, BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken, broken]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
@@ -214,10 +219,10 @@ describe("over HTTP", () => {
   });
 
   test.each([
-    ["is no JSON", ["<html>log in</html>"]],
+    ["is not JSON", ["<html>log in</html>"]],
     ["has no rows", ['{"error":"oops","reason":"none"}']],
-    ["has rows that are no list", ['{"results":7,"last_seq":1}']],
-    ["does not say where it ends", [`{"results":[\n${row(1)}\n]}`]],
+    ["has rows that are not a list", ['{"results":7,"last_seq":1}']],
+    ["does not contain the last sequence", [`{"results":[\n${row(1)}\n]}`]],
   ])("an answer that %s is an error that shows it", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
@@ -226,7 +231,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("signs of life between rows, and a row with an empty id, are passed over", async () => {
+  test("skips heartbeats between rows and rows with an empty id", async () => {
     const nameless = '{"seq":"2-x","id":"","changes":[{"rev":"1-a"}]}';
     const { endpoint } = open([
       ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, `${nameless},\n`, "\n", row(3), "\n],"],

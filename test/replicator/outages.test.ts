@@ -1,6 +1,6 @@
 /**
- * Many jobs lose the same server for hours, in virtual time: they are back soon after it is, and do not storm it.
- * `TANDEM_JOBS=1000` for more of them.
+ * Many jobs lose the same server for hours, in virtual time. They resume soon after it is back,
+ * without overloading it. `TANDEM_JOBS=1000` for more of them.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -11,12 +11,12 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
 
-/** A server with any number of empty databases, which is away until it comes back. */
+/** A server with any number of empty databases that is unreachable during the outage. */
 function openServer(time: VirtualTime) {
   const server = {
     isAway: true,
     firstAnswerMs: undefined as number | undefined,
-    /** When each database was asked for after the outage, for the first time. */
+    /** Time of the first request to each database after the outage. */
     askedMs: new Map<string, number>(),
     probeCount: 0,
   };
@@ -51,7 +51,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
   const world = new World("outages");
   const { time } = world;
   const { server, fetch } = openServer(time);
-  // Pauses as long as CouchDB's: the outage's end must be noticed by other means.
+  // Pauses as long as CouchDB's: the end of the outage must be noticed by other means.
   const config = { penaltySecMin: 300, penaltySecMax: 172_800 };
   const node = openVirtualNode({ world, fetch, config });
   const crashed = new Set<unknown>();
@@ -74,7 +74,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
   await node.start();
   await time.run(time.nowMs + OUTAGE_MS);
   expect(crashed.size).toBe(JOB_COUNT);
-  // One question in five seconds for all of them.
+  // One probe per five seconds for all of them.
   expect(server.probeCount).toBeLessThanOrEqual(OUTAGE_MS / 5000);
   expect(server.askedMs.size).toBe(0);
   server.isAway = false;
@@ -82,7 +82,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
   const first = server.firstAnswerMs ?? Number.NaN;
   const delays = [...server.askedMs.values()].map((ms) => ms - first).sort((a, b) => a - b);
   expect(delays[Math.ceil(JOB_COUNT * 0.95) - 1]).toBeLessThan(60_000);
-  // Not all at once: no second has more than a tenth of them.
+  // Spread over time: no second has more than a tenth of them.
   const perSecond = new Map<number, number>();
   for (const ms of delays) {
     const second = Math.floor(ms / 1000);

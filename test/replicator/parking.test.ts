@@ -1,4 +1,7 @@
-/** Continuous jobs that have caught up give up their slots, and run again when their sources change. In virtual time. */
+/**
+ * Continuous jobs that have caught up release their slots, and run again when their sources change.
+ * In virtual time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -11,7 +14,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 type Node = ReturnType<typeof openVirtualNode>;
 
-/** The first element of the keys of jobs that have parked lately. */
+/** The first element of the keys of recently parked jobs. */
 const NEWLY_PARKED = 42;
 const JOE = { userName: "joe", isAdmin: true };
 const nodes: Node[] = [];
@@ -47,7 +50,7 @@ async function onceCopied(node: Node, database: string, id: string): Promise<voi
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 
-test("a job that has caught up is parked after `park_after_sec`, and still shown as running", async () => {
+test("a caught-up job is parked after `park_after_sec`, and still shown as running", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   await node.createDatabase("a");
   await node.put("a", "one", {});
@@ -63,7 +66,7 @@ test("a job that has caught up is parked after `park_after_sec`, and still shown
   expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
 });
 
-test("a job whose target was made anew before it could park does not park, and copies all again", async () => {
+test("a job whose target is re-created before it parks does not park, and copies everything again", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   const { world, kv, databases, names } = node;
   await node.createDatabase("a");
@@ -96,7 +99,7 @@ test.each([
   ["of a database", (waking: ParkedJobsWaking) => waking.wakeDatabases(["other", "a", "none"])],
   ["of a source", (waking: ParkedJobsWaking) => waking.wakeAll()],
 ])(
-  "all parked jobs %s are woken together, more of them than two pages of rows",
+  "all parked jobs %s are woken together, even if they exceed two pages of rows",
   async (_, wake) => {
     const count = 205;
     const node = await open({ config: { parkAfterSec: 2, jobsMax: 300 } });
@@ -117,7 +120,7 @@ test.each([
   },
 );
 
-test("quiet jobs need no slot: one slot is enough for twenty of them", async () => {
+test("caught-up jobs need no slot: one slot serves twenty of them", async () => {
   const node = await open({
     config: { parkAfterSec: 2, jobsMax: 1, runSecMin: 0, intervalSec: 5 },
   });
@@ -132,7 +135,7 @@ test("quiet jobs need no slot: one slot is enough for twenty of them", async () 
   expect(node.world.time.nowMs - changedAtMs).toBeLessThan(5000);
 });
 
-test("while all slots are taken, jobs park after one second of quiet", async () => {
+test("while all slots are taken, jobs park after one second without changes", async () => {
   const node = await open({ config: { parkAfterSec: 60, jobsMax: 2 } });
   const { world } = node;
   for (let number = 0; number < 20; number++) {
@@ -140,14 +143,14 @@ test("while all slots are taken, jobs park after one second of quiet", async () 
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // When the last two are alone, one slot is free once the other one has parked.
+  // When one of the last two jobs has parked, the other one no longer competes for the slot.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);
   expect(world.time.nowMs - beginMs).toBeGreaterThan(60_000);
 });
 
-test("what changes while no node runs is found by the next watcher", async () => {
+test("the next watcher finds changes made while no node ran", async () => {
   const world = new World("parked");
   const first = await open({ world, config: { parkAfterSec: 2 } });
   await first.createDatabase("a");
@@ -162,7 +165,7 @@ test("what changes while no node runs is found by the next watcher", async () =>
   await onceCopied(second, "a-copy", "late");
 });
 
-test("a parked job can be paused, resumed, reset and cancelled as any other", async () => {
+test("a parked job can be paused, resumed, reset and cancelled like any other", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, replicator } = node;
   await node.createDatabase("a");
@@ -182,7 +185,7 @@ test("a parked job can be paused, resumed, reset and cancelled as any other", as
   expect(await world.until(replicator.find(id))).toBeUndefined();
 });
 
-test("with `park_after_sec = 0` no job is parked", async () => {
+test("no job is parked with `park_after_sec = 0`", async () => {
   const node = await open({ config: { parkAfterSec: 0 } });
   await node.createDatabase("a");
   await startJob(node, "a");
@@ -190,7 +193,7 @@ test("with `park_after_sec = 0` no job is parked", async () => {
   expect(await parkedCount(node)).toBe(0);
 });
 
-test("a source that was deleted is found: its job fails, and does not wait", async () => {
+test("a job fails without waiting if its source was deleted", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, kv, databases, replicator } = node;
   await node.createDatabase("a");
@@ -202,22 +205,22 @@ test("a source that was deleted is found: its job fails, and does not wait", asy
   expect(entry?.data.failing).toMatchObject({ error: "db_not_found" });
 });
 
-/** A server with one empty database and no feed of updates, which may be away. */
+/** A server with one empty database and no update feed, which may be unreachable. */
 function openServer(world: World) {
   const server = { isAway: false };
   const fetch: Fetch = async ({ method, url, signal }) => {
     await world.time.sleep(url.includes("longpoll") ? 5_000 : 10, signal);
     if (server.isAway) throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
     const { pathname } = new URL(url);
-    const isThere = pathname === "/a" || pathname === "/a/" || pathname.endsWith("_changes");
+    const exists = pathname === "/a" || pathname === "/a/" || pathname.endsWith("_changes");
     const info = { update_seq: "7-x", instance_start_time: "0" };
     const changes = { results: [], last_seq: "7-x", pending: 0 };
     const body = JSON.stringify(pathname.endsWith("_changes") ? changes : info);
     return {
-      status: isThere ? 200 : 404,
+      status: exists ? 200 : 404,
       headers: new Map(),
       body: (async function* () {
-        yield new TextEncoder().encode(isThere ? body : '{"error":"not_found"}');
+        yield new TextEncoder().encode(exists ? body : '{"error":"not_found"}');
       })(),
       discard: () => {},
     };
@@ -225,7 +228,7 @@ function openServer(world: World) {
   return { server, fetch };
 }
 
-test("jobs whose source cannot be reached for minutes are listed as failing", async () => {
+test("jobs whose source is unreachable for minutes are listed as failing", async () => {
   const world = new World("away");
   const { server, fetch } = openServer(world);
   const node = await open({ world, fetch, config: { parkAfterSec: 2 } });
@@ -233,7 +236,7 @@ test("jobs whose source cannot be reached for minutes are listed as failing", as
   const id = await world.until(node.replicator.start(parseReplication(asked), JOE));
   await onceParked(node, 1);
   await world.time.run(world.time.nowMs + 5_000);
-  // Who compares all again and again needs no list of those that parked lately.
+  // A watcher that compares all databases needs no list of recently parked jobs.
   const left = SUBSPACES.replicator.range([NEWLY_PARKED]);
   expect((await world.until(node.kv.read((tx) => tx.getRangePage(left)))).entries).toEqual([]);
   server.isAway = true;
@@ -244,7 +247,7 @@ test("jobs whose source cannot be reached for minutes are listed as failing", as
   expect(entry?.data.failing).toMatchObject({ class: "unreachable", side: "source" });
 });
 
-test("a parked job tries its failures again after `failure_retry_sec`", async () => {
+test("a parked job retries failed documents after `failure_retry_sec`", async () => {
   let isRefusing = true;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "a-copy",

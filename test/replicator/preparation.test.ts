@@ -1,6 +1,6 @@
 /**
- * What a job does before it is known to run: it reads the filter that is part of its id. The source may take its time, or never
- * answer. In virtual time.
+ * Preparation of a run: reading the filter that is part of the job's id. The source may be slow, or
+ * never respond. In virtual time.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -10,10 +10,10 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 const BODY = { source: "http://source.test:5984/a", target: "b", filter: "d/f" };
-/** Longer than all that bounds the run. */
+/** Longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 10_000_000 };
 
-/** A server that takes a request and never answers; `gone` counts requests that were given up. */
+/** A server that accepts requests and never responds. `gone` counts aborted requests. */
 function silentServer(): {
   readonly fetch: Fetch;
   readonly counts: { asked: number; gone: number };
@@ -32,7 +32,7 @@ function silentServer(): {
   };
 }
 
-test("a job whose source never says what its filter is keeps its lock, and fails in time", async () => {
+test("a job whose source never delivers its filter keeps its lock, and fails in time", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch, config: { activityTimeoutSec: 8, stallTimeoutSec: 60 } });
   const { world, replicator } = node;
@@ -53,7 +53,7 @@ test("a job whose source never says what its filter is keeps its lock, and fails
   await node.stop();
 });
 
-test("a continuous job whose source never says what its filter is counts errors, and waits longer each time", async () => {
+test("a continuous job whose source never delivers its filter counts errors, and waits longer each time", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({
     fetch,
@@ -72,7 +72,7 @@ test("a continuous job whose source never says what its filter is counts errors,
   await node.stop();
 });
 
-test("a job that is removed while its filter is read gives the request up at once", async () => {
+test("removing a job while its filter is read aborts the request immediately", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch });
   const { world, replicator } = node;
@@ -86,7 +86,7 @@ test("a job that is removed while its filter is read gives the request up at onc
   await node.stop();
 });
 
-test("a job that is paused while its filter is read rests at once", async () => {
+test("pausing a job while its filter is read takes effect immediately", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch });
   const { world, replicator } = node;
@@ -102,7 +102,7 @@ test("a job that is paused while its filter is read rests at once", async () => 
   await node.stop();
 });
 
-test("a job that waits out its start-up jitter keeps its lock", async () => {
+test("a job keeps its lock during its startup jitter", async () => {
   const refusing: Fetch = async ({ method, url }) => {
     throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
   };
@@ -119,7 +119,7 @@ test("a job that waits out its start-up jitter keeps its lock", async () => {
   await node.stop();
 });
 
-test("a job that has ended stays so when its node stops before it could try its list", async () => {
+test("an ended job stays ended if its node stops before retrying its failure list", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({ fetch, config: { startupJitterMs: 1_000_000 } });
   const { world, kv, jobs, replicator } = node;

@@ -1,4 +1,4 @@
-/** A job over which nodes die is not run again and again. */
+/** A job that kills nodes is not run indefinitely. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -18,7 +18,7 @@ beforeEach(async () => {
   jobId = await node.replicator.start(replication, USER);
 });
 
-/** The next run of the job, as far as to the question whether it may run. */
+/** The next run of the job, up to the check whether it may run. */
 async function nextRun() {
   const { held, accepted } = await node.kv.transact(async (tx) => {
     const options = { dueBySec: 2 ** 36, countMax: 1 };
@@ -32,7 +32,7 @@ async function nextRun() {
   return { run, held, failure };
 }
 
-/** Gives the job back as the queue does when its node has died. */
+/** Returns the job to the queue as after the death of its node. */
 async function giveBack(held: HeldJob): Promise<void> {
   await node.kv.transact(async (tx) => {
     await node.jobs.resubmit(tx, held, 0);
@@ -41,7 +41,7 @@ async function giveBack(held: HeldJob): Promise<void> {
   });
 }
 
-/** A run whose node dies, if it is given work while that is under way. */
+/** A run whose node dies, during the given work if any. */
 async function dyingRun(work?: string): Promise<void> {
   const { run, held, failure } = await nextRun();
   expect(failure).toBeUndefined();
@@ -56,7 +56,7 @@ async function dyingRun(work?: string): Promise<void> {
   await giveBack(held);
 }
 
-test("a job is quarantined after two nodes died over its answers, with that reason", async () => {
+test("a job is quarantined with a reason after two nodes died while reading its answers", async () => {
   await dyingRun(WORK);
   await dyingRun(WORK);
   const { failure } = await nextRun();
@@ -66,12 +66,12 @@ test("a job is quarantined after two nodes died over its answers, with that reas
   });
 });
 
-test("a job is not quarantined because nodes died while it did nothing dangerous", async () => {
+test("a job is not quarantined because nodes died during harmless work", async () => {
   for (let count = 0; count < 5; count++) await dyingRun();
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("work that was survived ends the count", async () => {
+test("dangerous work that the node survives resets the count", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   await run.hazards.during(WORK, async () => {});
@@ -80,7 +80,7 @@ test("work that was survived ends the count", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("work that fails was survived", async () => {
+test("dangerous work that fails counts as survived", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   const failing = run.hazards.during(WORK, () => Promise.reject(new Error("answer_too_long")));
@@ -90,7 +90,7 @@ test("work that fails was survived", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("pieces of work side by side count as one", async () => {
+test("concurrent pieces of work count as one", async () => {
   const { run, held } = await nextRun();
   await Promise.all([1, 2, 3].map(() => run.hazards.during(WORK, async () => {})));
   await giveBack(held);

@@ -1,4 +1,7 @@
-/** What a frontend is asked and cannot find out without connections: a replication node answers. In virtual time. */
+/**
+ * Questions to a frontend that need outgoing connections: a replication node answers them. In
+ * virtual time.
+ */
 import { expect, test } from "vitest";
 import { parseJson } from "../../src/base/index.ts";
 import { AskedQuestions } from "../../src/replicator/index.ts";
@@ -10,7 +13,7 @@ const AUTHORITY = { userName: "root", wasAdmin: true };
 const RULE = { source: "local", databases: ["a"], target: "copy-{db}" };
 const SILENT_RULE = { ...RULE, source: "http://silent.test" };
 
-/** A frontend, and a node whose servers never answer. */
+/** A frontend, and a node whose servers never respond. */
 async function open() {
   const world = new World("questions");
   const frontend = openVirtualNode({ world });
@@ -28,7 +31,7 @@ async function open() {
   });
   const { rules } = frontend.replicator;
   const asked = new AskedQuestions({ ...frontend, rules, plans: frontend.rulePlans });
-  /** How a question ends, and when. */
+  /** The outcome of a question, and its time. */
   const outcomeOf = async (answer: Promise<unknown>) => {
     const beganMs = world.time.nowMs;
     const found = await world.until(answer.catch((error: unknown) => error));
@@ -37,24 +40,24 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately without a node that answers, and as soon as the last one has lost its lease", async () => {
+test("a question fails immediately without a node that answers, and when the last one loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
   expect((await plan(SILENT_RULE)).found).toMatchObject(refused);
   expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
-  // The security objects of the targets would have to be read.
+  // It would have to read the security objects of the targets.
   expect((await plan({ ...RULE, security: true })).found).toMatchObject(refused);
   await worker.start();
   await world.time.run(world.time.nowMs + 2000);
 
-  // A number of which JavaScript would change the form arrives there, too.
+  // A number that JavaScript would reformat reaches the node unchanged.
   const planned = plan({ ...SILENT_RULE, create_target_params: parseJson('{"q":4.0}') });
   await world.time.run(world.time.nowMs + 1000, () => asking.length > 0);
   worker.simulated.crash();
   const { found, tookMs } = await planned;
   expect(found).toMatchObject(refused);
-  // The source may take a minute to be listed.
+  // Listing the source may take a minute.
   expect(tookMs).toBeLessThan(15_000);
   const left = await world.until(
     frontend.kv.read((tx) => frontend.jobs.list(tx, "question", { limit: 10 })),
@@ -63,7 +66,7 @@ test("a question fails immediately without a node that answers, and as soon as t
   await frontend.stop();
 });
 
-test("a frontend follows a rule over its own databases, also when the rule had another source before", async () => {
+test("a frontend follows a rule over local databases, even if the rule had another source before", async () => {
   const { world, frontend } = await open();
   const { rules } = frontend.replicator;
   const put = (rule: object) => world.until(rules.put("rule", { ...rule }, AUTHORITY));

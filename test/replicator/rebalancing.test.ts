@@ -1,4 +1,4 @@
-/** Nodes that joined take their share of the jobs that run already. In virtual time. */
+/** Nodes that join take their share of the running jobs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -25,7 +25,7 @@ function openNodeIn(world: World, churnMax: number) {
   };
 }
 
-test("two nodes that join take a third of the running jobs each within minutes, and no job goes back to its start", async () => {
+test("two joining nodes get a third of the running jobs each within minutes, and no job restarts from zero", async () => {
   const world = new World("rebalancing");
   const churnMax = 10;
   const stops: number[] = [];

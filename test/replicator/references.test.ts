@@ -1,4 +1,4 @@
-/** Jobs that refer to credentials of the node instead of naming them. */
+/** Jobs that refer to credentials of the node instead of containing them. */
 import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const URL = "http://far/a";
 
-/** Every place where a reference may stand, and what a request then has. */
+/** Every place where a reference may be, and the resulting header of a request. */
 const PLACES: readonly (readonly [string, object, string])[] = [
   [
     "basic.password",
@@ -32,7 +32,7 @@ const PLACES: readonly (readonly [string, object, string])[] = [
 ];
 
 describe("a job", () => {
-  /** Runs a job until it has failed, and what it sent. */
+  /** Runs a job until it fails, and returns its requests. */
   async function ran(
     source: object,
     lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),
@@ -56,7 +56,7 @@ describe("a job", () => {
   }
 
   test.each(PLACES)(
-    "has %s looked up when it runs, and stores the reference",
+    "resolves %s when it runs, and stores the reference",
     async (_, source, line) => {
       const { entry, lines } = await ran(source);
       expect(lines).toContain(line);
@@ -65,7 +65,7 @@ describe("a job", () => {
     },
   );
 
-  test("sends a password in a URL as it is, whatever it looks like", async () => {
+  test("sends a password in a URL unchanged, even if it looks like a reference", async () => {
     const { lines } = await ran({ url: "http://jan:env%3ACREDENTIAL_A@far/a" });
     expect(lines).toContain(`authorization: Basic ${btoa("jan:env:CREDENTIAL_A")}`);
   });
@@ -73,7 +73,7 @@ describe("a job", () => {
   test.each([
     [{}, "env:CREDENTIAL_A is not set on this node"],
     [{ CREDENTIAL_A: "two\nlines" }, "env:CREDENTIAL_A has a character that no header can carry"],
-  ])("without its secret crashes, and says which reference", async (environment, reason) => {
+  ])("crashes without its secret, and names the reference", async (environment, reason) => {
     const { entry, lines } = await ran(
       PLACES[0]?.[1] as object,
       secretLookup(environment, ["env:*"]),
@@ -89,7 +89,7 @@ describe("only a server admin", () => {
     ...PLACES,
     ["iam.apiKey", { auth: { iam: { api_key: "env:A" } } }, ""] as const,
     ["tls.password", { password: "file:/run/secrets/a" }, ""] as const,
-  ])("may have %s be a reference", (place, source) => {
+  ])("may use a reference for %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
       `\`source.${place}\` refers to a secret of the server: only a server admin may`,
@@ -99,7 +99,7 @@ describe("only a server admin", () => {
   test.each([
     { auth: { basic: { username: "env:A", password: "x env:A" } } },
     { headers: { "x-key": "environment: file:" } },
-  ])("is asked for where there is a reference: %j", (source) => {
+  ])("is required where a reference is: %j", (source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBeUndefined();
   });
@@ -108,7 +108,7 @@ describe("only a server admin", () => {
 describe("a node", () => {
   const environment = { CREDENTIAL_A: "a", HOME: "/root", TANDEM_SECRETS_KEY: "key" };
 
-  test("looks up what the operator has released, and nothing else", () =>
+  test("looks up only the secrets that the operator has released", () =>
     withDirectory(async (directory) => {
       const file = join(directory, "secret");
       writeFileSync(file, "of a file\n");
@@ -130,7 +130,7 @@ describe("a node", () => {
     ["/none/there", "cannot be read on this node (ENOENT)"],
     ["", "is empty", ""],
     ["", "is too long", "x".repeat(70_000)],
-  ])("says why a file %s is no secret: it %s", (path, reason, content = "") =>
+  ])("reports why a file %s is not a secret: it %s", (path, reason, content = "") =>
     withDirectory(async (directory) => {
       const file = path === "" ? join(directory, "file") : path;
       if (path === "") writeFileSync(file, content);
@@ -152,7 +152,7 @@ describe("a node", () => {
     const kubernetes = (claims: object): string =>
       ["e30", Buffer.from(JSON.stringify(claims)).toString("base64url"), "c2ln"].join(".");
 
-    test("a variable that holds or names a key", () => {
+    test("a variable that contains or names a key", () => {
       const given = {
         TANDEM_SECRETS_KEY: "key",
         TANDEM_SECRETS_KEY_FILE: "/run/key",

@@ -1,4 +1,4 @@
-/** The store of a node refuses some of what is written, as a disk does that is nearly full, in virtual time. */
+/** The store of a node refuses some writes, like an almost full disk, in virtual time. */
 import { expect, test, vi } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { KeyValueError } from "../../src/kv/index.ts";
@@ -9,7 +9,7 @@ const JOE = { userName: "joe", isAdmin: true };
 const EVENTS_OF_LOSS = ["replication.abandoned", "replication.halted", "jobs.requeued"];
 const FULL = new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
 
-test("a job says why it failed as soon as the store takes that, and runs again within half a minute", async () => {
+test("a job records why it failed as soon as the store accepts writes, and runs again within half a minute", async () => {
   let isFull = false;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "copy",
@@ -33,7 +33,7 @@ test("a job says why it failed as soon as the store takes that, and runs again w
   await until("replication.copied");
   names.length = 0;
   isFull = true;
-  // That the run has ended is refused, too, for a while.
+  // Storing the end of the run is refused as well for a while.
   const finish = vi.spyOn(jobs, "finish");
   for (let times = 0; times < 3; times++) finish.mockRejectedValueOnce(FULL);
   await node.put("films", "b", {});
@@ -58,7 +58,7 @@ test("a job says why it failed as soon as the store takes that, and runs again w
   await node.stop();
 });
 
-test("a job whose store fails is found by its silence, and has no failure of its own", async () => {
+test("a job whose store fails is detected by its silence, and records no failure of its own", async () => {
   let fails = false;
   const failing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

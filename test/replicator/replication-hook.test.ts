@@ -1,4 +1,4 @@
-/** What a write to a `_replicator` database asks for. */
+/** Effects of writes to a `_replicator` database on jobs. */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -11,11 +11,11 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node that runs no jobs, and how often it parsed a replication. */
+/** A node that runs no jobs and counts parsed replications. */
 async function open() {
   let parseCount = 0;
   const config = {
-    // Whoever parses a replication reads which URLs are allowed, once.
+    // Parsing a replication reads the allowed protocols once.
     get protocols() {
       parseCount++;
       return REPLICATOR_CONFIG_DEFAULT.protocols;
@@ -36,7 +36,7 @@ function bodyFrom(source: string): string {
   return JSON.stringify({ source, target: "b", owner: null });
 }
 
-test("a document is parsed once for each write", async () => {
+test("a document is parsed once per write", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "first", bodyFrom("a"));
   expect(parses()).toBe(1);
@@ -45,7 +45,7 @@ test("a document is parsed once for each write", async () => {
   expect(await sourceOf("first")).toBe("c");
 });
 
-test("the documents of one transaction have jobs of their own", async () => {
+test("each document of a transaction has its own job", async () => {
   const { node, sourceOf, parses } = await open();
   const edits = ["a", "c"].map((source) => ({
     mode: "interactive" as const,
@@ -64,7 +64,7 @@ test("the documents of one transaction have jobs of their own", async () => {
   expect(parses()).toBe(2);
 });
 
-test("the job does what the winning revision says, though another was written", async () => {
+test("the job follows the winning revision, although another one was written", async () => {
   const { node, sourceOf } = await open();
   const write = (edit: object) =>
     node.kv.transact(async (tx) => {
@@ -88,14 +88,14 @@ test("the job does what the winning revision says, though another was written", 
   expect(await sourceOf("rivals")).toBe("a");
 });
 
-test("the owner that a document gets changes nothing of what it asks for", async () => {
+test("the owner added to a document does not change its request", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "ownerless", '{"source":"a","target":"b"}');
   expect(parses()).toBe(1);
   expect(await sourceOf("ownerless")).toBe("a");
 });
 
-test("what an admin may have is no precedent for another writer in the same transaction", async () => {
+test("an admin's permissions do not extend to another writer in the same transaction", async () => {
   const { node } = await open();
   const members = { source: "http://host/a", target: "b", owner: "joe", cert_file: "/own.pem" };
   const shared = { deleted: false, body: Utf8Text.of(JSON.stringify(members)), attachments: [] };
@@ -116,7 +116,7 @@ test("what an admin may have is no precedent for another writer in the same tran
 
 const PAUSING = { requestId: "request", why: "taken over" };
 
-/** What becomes of a document whose jobs are to wait: how its job is, and what was decided. */
+/** Adopts a document as paused. Returns the state of its job and the decision. */
 async function taken(node: Node, members: object, hash = "x", start = 1) {
   const uuid = await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, "_replicator");
@@ -137,7 +137,7 @@ async function taken(node: Node, members: object, hash = "x", start = 1) {
   return { state: entry?.state, owner: entry?.data.userName, jobId, control };
 }
 
-test("a job that is taken over is paused before it could run, and runs when it is resumed", async () => {
+test("an adopted job is paused before it could run, and runs when it is resumed", async () => {
   const { node } = await open();
   await node.createDatabase("a");
   await node.createDatabase("b");
@@ -145,7 +145,7 @@ test("a job that is taken over is paused before it could run, and runs when it i
   const { jobId, state, owner, control } = await taken(node, { _replication_state: "triggered" });
   expect([state, owner, control?.isPaused]).toEqual(["pending", "old", true]);
   expect(control?.events).toMatchObject([{ action: "pause", userName: "ann", why: "taken over" }]);
-  // Another job comes later, and runs first.
+  // Another job is added later, and runs first.
   await node.put("_replicator", "other", bodyFrom("a"));
   await node.event("replication.ended");
   const started = () => node.events.filter(({ name }) => name === "replication.started");
@@ -155,7 +155,7 @@ test("a job that is taken over is paused before it could run, and runs when it i
   expect(started()).toHaveLength(2);
 });
 
-test("a job that is taken over again is paused again, and keeps its pause where nothing was changed", async () => {
+test("a job that is adopted again is paused again, and an unchanged one keeps its pause", async () => {
   const { node } = await open();
   const { jobId } = await taken(node, {});
   await node.replicator.commands.resume(jobId, { userName: "ann" });
@@ -189,7 +189,7 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("a document that ended meanwhile, and is taken over again, has a job that has ended", async () => {
+test("a document that ended meanwhile and is adopted again has an ended job", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);
@@ -214,7 +214,7 @@ test("conflicting and long revisions of a replication document are limited, howe
   const refused = { kind: "rejected", reason: expect.stringContaining("50 conflicting") };
   expect(await write(leaf(50))).toMatchObject(refused);
   expect(await write(leaf(50), ADMIN)).toMatchObject(refused);
-  // One that follows a revision adds none, and a deletion makes room.
+  // A successor of a revision adds no leaf, and a deletion frees one.
   const following = { start: 3, hashes: [hash(90), hash(0)] };
   expect(await write({ body, revisions: following })).toMatchObject({ kind: "written" });
   const deletion = { start: 3, hashes: [hash(91), hash(1)] };

@@ -1,4 +1,4 @@
-/** Which job may run a replication that another one has claimed before. */
+/** Ownership of a replication that another job has claimed before. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import {
@@ -35,7 +35,7 @@ const accept = () =>
     return acceptance.held[0] as HeldJob;
   });
 
-/** The owner's run begins, and ends in this state unless that is `running`. */
+/** Starts the owner's run, and ends it in this state unless that is `running`. */
 async function bringOwnerTo(state: ReplicationState): Promise<void> {
   const held = await accept();
   const data = { ...(await node.kv.read((tx) => node.jobs.get(tx, held)))?.data, state };
@@ -61,14 +61,14 @@ test.each([
   ["crashing", "owner"],
   ["completed", "owner"],
   ["failed", "owner"],
-] as const)("beside an owner that is %s another job is %s", async (state, expected) => {
+] as const)("while the owner is %s, another job is %s", async (state, expected) => {
   await bringOwnerTo(state);
   expect((await claim("other")).kind).toBe(expected);
   const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
   expect(jobOf).toBe(expected === "owner" ? "other" : owner);
 });
 
-test("an owner that was removed is in nobody's way", async () => {
+test("a removed owner blocks no job", async () => {
   await node.kv.transact((tx) => node.jobs.remove(tx, { type: REPLICATION_JOB_TYPE, id: owner }));
   expect((await claim("other")).kind).toBe("owner");
 });

@@ -77,7 +77,7 @@ test("a filter function decides about each revision of a local source", async ()
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0002", "doc-0003"]);
 });
 
-test("a filter that changes while a job runs makes it another replication, from the start", async () => {
+test("changing the filter of a running job makes it another replication, from the start", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 4);
@@ -99,7 +99,7 @@ test("a filter that changes while a job runs makes it another replication, from 
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);
 });
 
-test("a filter function that fails fails the job, with its words", async () => {
+test("a filter function that throws fails the job with its error message", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 1);
@@ -110,7 +110,7 @@ test("a filter function that fails fails the job, with its words", async () => {
   expect(await node.event("replication.failed")).toMatchObject({ error: "Error", reason: "boom" });
 });
 
-test("a document starts a job in its own transaction, and is told of its end", async () => {
+test("a document starts a job in its own transaction, and records its outcome", async () => {
   const node = await open();
   await fill(node, "a", 10);
   await node.createDatabase("_replicator");
@@ -127,7 +127,7 @@ test("a document starts a job in its own transaction, and is told of its end", a
   expect(await node.content("b")).toEqual(await node.content("a"));
 });
 
-test("a document that could never run is refused with the field's name", async () => {
+test("rejects a document that could never run, with the field's name", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const refused = node.put("_replicator", "bad", '{"source":"a","target":7}');
@@ -135,22 +135,19 @@ test("a document that could never run is refused with the field's name", async (
   expect(await node.read("_replicator", "bad")).toBeUndefined();
 });
 
-test.each(["triggered", "error"])(
-  "a document that a CouchDB left as %s is taken up",
-  async (state) => {
-    const node = await open();
-    node.start();
-    await fill(node, "a", 3);
-    await node.createDatabase("_replicator");
-    const document = { source: "a", target: "b", create_target: true, _replication_state: state };
-    await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
-    await node.event("replication.ended", (fields) => fields.state === "completed");
-    const stored = await node.read("_replicator", "job");
-    expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
-  },
-);
+test.each(["triggered", "error"])("runs a document that a CouchDB left as %s", async (state) => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 3);
+  await node.createDatabase("_replicator");
+  const document = { source: "a", target: "b", create_target: true, _replication_state: state };
+  await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
+  await node.event("replication.ended", (fields) => fields.state === "completed");
+  const stored = await node.read("_replicator", "job");
+  expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
+});
 
-test("a continuous job takes out of its document what a CouchDB left there", async () => {
+test("a continuous job removes the state that a CouchDB left in its document", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 1);
@@ -163,7 +160,7 @@ test("a continuous job takes out of its document what a CouchDB left there", asy
   expect(stored).toEqual({ ...document, owner: null });
 });
 
-test("a one-shot transient job that a server tells to come later is tried again", async () => {
+test("a one-shot transient job that a server rate-limits is retried", async () => {
   const node = await open({
     fetch: async () => ({
       status: 429,
@@ -184,7 +181,7 @@ test("a one-shot transient job that a server tells to come later is tried again"
   expect((await node.replicator.find(id))?.data.failure?.error).toBe("max_backoff");
 });
 
-test("a bad document that was replicated in fails, and says why", async () => {
+test("an invalid document that was replicated in fails with the reason", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("_replicator");
@@ -199,7 +196,7 @@ test("a bad document that was replicated in fails, and says why", async () => {
   expect(stored._replication_state_reason).toContain("Missing `target` field");
 });
 
-test("only a server admin may name a certificate's file, also in a document that is replicated in", async () => {
+test("only a server admin may name a certificate file, also in a replicated document", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const body = JSON.stringify({
@@ -260,7 +257,7 @@ test.each<[unknown, string | null, boolean, string | null]>([
 );
 
 test.each(["jan", null])(
-  "somebody cannot write a document of %j, nor replicate one in",
+  "a user cannot write a document of %j, nor replicate one in",
   async (owner) => {
     const node = await open();
     await node.createDatabase("_replicator");
@@ -283,7 +280,7 @@ test.each(["jan", null])(
   },
 );
 
-test("transient_job_is_removed: one that has ended is shown for transient_job_max_age_sec", async () => {
+test("transient_job_is_removed: an ended one is shown for transient_job_max_age_sec", async () => {
   let transientJobAgeSecMax = 9999;
   const node = await open({
     config: {
@@ -333,7 +330,7 @@ test("a continuous job follows its source until it is cancelled", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("a continuous job that may leave nothing behind crashes with the first document that is refused", async () => {
+test("a continuous job with a strict failure policy crashes with the first refused document", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -345,7 +342,7 @@ test("a continuous job that may leave nothing behind crashes with the first docu
   expect(await node.event("replication.crashed")).toMatchObject({ reason: expect.anything() });
 });
 
-test("a job whose source is not there crashes, waits, and goes on when the source appears", async () => {
+test("a job with a missing source crashes, waits, and continues once the source exists", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("b");
@@ -358,7 +355,7 @@ test("a job whose source is not there crashes, waits, and goes on when the sourc
   expect(await node.content("b")).toEqual(await node.content("late"));
 });
 
-test("a one-shot transient job that fails tells its caller why", async () => {
+test("a failing one-shot transient job reports the reason to its caller", async () => {
   const node = await open();
   node.start();
   const replication = parseReplication({ source: "nowhere", target: "b" });
@@ -372,7 +369,7 @@ test("a one-shot transient job that fails tells its caller why", async () => {
   });
 });
 
-test("a node that stops hands its job to the next one, which goes on from the checkpoint", async () => {
+test("a stopping node hands its job to the next one, which resumes from the checkpoint", async () => {
   const storage = new MemoryStorage();
   const first = await open({ storage });
   first.start();
@@ -388,7 +385,7 @@ test("a node that stops hands its job to the next one, which goes on from the ch
   await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
-  // A run that restarted would have checked all and written one, or counted twice.
+  // A run from the start would have checked all and written one, or counted twice.
   expect(data?.statistics).toMatchObject({ missingChecked: 51, docsWritten: 51 });
 });
 
@@ -407,7 +404,7 @@ test("deleting the document stops its job", async () => {
   expect(left).toEqual([]);
 });
 
-test("editing the document ends the run, and its job does what the document says from then on", async () => {
+test("editing the document ends the run, and the job follows the new version", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -443,7 +440,7 @@ test("two jobs never run the same replication", async () => {
   expect(document._replication_state).toBe("failed");
 });
 
-test("a node that finds itself expelled halts its jobs without a word, and takes jobs as a new worker", async () => {
+test("an expelled node halts its jobs without writing, and accepts jobs as a new worker", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);

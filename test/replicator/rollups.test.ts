@@ -1,4 +1,4 @@
-/** The state of the cluster by server, by group and by process, from counters and reports. */
+/** The state of the cluster by server, group and process, from counters and reports. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { FetchResponse } from "../../src/http-client/index.ts";
@@ -71,7 +71,7 @@ const report = (differing: Partial<NodeReport>): NodeReport => ({
 const tell = (id: string, differing: Partial<NodeReport>): Promise<void> =>
   node.kv.transact(async (tx) => STORE.report(tx, id, report(differing)));
 
-test("servers are told apart by port, and from databases of our own", async () => {
+test("distinguishes servers by port, and from local databases", async () => {
   const failing = await add("http://example.com:5984/a", "example");
   await add("https://example.com/b", "http://example.com:5984/c");
   await add("https://example.com/b", "https://example.com/other");
@@ -93,7 +93,7 @@ test("servers are told apart by port, and from databases of our own", async () =
   expect(page).toEqual({ total: 3, endpoints: endpoints.slice(1, 2) });
 });
 
-test("what nodes measured of a server is put together, and forgotten when they are silent", async () => {
+test("combines the measurements of all nodes for a server, and drops those of silent nodes", async () => {
   await add("http://slow.example/a", "b");
   const hosts = (latencyMs: number, requestCount: number, limiterMs: number) => [
     { host: "slow.example", latencyMs, requestCount, limiterMs },
@@ -112,7 +112,7 @@ test("what nodes measured of a server is put together, and forgotten when they a
   expect(await measured()).toEqual([{ requestCount: 0, latencyMs: undefined, limiterMs: 0 }]);
 });
 
-test("a process measures the servers that it asks, but for feeds of changes", async () => {
+test("a process measures its requests to servers, except change feeds", async () => {
   const latencies = new Latencies(node.runtime.clock);
   const answer = { status: 200 } as FetchResponse;
   const fetch = withLatency(
@@ -145,7 +145,7 @@ test("a process measures the servers that it asks, but for feeds of changes", as
   expect(latencies.list().size).toBe(0);
 });
 
-test("groups tell their shares, their usage, their jobs, and who waits longest", async () => {
+test("groups report their shares, usage, jobs, and longest wait", async () => {
   await add("a", "b", "ann");
   nowMs += 30_000;
   await add("a", "b", "bob");
@@ -169,7 +169,7 @@ test("groups tell their shares, their usage, their jobs, and who waits longest",
   expect(bob?.counts).toEqual({ ...counts, pending: 2 });
 });
 
-test("a process whose worker is no member is dead, and forgotten after an hour", async () => {
+test("a process with an unregistered worker is dead, and removed after an hour", async () => {
   const { workers } = node.jobs;
   const types = [REPLICATION_JOB_TYPE];
   const described = { node: "tandem@test", processId: "8", types, leaseMs: 6000 };

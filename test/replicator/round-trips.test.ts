@@ -1,6 +1,6 @@
 /**
- * What a run asks of its servers, and how many round trips it takes one after the other: in virtual time, in which the servers take
- * none for their work, so time passes on the way alone.
+ * Requests of a run to its servers, and consecutive round trips. In virtual time servers respond
+ * immediately, so only latency takes time.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -27,21 +27,21 @@ const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
 interface Asked {
   /** Each request: `GET /a/_changes`. */
   readonly requests: readonly string[];
-  /** Round trips, one after the other. */
+  /** Number of consecutive round trips. */
   readonly tripCount: number;
   readonly checkpointedSequence: unknown;
   readonly docsRead: number;
 }
 
-/** Two databases of a distant server, `a` with ten documents and `b` with none. */
+/** Two databases of a distant server: `a` with ten documents, and `b` with none. */
 async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   const world = new World("round-trips");
   const { kv, databases, ...parts } = composeNode(world.openNode());
   const server = new SimulatedServer({ kv, databases, ...parts });
   let requests: string[] = [];
-  /** What happens before a request is served, once. */
+  /** Callback before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** The status of the answer to a request that is not served. */
+  /** Statuses for requests that are not served. */
   const refused = new Map<string, number>();
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
@@ -99,7 +99,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     put,
     before,
     refused,
-    /** Deletes a database and makes it again, with one other document. */
+    /** Re-creates a database with another document. */
     async remake(name: string): Promise<void> {
       await kv.transact((tx) => databases.remove(tx, name));
       await kv.transact((tx) => databases.create(tx, name));
@@ -116,7 +116,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return entries.length;
         }),
       ),
-    /** The history of the checkpoint in a database, the latest run first. */
+    /** The history of the checkpoint in a database, latest run first. */
     history: (name: string): Promise<readonly { readonly docs_read: number }[]> =>
       world.until(
         kv.read(async (tx) => {
@@ -124,7 +124,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return JSON.parse(entries[0]?.body.text ?? "{}").history;
         }),
       ),
-    /** Writes over the checkpoint in a database, as another run would. */
+    /** Replaces the checkpoint in a database, like another run. */
     recordOther: (name: string): Promise<unknown> =>
       kv.transact(async (tx) => {
         const database = await databases.open(tx, name);
@@ -134,7 +134,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           await database.writeLocal(tx, { id, parent: revision, body });
         }
       }),
-    /** Replicates `a` to `b`. `expectedAt`: where the run is told that it will begin. */
+    /** Replicates `a` to `b`. `expectedAt`: the start sequence that the run expects. */
     async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
       const run = begin(members, expectedAt);
       requests = [];
@@ -159,7 +159,7 @@ const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
 
 const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
 
-test("a run without changes asks both sides at once, then for changes, and nothing else", async () => {
+test("a run without changes queries both sides concurrently, then changes, and nothing else", async () => {
   const distant = await openDistant();
   await distant.replicate();
   const { requests, tripCount } = await distant.replicate();
@@ -167,7 +167,7 @@ test("a run without changes asks both sides at once, then for changes, and nothi
   expect(tripCount).toBe(2);
 });
 
-test("a run that knows where the one before ended asks for changes at once", async () => {
+test("a run that knows the previous end requests changes immediately", async () => {
   const distant = await openDistant();
   const { checkpointedSequence } = await distant.replicate();
   const none = await distant.replicate({}, checkpointedSequence);
@@ -180,7 +180,7 @@ test("a run that knows where the one before ended asks for changes at once", asy
   expect(await distant.documentCount("b")).toBe(20);
 });
 
-test("a run that begins elsewhere than it was told asks for other changes", async () => {
+test("a run that starts at another sequence than expected requests other changes", async () => {
   const distant = await openDistant();
   const { checkpointedSequence } = await distant.replicate();
   await distant.put("a", more(IDS));
@@ -193,7 +193,7 @@ test("a run that begins elsewhere than it was told asks for other changes", asyn
   expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
 });
 
-test("the first run into an empty database asks neither for what is missing nor for old checkpoints", async () => {
+test("the first run into an empty database requests neither missing revisions nor old checkpoints", async () => {
   const distant = await openDistant();
   const { requests, tripCount } = await distant.replicate();
   const [, ...copied] = COPIED;
@@ -201,7 +201,7 @@ test("the first run into an empty database asks neither for what is missing nor 
   expect(tripCount).toBe(6);
 });
 
-describe("the first run between two databases of a Tandem", () => {
+describe("the first run between two Tandem databases", () => {
   test("writes each checkpoint in one request, which compares the database", async () => {
     const distant = await openDistant(TANDEM);
     const { requests, tripCount } = await distant.replicate();
@@ -211,7 +211,7 @@ describe("the first run between two databases of a Tandem", () => {
     expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
   });
 
-  test.each(["a", "b"])("writes none in a database %s that is made anew before", async (name) => {
+  test.each(["a", "b"])("writes none in a database %s that is re-created before", async (name) => {
     const distant = await openDistant(TANDEM);
     distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
     await expect(distant.replicate()).rejects.toMatchObject({
@@ -224,7 +224,7 @@ describe("the first run between two databases of a Tandem", () => {
     expect(await distant.documentCount("b")).toBe(11);
   });
 
-  test.each([403, 404, 405])("writes as to a CouchDB where that is answered %i", async (status) => {
+  test.each([403, 404, 405])("falls back to CouchDB's requests on status %i", async (status) => {
     const distant = await openDistant(TANDEM);
     distant.refused.set("POST /b/_local/ID", status);
     const { requests } = await distant.replicate();
@@ -235,7 +235,7 @@ describe("the first run between two databases of a Tandem", () => {
   });
 });
 
-describe("a run that goes on between two databases of a Tandem", () => {
+describe("a run that resumes between two Tandem databases", () => {
   const openChanged = async () => {
     const distant = await openDistant(TANDEM);
     await distant.replicate();
@@ -243,7 +243,7 @@ describe("a run that goes on between two databases of a Tandem", () => {
     return distant;
   };
 
-  test("writes each checkpoint in one request, with the earlier run behind it", async () => {
+  test("writes each checkpoint in one request, after that of the earlier run", async () => {
     const distant = await openChanged();
     const { requests, tripCount, docsRead } = await distant.replicate();
     expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...COPIED, ...BEGUN]);
@@ -255,7 +255,7 @@ describe("a run that goes on between two databases of a Tandem", () => {
     expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
   });
 
-  test.each(["a", "b"])("writes none in a database %s that is made anew before", async (name) => {
+  test.each(["a", "b"])("writes none in a database %s that is re-created before", async (name) => {
     const distant = await openChanged();
     distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
     await expect(distant.replicate()).rejects.toMatchObject({
@@ -265,7 +265,7 @@ describe("a run that goes on between two databases of a Tandem", () => {
     expect(await distant.checkpointCount(name)).toBe(0);
   });
 
-  test("asks the database itself where another run has written a checkpoint meanwhile", async () => {
+  test("reads the database itself after another run has written a checkpoint", async () => {
     const distant = await openChanged();
     distant.before.set("POST /b/_local/ID", () => distant.recordOther("b"));
     const { requests } = await distant.replicate();
@@ -274,7 +274,7 @@ describe("a run that goes on between two databases of a Tandem", () => {
     expect(await distant.history("b")).toHaveLength(2);
   });
 
-  test.each([403, 404, 405])("writes as to a CouchDB where that is answered %i", async (status) => {
+  test.each([403, 404, 405])("falls back to CouchDB's requests on status %i", async (status) => {
     const distant = await openChanged();
     distant.refused.set("POST /b/_local/ID", status);
     const { requests } = await distant.replicate();
@@ -283,7 +283,7 @@ describe("a run that goes on between two databases of a Tandem", () => {
   });
 });
 
-test("the first run into a database with documents asks for old checkpoints and for changes at once", async () => {
+test("the first run into a database with documents requests old checkpoints and changes concurrently", async () => {
   const distant = await openDistant();
   await distant.put("b", ["other"]);
   const { requests, tripCount } = await distant.replicate();
@@ -291,7 +291,7 @@ test("the first run into a database with documents asks for old checkpoints and 
   expect(tripCount).toBe(7);
 });
 
-test("a target is made while the source is asked for its changes", async () => {
+test("creates a target while it requests the changes of the source", async () => {
   const distant = await openDistant();
   const members = { target: `${SERVER_URL}/c`, create_target: true };
   const { requests, tripCount } = await distant.replicate(members);
@@ -301,7 +301,7 @@ test("a target is made while the source is asked for its changes", async () => {
   expect(await distant.documentCount("c")).toBe(10);
 });
 
-test("a run with ten changes reads the checkpoints again in place of a commit", async () => {
+test("a run with ten changes reads the checkpoints again instead of committing", async () => {
   const distant = await openDistant();
   await distant.replicate();
   await distant.put("a", more(IDS));
@@ -311,7 +311,7 @@ test("a run with ten changes reads the checkpoints again in place of a commit", 
   expect(tripCount).toBe(7);
 });
 
-test("a server that may lose what it acknowledged is asked to make it durable meanwhile", async () => {
+test("commits concurrently at a server that may lose acknowledged writes", async () => {
   const distant = await openDistant("CouchDB/2.3.1");
   await distant.replicate();
   await distant.put("a", more(IDS));
@@ -326,12 +326,12 @@ test.each(
     ["a", "b"].map((name) => [name, server] as const),
   ),
 )(
-  "a database %s of a %s that is made anew between its answers gets no checkpoint",
+  "a database %s of a %s that is re-created between its answers gets no checkpoint",
   async (name, server) => {
     const distant = await openDistant(server);
     await distant.replicate();
     await distant.put("a", more(IDS));
-    // It has said what it remembers, as the former one, and says what it is as the next one.
+    // The old database has returned its checkpoint, and the new one returns its description.
     distant.before.set(`GET /${name}/`, async () => {
       await distant.world.time.sleep(1);
       await distant.remake(name);

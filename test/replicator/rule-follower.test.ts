@@ -1,4 +1,7 @@
-/** A follower of a rule that has lost its job changes nothing more, whatever it does at that moment. In virtual time. */
+/**
+ * A follower of a rule that has lost its job changes nothing more, whatever it was doing. In
+ * virtual time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import { SweepPace } from "../../src/replicator/parking/sweep-pace.ts";
@@ -26,7 +29,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A follower whose source answers as `server` does. */
+/** A follower whose source responds like `server`. */
 async function open(server: Partial<ListedServer>) {
   const node = openVirtualNode({});
   nodes.push(node);
@@ -67,7 +70,10 @@ async function open(server: Partial<ListedServer>) {
   };
 }
 
-/** Each answers as a source does, and calls `lose` when the follower is about to change something because of the answer. */
+/**
+ * Each responds like a source, and calls `lose` before the follower makes a change because of the
+ * response.
+ */
 const SITUATIONS: Readonly<
   Record<string, (lose: () => Promise<void>, isLater: () => boolean) => Partial<ListedServer>>
 > = {

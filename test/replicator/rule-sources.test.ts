@@ -1,4 +1,4 @@
-/** Servers that a rule lists, whatever they allow and answer. In virtual time. */
+/** Servers listed by a rule, with various permissions and responses. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -16,14 +16,16 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node whose rule asks a server that answers so; it has no slots, so jobs stay as they are made. */
+/**
+ * A node whose rule lists a server with these responses. It has no slots, so jobs stay as created.
+ */
 async function open(answer: (path: string, query: URLSearchParams) => Answer) {
   const world = new World("far");
   const asked: string[] = [];
   const fetch: Fetch = async ({ url, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
-    // A feed has nothing to tell.
+    // A feed reports nothing.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
     const { status, json } = answer(pathname, searchParams);
     return {
@@ -44,7 +46,7 @@ async function open(answer: (path: string, query: URLSearchParams) => Answer) {
   return { node, world, asked, summary, pass };
 }
 
-/** As CouchDB lists names: from `startkey` on, so many. */
+/** Lists names like CouchDB: from `startkey` on, up to `limit`. */
 function listed(names: readonly string[], query: URLSearchParams): Answer {
   const start = JSON.parse(query.get("startkey") ?? '""');
   const page = names.filter((name) => name >= start).slice(0, Number(query.get("limit")));
@@ -54,7 +56,7 @@ function listed(names: readonly string[], query: URLSearchParams): Answer {
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, number) => `user-a${String(number).padStart(5, "0")}`);
 
-test("a server with a feed is listed once a minute, in pages", async () => {
+test("lists a server with a feed once a minute, in pages", async () => {
   const names = numbered(2_500);
   const { asked, summary, pass } = await open((path, query) => {
     if (path === "/_db_updates") return { status: 200, json: { results: [], last_seq: "7-x" } };
@@ -69,7 +71,7 @@ test("a server with a feed is listed once a minute, in pages", async () => {
   expect(asked.filter((path) => path === "/_all_dbs")).toHaveLength(3);
 });
 
-test("a server that forbids its feed is listed every few seconds, and a new database has its job within ten", async () => {
+test("lists a server that forbids its feed every few seconds, and a new database has its job within ten", async () => {
   const names = ["other", "user-a"];
   const { summary, pass } = await open((path, query) =>
     path === "/_all_dbs" ? listed(names, query) : { status: 403, json: { error: "forbidden" } },
@@ -82,14 +84,14 @@ test("a server that forbids its feed is listed every few seconds, and a new data
 });
 
 test.each<[string, (query: URLSearchParams) => Answer]>([
-  ["knows no limit and no start", () => ({ status: 200, json: numbered(1_001) })],
-  ["knows neither, and has more", () => ({ status: 200, json: numbered(1_500) })],
+  ["ignores limit and start", () => ({ status: 200, json: numbered(1_001) })],
+  ["ignores both, and has more names", () => ({ status: 200, json: numbered(1_500) })],
   [
-    "lists what is no name",
+    "lists invalid names",
     (query) => listed([...numbered(10), "user-\u0000", "user-\ud800"], query),
   ],
   [
-    "lists in no order, and twice",
+    "lists names unordered and twice",
     () => ({ status: 200, json: ["user-b", 7, null, "user-a", "user-b"] }),
   ],
 ])("a server that %s is listed to the end", async (_, all) => {
@@ -105,10 +107,14 @@ test.each<[string, (query: URLSearchParams) => Answer]>([
 });
 
 test.each<[string, Answer, object]>([
-  ["may not be listed", { status: 401, json: {} }, { error: "unauthorized" }],
-  ["answers something else", { status: 200, json: { no: "list" } }, { error: "all_dbs_failed" }],
-  ["has trouble", { status: 500, json: { error: "x" } }, { error: expect.any(String) }],
-])("a server that %s is tried again, and the rule says why", async (_, answer, failure) => {
+  ["refuses to be listed", { status: 401, json: {} }, { error: "unauthorized" }],
+  [
+    "answers with something else",
+    { status: 200, json: { no: "list" } },
+    { error: "all_dbs_failed" },
+  ],
+  ["fails", { status: 500, json: { error: "x" } }, { error: expect.any(String) }],
+])("retries a server that %s, and the rule shows why", async (_, answer, failure) => {
   let isFine = false;
   const { summary, pass } = await open((path, query) => {
     if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
@@ -121,7 +127,7 @@ test.each<[string, Answer, object]>([
   expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
 });
 
-test("a server that cannot be listed is asked again after a second, and after twice as long each time, up to a minute", async () => {
+test("retries listing after one second, then doubles the interval up to a minute", async () => {
   const askedSec: number[] = [];
   const { world, pass } = await open((path) => {
     if (path === "/_all_dbs") askedSec.push(world.time.nowMs / 1000);
@@ -132,7 +138,7 @@ test("a server that cannot be listed is asked again after a second, and after tw
   expect(pauses.slice(0, 8)).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
 });
 
-test("a database that the list lacks, and the server still has, keeps its job", async () => {
+test("a database that is absent from the list but exists on the server keeps its job", async () => {
   let names = ["user-a", "user-b"];
   const { node, world, summary, pass } = await open((path, query) => {
     if (path === "/_all_dbs") return listed(names, query);

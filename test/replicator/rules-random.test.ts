@@ -1,6 +1,7 @@
 /**
- * Random histories of a rule, in virtual time: databases come and go, the rule changes, nodes crash. When nothing happens any more, the
- * jobs are those that the rule says. `RULE_SEEDS=1000 npx vitest run test/replicator/rules-random.test.ts` runs more of them.
+ * Random histories of a rule, in virtual time: databases are created and deleted, the rule changes,
+ * nodes crash. After the last change, the jobs are those that the rule selects. `RULE_SEEDS=1000
+ * npx vitest run test/replicator/rules-random.test.ts` runs more of them.
  */
 import { expect, test } from "vitest";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
@@ -9,11 +10,11 @@ import { indexProblems } from "../support/index-problems.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
-/** Where to begin: a failure names its seed. */
+/** The first seed: a failure names its seed. */
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };
-/** Among them are some that a rule matches or not, and some that it cannot copy under `{1}`. */
+/** Some match a rule, and some cannot be copied under `{1}`. */
 const NAMES = ["user-a", "user-b", "user-c", "user-7", "team-a", "team-b", "other"];
 const RULES = [
   { databases: ["user-*"], target: "copy-{db}", delete: "stop" },
@@ -100,6 +101,6 @@ async function history(seed: string): Promise<void> {
   if (other !== node) await other.stop();
 }
 
-test("whatever happened, the jobs are in the end those that the rule says", async () => {
+test("after any history, the jobs are those that the rule selects", async () => {
   for (let number = FIRST; number < FIRST + SEEDS; number++) await history(`rules-${number}`);
 });

@@ -1,4 +1,7 @@
-/** Rules: a job for each database of a server whose name matches, for as long as it does. In virtual time. */
+/**
+ * Rules: a job for each database of a server whose name matches, as long as it does. In virtual
+ * time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { ReadTransaction } from "../../src/kv/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -35,7 +38,7 @@ async function summary({ world, replicator }: Node, name = "users") {
   return rule.summary;
 }
 
-/** Lets time pass until the summary is so. */
+/** Advances time until the summary matches. */
 async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summary>>>) {
   const untilMs = node.world.time.nowMs + 3_600_000;
   for (;;) {
@@ -47,7 +50,7 @@ async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summ
   }
 }
 
-/** Lets time pass until `read` finds what passes. */
+/** Advances time until the result of `read` passes. */
 async function onceRead<T>(
   { world, kv }: Node,
   read: (tx: ReadTransaction) => Promise<T>,
@@ -77,7 +80,7 @@ async function jobsOf({ world, replicator }: Node, name = "users") {
   return world.until(replicator.lists.page({ filter, limit: 100 }));
 }
 
-test("a rule copies the databases that match, and those that are created later, within ten seconds", async () => {
+test("a rule copies matching databases, and those created later, within ten seconds", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "other"]) await node.createDatabase(name);
   await node.put("user-a", "one", {});
@@ -106,7 +109,7 @@ test("a rule copies the databases that match, and those that are created later, 
   );
 });
 
-test("the job of a database that is deleted stays and fails, or is cancelled if the rule says so", async () => {
+test("the job of a deleted database fails and stays, or is cancelled if the rule says so", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "user-c"]) await node.createDatabase(name);
   await put(node, USERS);
@@ -124,7 +127,7 @@ test("the job of a database that is deleted stays and fails, or is cancelled if 
   await onceCopied(node, "copy-b", "anew");
 });
 
-test("a job that meets the job of a document takes over when the document is gone", async () => {
+test("a job that collides with a document's job takes over when the document is gone", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["_replicator", "user-a", "copy-a"]) await node.createDatabase(name);
@@ -143,7 +146,7 @@ test("a job that meets the job of a document takes over when the document is gon
   await once(node, { parkedCount: 1, failingCount: 0 });
 });
 
-test("a change of the rule changes its jobs, and those of databases that match no more are cancelled", async () => {
+test("changing the rule changes its jobs, and cancels those of databases that no longer match", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "team-c"]) await node.createDatabase(name);
   await node.put("user-a", "one", {});
@@ -168,7 +171,7 @@ test("a change of the rule changes its jobs, and those of databases that match n
   expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
 });
 
-test("a paused job stays paused when a change of the rule replaces it", async () => {
+test("a paused job stays paused when a changed rule replaces it", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
@@ -198,7 +201,7 @@ test("a paused job stays paused when a change of the rule replaces it", async ()
   await onceCopied(node, "copy-a", "one");
 });
 
-test("a job that a change of the rule does not concern goes on as it is", async () => {
+test("a job unaffected by a change of the rule continues unchanged", async () => {
   const node = await open();
   await node.createDatabase("user-a");
   const rule = { ...USERS, security: true };
@@ -215,7 +218,7 @@ test("a job that a change of the rule does not concern goes on as it is", async 
   expect(await times()).toEqual(before);
 });
 
-test("the removal of a rule cancels its jobs in pages, and a new rule of that name has jobs of its own", async () => {
+test("removing a rule cancels its jobs in pages, and a new rule of that name has its own jobs", async () => {
   const node = await open();
   for (let number = 0; number < 120; number++) await node.createDatabase(`user-${number}a`);
   await put(node, { ...USERS, databases: ["user-*a"], target: "copy-{db}" });
@@ -233,7 +236,7 @@ test("the removal of a rule cancels its jobs in pages, and a new rule of that na
   expect(await node.world.until(node.kv.read((tx) => indexProblems(tx, node)))).toEqual([]);
 });
 
-test("a target without a valid name is told with the rule, and the other databases are copied", async () => {
+test("an invalid target name is reported with the rule, and the other databases are copied", async () => {
   const node = await open();
   for (const name of ["user-a", "user-7", "user-8"]) await node.createDatabase(name);
   await put(node, { ...USERS, target: "http://far.example/{1}" });
@@ -244,7 +247,7 @@ test("a target without a valid name is told with the rule, and the other databas
   ]);
 });
 
-test("when the node that follows a rule dies, another one goes on", async () => {
+test("another node takes over when the node that follows a rule dies", async () => {
   const world = new World("rules");
   const first = await open({ world });
   for (let number = 0; number < 50; number++) await first.createDatabase(`user-a${number}`);
@@ -257,7 +260,7 @@ test("when the node that follows a rule dies, another one goes on", async () => 
   await once(second, { jobCount: 51, parkedCount: 51 });
 });
 
-test("a security object is copied before the documents, and followed when it changes", async () => {
+test("a security object is copied before the documents, and again when it changes", async () => {
   const node = await open();
   const { world, kv, databases } = node;
   const setSecurity = (name: string, text: string) =>
@@ -288,7 +291,7 @@ test.each([
   [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
   [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
 ] as const)(
-  "security %j for %j replaces the object of a target that existed only if it names it: %j",
+  "security %j for %j replaces the object of an existing target only if it names it: %j",
   async (security, patterns, expected) => {
     const node = await open();
     const { world, kv, databases } = node;
@@ -307,7 +310,8 @@ test.each([
     for (const name of ["joe", "ann"]) await set(`user-${name}`, of("theirs"));
     await onceRead(node, securityOf("joe"), (found) => found === of("theirs"));
     await once(node, { parkedCount: 2 });
-    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a target.
+    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a
+    // target.
     await put(node, { ...rule, options: { worker_processes: 1 } });
     await world.time.run(world.time.nowMs + 120_000);
     for (const [name, member] of Object.entries(expected)) {
@@ -319,7 +323,7 @@ test.each([
   },
 );
 
-test("design documents are left out if the rule says so", async () => {
+test("omits design documents if the rule says so", async () => {
   const node = await open();
   await node.createDatabase("user-a");
   await node.put("user-a", "_design/x", {});
@@ -334,8 +338,8 @@ test("design documents are left out if the rule says so", async () => {
   expect(info.documentCount).toBe(1);
 });
 
-test("a rule that is to run fewer jobs stops the others, within max_churn", async () => {
-  // Nothing parks.
+test("reducing the jobs of a rule stops the surplus, within max_churn", async () => {
+  // No job parks.
   const node = await open({
     config: { parkAfterSec: 0, intervalSec: 5, runSecMin: 10, jobsMax: 100, churnMax: 3 },
   });
@@ -355,7 +359,7 @@ test("a rule that is to run fewer jobs stops the others, within max_churn", asyn
   expect(Math.max(...stops.map(Number))).toBe(3);
 });
 
-test("no more jobs of a rule run at once than it says, busy ones take turns, and all have theirs", async () => {
+test("a rule runs at most its number of jobs, and busy ones take turns", async () => {
   const node = await open({
     config: { parkAfterSec: 2, intervalSec: 5, runSecMin: 10, jobsMax: 100 },
   });

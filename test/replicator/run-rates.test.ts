@@ -1,4 +1,7 @@
-/** What runs did in each minute of the last hour: counted by each process, told with its report, and added up by who asks. */
+/**
+ * Figures of runs for each minute of the last hour: counted per process, stored with its report,
+ * and summed by readers.
+ */
 import { expect, test } from "vitest";
 import { Notifier } from "../../src/base/index.ts";
 import { NodeReporter, type RunCounts } from "../../src/replicator/index.ts";
@@ -14,7 +17,7 @@ const counts = (startCount: number, failureCount: number, documentCount: number)
   documentCount,
 });
 
-test("what is new belongs to the minute in which it was noticed", () => {
+test("changes count in the minute in which they were noticed", () => {
   const minutes = new RunMinutes();
   expect(minutes.note(counts(2, 0, 10), 61_000)).toEqual({
     startMs: 60_000,
@@ -27,7 +30,7 @@ test("what is new belongs to the minute in which it was noticed", () => {
   });
 });
 
-test("the runs of a process are counted by its events", () => {
+test("a process counts its runs by its events", () => {
   const heard: string[] = [];
   const tally = new RunTally({ event: (name) => void heard.push(name) });
   const jobId = "a";
@@ -43,7 +46,7 @@ test("the runs of a process are counted by its events", () => {
   expect(heard).toHaveLength(7);
 });
 
-test("the hour is that of all processes, also of one that has stopped, and older minutes are forgotten", async () => {
+test("the hour covers all processes, including stopped ones, and older minutes are dropped", async () => {
   const own = openVirtualNode({});
   const { world, simulated, replicator, cleanUp } = own;
   await world.until(replicator.prepare());
@@ -80,7 +83,7 @@ test("the hour is that of all processes, also of one that has stopped, and older
   await world.time.run(world.time.nowMs + 10_000);
   expect(await last()).toMatchObject({ counts: counts(5, 1, 111) });
 
-  // Its last words count, and it is gone.
+  // Its last report counts, and it is gone.
   totals[1] = counts(2, 2, 11);
   stopping[1]?.abort();
   await world.until(running[1] as Promise<void>);
@@ -89,7 +92,8 @@ test("the hour is that of all processes, also of one that has stopped, and older
   expect(rows).toHaveLength(60);
   expect(rows[0]?.counts).toBeUndefined();
 
-  // A minute later that is the minute before; after an hour it is none of them, and not in the store any more.
+  // A minute later it is the previous minute; after an hour it is dropped, and removed from the
+  // store.
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);

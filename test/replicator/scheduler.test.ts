@@ -1,4 +1,4 @@
-/** Which jobs a node runs, and which give way. */
+/** Selection and preemption of jobs on a node. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import {
@@ -9,7 +9,7 @@ import {
 import { type Node, openNode } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
-/** Cycles as short as can be, so that tests wait for what they bring about and for nothing else. */
+/** Cycles as short as possible, so that tests wait for their effects only. */
 const BUSY = { intervalSec: 0.05, runSecMin: 0 };
 const nodes: Node[] = [];
 
@@ -28,14 +28,14 @@ function start(node: Node, target: string, userName: string, more: object = {}):
   return node.replicator.start(parseReplication(members), { userName, isAdmin: true });
 }
 
-/** The jobs that were started so far, in order. */
+/** The jobs started so far, in order. */
 function starts(node: Node): unknown[] {
   return node.events
     .filter(({ name }) => name === "replication.started")
     .map(({ fields }) => fields.jobId);
 }
 
-test("continuous jobs take turns when there are more of them than slots, without a crash", async () => {
+test("continuous jobs take turns when they outnumber the slots, without a crash", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 1 } });
   await node.createDatabase("a");
   const ids = [await start(node, "x", "joe"), await start(node, "y", "joe")];
@@ -49,7 +49,7 @@ test("continuous jobs take turns when there are more of them than slots, without
   expect(node.events.map(({ name }) => name)).not.toContain("replication.crashed");
 });
 
-test("one job of a group that has had nothing runs in the next cycle, before another group's many", async () => {
+test("a job of an idle group runs in the next cycle, before another group's many", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 2 } });
   await node.createDatabase("a");
   for (let number = 0; number < 20; number++) await start(node, `x${number}`, "many");
@@ -59,11 +59,11 @@ test("one job of a group that has had nothing runs in the next cycle, before ano
   const before = node.events.filter(({ name }) => name === "replication.rotated").length;
   await node.event("replication.started", ({ jobId }) => jobId === lonely);
   const after = node.events.filter(({ name }) => name === "replication.rotated").length;
-  // A cycle may have begun before the job was there.
+  // A cycle may have begun before the job was added.
   expect(after - before).toBeLessThanOrEqual(2);
 });
 
-/** Who is started in an hour of cycles of a minute, when two continuous jobs are there. */
+/** The jobs started in an hour of one-minute cycles, with two continuous jobs. */
 async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<string[]> {
   const started: string[] = [];
   const node = openVirtualNode({
@@ -85,12 +85,12 @@ async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<strin
   return started;
 }
 
-test("a job keeps its slot until it has had its turn", async () => {
+test("a job keeps its slot for its minimum run time", async () => {
   expect(await startedInAnHour({ jobsMax: 1, runSecMin: 7200 })).toHaveLength(1);
   expect((await startedInAnHour({ jobsMax: 1, runSecMin: 120 })).length).toBeGreaterThan(10);
 });
 
-test("with free slots a job keeps its own for ever", async () => {
+test("a job keeps its slot indefinitely while others are free", async () => {
   expect(await startedInAnHour({ jobsMax: 5, runSecMin: 0 })).toHaveLength(2);
 });
 
@@ -115,7 +115,7 @@ test("a change of max_jobs takes effect in the next cycle", async () => {
   await node.event("replication.started", () => starts(node).length === 5);
 });
 
-test("max_churn bounds the jobs that give way in one cycle", async () => {
+test("max_churn bounds the jobs preempted in one cycle", async () => {
   const stopped = async (churnMax: number): Promise<number> => {
     const counts: number[] = [];
     const node = openVirtualNode({
@@ -142,8 +142,8 @@ test("max_churn bounds the jobs that give way in one cycle", async () => {
   expect(await stopped(100)).toBe(4);
 });
 
-test("a one-shot job keeps its slot to its end, while a continuous one gives way", async () => {
-  const startedBeside = async (first: object): Promise<number> => {
+test("a one-shot job keeps its slot to its end, while a continuous one is preempted", async () => {
+  const startedTogether = async (first: object): Promise<number> => {
     const silent: Fetch = ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     const config = { intervalSec: 60, runSecMin: 60, jobsMax: 1, stallTimeoutSec: 100_000 };
@@ -163,11 +163,11 @@ test("a one-shot job keeps its slot to its end, while a continuous one gives way
     await node.stop();
     return started();
   };
-  expect(await startedBeside({ continuous: true })).toBeGreaterThan(1);
-  expect(await startedBeside({})).toBeLessThanOrEqual(1);
+  expect(await startedTogether({ continuous: true })).toBeGreaterThan(1);
+  expect(await startedTogether({})).toBeLessThanOrEqual(1);
 });
 
-test("jobs of documents share the slots by their database, and not each with all others", async () => {
+test("jobs of documents share the slots per database rather than individually", async () => {
   const node = await open({ config: BUSY });
   await node.createDatabase("a");
   for (const database of ["_replicator", "team/_replicator"]) {

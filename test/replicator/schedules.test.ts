@@ -1,4 +1,7 @@
-/** Jobs with a schedule, in virtual time. A week: `SCHEDULE_HOURS=168 npx vitest run test/replicator/schedules.test.ts`. */
+/**
+ * Jobs with a schedule, in virtual time. For a week, run `SCHEDULE_HOURS=168 npx vitest run
+ * test/replicator/schedules.test.ts`.
+ */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -11,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** How late a run may be. */
+/** Maximum delay of a run. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];
@@ -26,7 +29,7 @@ async function open(world = new World("schedules"), config = {}): Promise<Node> 
   return node;
 }
 
-/** When runs began from now on. */
+/** Start times of runs from now on. */
 function beginnings({ world }: Node): number[] {
   const times: number[] = [];
   world.listeners.push((name) => {
@@ -50,7 +53,7 @@ async function hasArrived({ world, kv, databases }: Node, id: string): Promise<b
 
 const find = (node: Node, id: string) => node.world.until(node.replicator.find(id));
 
-test(`${HOURS} hours of schedules: each run begins on time, and none is left out`, async () => {
+test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`, async () => {
   const node = await open();
   const { world } = node;
   await node.createDatabase("a");
@@ -69,12 +72,12 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is left out
   expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
   const onTheHour = times.get(hourly) ?? [];
   expect(onTheHour).toHaveLength(HOURS);
-  // Virtual time is a sum of many pauses, and the clock of a node shows it less finely.
+  // Virtual time is a sum of many pauses, and the clock of a node rounds it.
   for (const time of onTheHour) expect(Math.round(time) % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
 
-test("each run copies what came since the last one, and nothing before its time", async () => {
+test("each run copies the changes since the last one, and nothing before its time", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "first", {});
@@ -92,7 +95,7 @@ test("each run copies what came since the last one, and nothing before its time"
   expect(await hasArrived(node, "second")).toBe(true);
 });
 
-test("what was missed while no node ran is made up for by one run", async () => {
+test("one run makes up for all runs missed while no node ran", async () => {
   const world = new World("missed");
   const first = await open(world);
   await first.createDatabase("a");
@@ -111,7 +114,7 @@ test("what was missed while no node ran is made up for by one run", async () => 
   expect(began).toHaveLength(2);
 });
 
-test("`retry` runs a job before its time; a pause keeps it from running", async () => {
+test("`retry` runs a job ahead of its schedule; a paused job does not run", async () => {
   const node = await open();
   await node.createDatabase("a");
   const id = await startJob(node, "every 1h");
@@ -127,7 +130,7 @@ test("`retry` runs a job before its time; a pause keeps it from running", async 
   expect(await hasArrived(node, "paused")).toBe(false);
 });
 
-test("a continuous job with hours copies only then", async () => {
+test("a continuous job with hours copies only within them", async () => {
   const node = await open();
   await node.createDatabase("a");
   const { nowMs } = node.world.time;
@@ -140,7 +143,7 @@ test("a continuous job with hours copies only then", async () => {
   expect(await hasArrived(node, "early")).toBe(false);
   await pass(node, 10_000);
   expect(await hasArrived(node, "early")).toBe(true);
-  // It does not park meanwhile: a watcher would wake it whatever the time.
+  // It does not park meanwhile: a watcher would wake it at any time.
   await pass(node, 5 * MINUTE_MS);
   await node.put("a", "within", {});
   await pass(node, 10_000);
@@ -158,7 +161,7 @@ test.each([
   ["watched", {}, LATE_MS_MAX],
   ["not watched", { parkAfterSec: 0 }, MINUTE_MS + LATE_MS_MAX],
 ])(
-  "a job that waits for changes begins when there are enough; its source is %s",
+  "a job with a change threshold begins when it is reached; its source is %s",
   async (_, config, lateMs) => {
     const node = await open(new World("changes"), config);
     await node.createDatabase("a");
@@ -181,26 +184,23 @@ test.each([
 test.each([
   ["watched", {}],
   ["not watched", { parkAfterSec: 0 }],
-])(
-  "`retry` runs a job that has fewer changes than it waits for; its source is %s",
-  async (_, config) => {
-    const node = await open(new World("asked"), config);
-    await node.createDatabase("a");
-    const id = await startJob(node, "after 3 changes");
-    await node.put("a", "one", {});
-    // Between two looks at the source.
-    await pass(node, 10.5 * MINUTE_MS);
-    const { commands } = node.replicator;
-    expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
-    await pass(node, MINUTE_MS);
-    expect(await hasArrived(node, "one")).toBe(true);
-    await node.put("a", "two", {});
-    await pass(node, HOUR_MS);
-    expect(await hasArrived(node, "two")).toBe(false);
-  },
-);
+])("`retry` runs a job below its change threshold; its source is %s", async (_, config) => {
+  const node = await open(new World("asked"), config);
+  await node.createDatabase("a");
+  const id = await startJob(node, "after 3 changes");
+  await node.put("a", "one", {});
+  // Between two checks of the source.
+  await pass(node, 10.5 * MINUTE_MS);
+  const { commands } = node.replicator;
+  expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+  await pass(node, MINUTE_MS);
+  expect(await hasArrived(node, "one")).toBe(true);
+  await node.put("a", "two", {});
+  await pass(node, HOUR_MS);
+  expect(await hasArrived(node, "two")).toBe(false);
+});
 
-test("a job that waits for a slot until its hours are over begins when they begin again", async () => {
+test("a job that gets no slot within its hours begins in the next ones", async () => {
   const world = new World("late");
   const frontend = openVirtualNode({ world });
   nodes.push(frontend);
@@ -218,7 +218,7 @@ test("a job that waits for a slot until its hours are over begins when they begi
   expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
   expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
   expect(began).toEqual([]);
-  // An operator may run it all the same.
+  // An operator may run it nevertheless.
   const { commands } = node.replicator;
   expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
   await pass(node, MINUTE_MS);

@@ -1,4 +1,4 @@
-/** What a server's feed of updates tells, whatever stands in it. */
+/** Database names from a server's update feed, whatever it contains. */
 import { expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -8,7 +8,7 @@ import { composeNode } from "../support/compose-node.ts";
 
 const signal = new AbortController().signal;
 
-/** A server that answers so; what it was asked. */
+/** A server with this response, and the requests that it received. */
 function open(status: number, json: unknown) {
   const world = new World("server-feed");
   const asked: string[] = [];
@@ -29,7 +29,7 @@ function open(status: number, json: unknown) {
 const row = (db_name: unknown, type = "updated") => ({ db_name, type, seq: "1-x" });
 const ODD_ROWS = [row(7), row(null), "row", null, row("x".repeat(100_000))];
 
-test("the databases that changed last are asked for backwards, and each is named once", async () => {
+test("reads the databases changed last in descending order, each name once", async () => {
   const results = [row("b"), row("a", "deleted"), ...ODD_ROWS, row("b"), row("ü"), row("c")];
   const { world, asked, server } = open(200, { results, last_seq: "1-x" });
   expect(await world.until(server.latestChanged(signal))).toEqual(["b", "a", "ü", "c"]);
@@ -45,12 +45,12 @@ test.each<[number, unknown]>([
   [404, { error: "not_found" }],
   // It may follow the feed in the other direction.
   [500, { error: "timeout" }],
-])("a server that answers %i %j does not tell what changed last", async (status, json) => {
+])("a server that answers %i %j does not report recent changes", async (status, json) => {
   const { world, server } = open(status, json);
   expect(await world.until(server.latestChanged(signal))).toEqual([]);
 });
 
-test("rows of the feed that name no database are left out", async () => {
+test("skips rows of the feed without a database name", async () => {
   const results = [...ODD_ROWS, row("a"), row("b", "deleted")];
   const { world, server } = open(200, { results, last_seq: "2-x" });
   const updates = await world.until(server.updates("1-x", signal));

@@ -1,4 +1,7 @@
-/** What the whole life of a short job costs the store: transactions, reads and timers are counted, in virtual time. */
+/**
+ * Cost of a short job for the store over its whole life: transactions, reads and timers, in virtual
+ * time.
+ */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
@@ -14,7 +17,9 @@ const ADMINISTRATOR = { userName: null, isAdmin: true };
 
 afterEach(() => vi.restoreAllMocks());
 
-/** A node, and a server with so many pairs of databases, of which the first has ten documents and the second none. */
+/**
+ * A node, and a server with this many pairs of databases: one with ten documents and an empty one.
+ */
 async function openPairs(pairCount: number) {
   const world = new World("short-jobs");
   const { kv, databases, ...parts } = composeNode(world.openNode());
@@ -44,7 +49,7 @@ async function openPairs(pairCount: number) {
   return { ...node, requestCount: () => requestCount };
 }
 
-/** Counts what the store of a node is asked, and who sleeps on it. */
+/** Counts the requests of a node to its store, and the sleepers. */
 function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   const counts = { transactions: 0, reads: 0, timers: 0 };
   const count = (method: "transact" | "read", kind: "transactions" | "reads"): void => {
@@ -68,7 +73,7 @@ function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   return counts;
 }
 
-test("a job of ten documents is added, accepted, begun and ended in a transaction each, and waited for in four", async () => {
+test("adding, accepting, starting and ending a job of ten documents takes one transaction each, and waiting for it four", async () => {
   const jobCount = 50;
   const node = await openPairs(jobCount);
   const { world, replicator, requestCount } = node;
@@ -83,13 +88,17 @@ test("a job of ten documents is added, accepted, begun and ended in a transactio
   const before = requestCount();
   await world.until(Promise.all(Array.from({ length: jobCount }, (_, number) => copy(number))));
   const ofEach = (count: number): number => Math.round((count / jobCount) * 10) / 10;
-  // What both sides are and remember, the changes, the documents, to write them, and both checkpoints, which travel together.
+  // Descriptions and checkpoints of both sides, changes, documents, writing them, and both
+  // checkpoints in one batch.
   expect(ofEach(requestCount() - before)).toBe(8);
-  // The four, and four looks of the one that waits for it: how it is, and after each change of it.
+  // The four, and four reads of the waiting client: one at the start, and one after each change of
+  // the job.
   expect(ofEach(counts.transactions)).toBeLessThanOrEqual(8.1);
-  // How the waiting begins, what an operator decided, the list of failures, our copy of the checkpoint, and the lock before the checkpoint.
+  // The state at the start of the wait, the operator's decision, the failure list, the local
+  // checkpoint, and the lock before the checkpoint.
   expect(ofEach(counts.reads)).toBeLessThanOrEqual(5);
-  // Two in the run, two in the scheduler, which wakes for its beginning and its end, and four turns for who may travel along.
+  // Two in the run, two in the scheduler, which wakes for its start and end, and four for batches
+  // of requests.
   expect(ofEach(counts.timers)).toBeLessThanOrEqual(9);
   await node.stop();
 });

@@ -1,4 +1,7 @@
-/** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
+/**
+ * Cost of a watcher's wake-up for the servers of a job: it resumes where it parked, unless a
+ * database was re-created. In virtual time.
+ */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text, utf8Decode, utf8Encode } from "../../src/base/index.ts";
 import { type Fetch, type FetchRequest, RequestFailedError } from "../../src/http-client/index.ts";
@@ -41,13 +44,13 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-/** The answer of a server that does not know when its databases were made. */
+/** The response of a server that does not report when its databases were created. */
 function withoutStartTimes(answer: Answer): Answer {
   const text = utf8Decode(answer.bytes).replace(/("instance_start_time"):"\d+"/, '$1:"0"');
   return { ...answer, bytes: utf8Encode(text) };
 }
 
-/** A node with a parked job between two databases of a server that counts what it is asked. */
+/** A node with a parked job between two databases of a server that counts requests. */
 async function openParked(
   serverName = COUCHDB,
   { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600, hidesStartTimes = false } = {},
@@ -55,11 +58,11 @@ async function openParked(
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
-  /** What happens before a request is served, once. */
+  /** Callback before a request is served, once. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** A request that is served, and whose answer does not come, once. */
+  /** A request that is served, but whose response is lost, once. */
   let lost: string | undefined;
-  /** A write that was served so: it is a conflict when it comes again, as for a CouchDB. */
+  /** A write with a lost response: repeating it is a conflict, as for a CouchDB. */
   let written: string | undefined;
   const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
@@ -71,7 +74,7 @@ async function openParked(
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
     const shown = `${request.method} ${pathname.replace(/_local\/[^/]*/, "_local/ID")}`;
-    // The watcher asks the whole time, and about all jobs that park at once.
+    // The watcher polls continuously, for all parked jobs together.
     if (pathname !== "/_db_updates" && pathname !== "/_dbs_info") {
       asked.push(shown);
       const happening = before.get(shown);
@@ -123,9 +126,9 @@ async function openParked(
       });
       await world.until(write);
     },
-    /** What the servers are asked for a change, until the job is parked again. */
+    /** Requests to the servers for a change, until the job is parked again. */
     async wake(name: string): Promise<readonly string[]> {
-      // Sessions are renewed after nine tenths of their life, by the watcher as by anybody.
+      // Sessions are renewed after nine tenths of their lifetime, by the watcher as well.
       await world.time.run(world.time.nowMs + 60_000);
       asked.splice(0);
       await node.put("a", name, {});
@@ -167,7 +170,7 @@ async function openParked(
 const count = (asked: readonly string[], request: string): number =>
   asked.filter((each) => each === request).length;
 
-/** What both sides are asked for one changed document, sorted. */
+/** Requests to both sides for one changed document, sorted. */
 const FOR_ONE_CHANGE = [
   "GET /a/_changes",
   "GET /a/_local/ID",
@@ -179,7 +182,7 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
-/** The same, of Tandems. */
+/** The same between two Tandems. */
 const FOR_ONE_CHANGE_OF_TANDEMS = [
   "GET /a/_changes",
   "POST /a/_bulk_get",
@@ -189,7 +192,7 @@ const FOR_ONE_CHANGE_OF_TANDEMS = [
   "POST /b/_revs_diff",
 ];
 
-test("a woken job asks each side what it needs, parks at once, and logs in nowhere", async () => {
+test("a woken job sends the necessary requests to each side, parks immediately, and logs in nowhere", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
   expect(await node.has("b", "second")).toBe(true);
@@ -197,7 +200,7 @@ test("a woken job asks each side what it needs, parks at once, and logs in nowhe
   expect(await node.wake("third")).toEqual(asked);
 });
 
-test("a Tandem that is woken for continues its checkpoint in one request, with what it remembered", async () => {
+test("a job woken for a Tandem continues its cached checkpoint in one request", async () => {
   const node = await openParked(TANDEM);
   const asked = await node.wake("second");
   expect(await node.has("b", "second")).toBe(true);
@@ -237,7 +240,7 @@ test("a long run continues its own checkpoint", async () => {
   expect(log).toEqual(await node.log("b"));
 });
 
-test("an answer to a continued checkpoint that is lost is asked for again", async () => {
+test("repeats a checkpoint continuation whose response is lost", async () => {
   const node = await openParked(TANDEM);
   node.loseAnswerTo("POST /b/_local/ID/_continue");
   const asked = await node.wake("second");
@@ -246,7 +249,7 @@ test("an answer to a continued checkpoint that is lost is asked for again", asyn
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("an answer to a rewritten checkpoint that is lost is looked up", async () => {
+test("verifies a checkpoint rewrite whose response is lost", async () => {
   const node = await openParked();
   node.loseAnswerTo("PUT /b/_local/ID");
   const asked = await node.wake("second");
@@ -256,7 +259,7 @@ test("an answer to a rewritten checkpoint that is lost is looked up", async () =
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("a server that calls itself a Tandem and does not know the request is asked for its checkpoint", async () => {
+test("falls back to reading the checkpoint if a self-described Tandem does not know the request", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");
@@ -265,7 +268,7 @@ test("a server that calls itself a Tandem and does not know the request is asked
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("the first change of an empty database costs little more, as no checkpoint tells which databases they are", async () => {
+test("the first change of an empty database costs few extra requests, because no checkpoint identifies the databases", async () => {
   const node = await openParked(undefined, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);
@@ -273,7 +276,7 @@ test("the first change of an empty database costs little more, as no checkpoint 
   expect(node.names).not.toContain("replication.place-lost");
 });
 
-test("the first change of an empty database costs no more where both are Tandems", async () => {
+test("the first change of an empty database costs no extra requests between two Tandems", async () => {
   const node = await openParked(TANDEM, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);
@@ -284,7 +287,7 @@ test("the first change of an empty database costs no more where both are Tandems
 });
 
 test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
-  "what calls itself %s is asked to make durable what it has",
+  "commits at a server that calls itself %s",
   async (serverName) => {
     const node = await openParked(serverName);
     const asked = await node.wake("second");
@@ -294,7 +297,7 @@ test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
   },
 );
 
-test("the checkpoints are read after the last document is written, and before the next ones are", async () => {
+test("reads the checkpoints after the last document is written, and before the next ones are", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
   const place = (request: string): number => asked.indexOf(request);
@@ -304,7 +307,7 @@ test("the checkpoints are read after the last document is written, and before th
   }
 });
 
-test("a short run is noted by the write of its end, a longer one while it lasts", async () => {
+test("a short run is recorded by the write of its end, a longer one while it runs", async () => {
   const node = await openParked();
   const { world, replicator } = node;
   const history = async () => {
@@ -329,11 +332,11 @@ test("a short run is noted by the write of its end, a longer one while it lasts"
   expect(await history()).toEqual(["parked", "started"]);
 });
 
-test("a job whose source has changed when it parks is woken again, and keeps its slot then", async () => {
+test("a job whose source changes while it parks is woken again, and keeps its slot", async () => {
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
-  // Behind the last page of changes that the run will ask for.
+  // After the last page of changes that the run requests.
   node.before.set("PUT /a/_local/ID", () =>
     node.kv.transact(async (tx) =>
       (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
@@ -348,7 +351,7 @@ test("a job whose source has changed when it parks is woken again, and keeps its
   expect(await node.has("b", "late")).toBe(true);
 });
 
-test("a job whose database changes again within seconds keeps its slot until that is quiet", async () => {
+test("a job whose database changes again within seconds keeps its slot until that ends", async () => {
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
@@ -362,7 +365,7 @@ test("a job whose database changes again within seconds keeps its slot until tha
   await node.onceParked();
 });
 
-test("a target that the run has made is not asked for checkpoints under older ids", async () => {
+test("does not request checkpoints under older ids from a target that the run created", async () => {
   const node = await openParked();
   const { world } = node;
   const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, continuous: true };
@@ -374,14 +377,14 @@ test("a target that the run has made is not asked for checkpoints under older id
   expect(count(node.asked, "GET /c/_local/ID")).toBe(1);
 });
 
-test("a parked job is due at once when its failures are to be tried again", () => {
+test("a parked job is due immediately when its failed documents are due for a retry", () => {
   const list = { isEmpty: false, retrySec: 600 };
   expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);
   expect(decideParked(9000, { ...list, isAsked: false }, 100)).toBe(700);
 });
 
 test.each(["a", "b"])(
-  "it notices that %s was deleted and made anew, and copies all",
+  "detects that %s was deleted and re-created, and copies everything",
   async (name) => {
     const node = await openParked();
     await node.remake(name);
@@ -400,7 +403,7 @@ test.each([
   ["b", "GET /b/_local/ID"],
   ["a", "POST /a/_local/ID/_continue"],
   ["b", "POST /b/_local/ID/_continue"],
-])("it notices that %s was made anew before %s, and copies all", async (name, request) => {
+])("detects that %s was re-created before %s, and copies everything", async (name, request) => {
   const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
   node.before.set(request, async () => {
     await node.kv.transact((tx) => node.databases.remove(tx, name));
@@ -427,7 +430,7 @@ test.each([
   [TANDEM, "POST /b/_bulk_docs"],
   [TANDEM, "POST /b/_local/ID/_continue"],
 ])(
-  "it notices that b was made anew, as %s, before %s, when the source was empty before",
+  "detects that b was re-created, as %s, before %s, when the source was empty before",
   async (serverName, request) => {
     const node = await openParked(serverName, { isEmpty: true });
     node.before.set(request, async () => {
@@ -443,7 +446,7 @@ test.each([
 );
 
 test.each([COUCHDB, TANDEM])(
-  "a target that was put back to an earlier state gets again what it had (%s)",
+  "a target that was restored to an earlier state gets the missing documents again (%s)",
   async (serverName) => {
     const node = await openParked(serverName);
     const { world, kv, databases } = node;
@@ -451,7 +454,7 @@ test.each([COUCHDB, TANDEM])(
       world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
     const before = await locals();
     await node.wake("second");
-    // A backup of the time before: the document is not there, and the checkpoint is the earlier one.
+    // An earlier backup: without the document, and with the earlier checkpoint.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {
@@ -466,7 +469,7 @@ test.each([COUCHDB, TANDEM])(
   },
 );
 
-test("a job that comes to look, or is run by an operator, asks both sides", async () => {
+test("a scheduled or manually started job queries both sides", async () => {
   const auditIntervalSec = 600;
   const node = await openParked(COUCHDB, { auditIntervalSec });
   const { world, replicator } = node;
@@ -474,7 +477,7 @@ test("a job that comes to look, or is run by an operator, asks both sides", asyn
   await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
   await world.time.run(world.time.nowMs + 60_000);
   expect(count(node.asked, "GET /b/")).toBe(1);
-  // Where it begins is known from the run before.
+  // The start sequence is known from the previous run.
   expect(node.asked.slice(0, 5)).toEqual([
     "GET /a/_changes",
     "GET /a/",
@@ -499,7 +502,7 @@ const fails = async (): Promise<never> => {
   throw new RequestFailedError({ method: "PUT", url: "http://x/", cause: "ECONNRESET" });
 };
 
-test("a target made anew while parked gets all, also when the source's checkpoint fails in the midst of copying again", async () => {
+test("a target re-created while parked gets everything, even if the source's checkpoint fails during the second copy", async () => {
   const node = await openParked(TANDEM, { options: OPTIONS });
   const { world } = node;
   for (const name of ["second", "third"]) await node.wake(name);
@@ -518,7 +521,7 @@ test("a target made anew while parked gets all, also when the source's checkpoin
 });
 
 test.each([COUCHDB, TANDEM])(
-  "a target that was put back to an earlier checkpoint of the same run gets again what it had (%s)",
+  "a target restored to an earlier checkpoint of the same run gets the missing documents again (%s)",
   async (serverName) => {
     const node = await openParked(serverName, { options: OPTIONS });
     const { world, kv, databases } = node;
@@ -535,7 +538,7 @@ test.each([COUCHDB, TANDEM])(
     await node.putTogether("a", ["second", "third"]);
     await node.onceParked();
     expect(await node.has("b", "third")).toBe(true);
-    // Put back: third is not there, and the checkpoint is the one before it, of the same session.
+    // Restored: without the third document, and with the previous checkpoint of the same session.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {
@@ -550,14 +553,14 @@ test.each([COUCHDB, TANDEM])(
   },
 );
 
-test("a run that looks at all again has one entry in the history", async () => {
+test("a run that reads all changes again has one entry in the history", async () => {
   const node = await openParked(COUCHDB, { options: OPTIONS });
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
   let writes = 0;
   const slow = async (): Promise<void> => {
     node.before.set("POST /b/_bulk_docs", slow);
-    // The second one is refused once, after a checkpoint.
+    // The second write is refused once, after a checkpoint.
     if (++writes === 2) {
       await world.time.sleep(5000);
       node.refuse("POST /b/_bulk_docs");
@@ -574,7 +577,7 @@ test("a run that looks at all again has one entry in the history", async () => {
 });
 
 test.each(["0", "known"])(
-  "a target made anew within a run gets all with the next one (start times %s)",
+  "a target re-created within a run gets everything in the next one (start times %s)",
   async (start) => {
     const hidesStartTimes = start === "0";
     const node = await openParked(COUCHDB, { options: OPTIONS, hidesStartTimes });

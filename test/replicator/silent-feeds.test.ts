@@ -1,4 +1,7 @@
-/** The feed of a continuous job that says nothing: because nothing changes, or because the server is no more. In virtual time. */
+/**
+ * The silent feed of a continuous job: because nothing changes, or because the server is down. In
+ * virtual time.
+ */
 import { expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -11,10 +14,10 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: true };
 const STALL_TIMEOUT_SEC = 60;
 const HOUR_MS = 3_600_000;
-/** Longer than all that bounds the run. */
+/** Longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 600_000 };
 
-test("a feed that is quiet is none that is silent", async () => {
+test("a feed with heartbeats only is not treated as stalled", async () => {
   const world = new World("silent-feeds");
   const server = new SimulatedServer(composeNode(world.openNode()));
   let isSilent = false;

@@ -1,4 +1,4 @@
-/** Which state is shown: whether a job runs is the queue's fact, and nobody else's. In virtual time. */
+/** The state shown for a job: the queue alone decides whether it runs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { openWholeApi } from "../server/whole-api.fixture.ts";
@@ -11,7 +11,7 @@ const BODY = { source: "a", target: "b", continuous: true };
 
 type VirtualNode = ReturnType<typeof openVirtualNode>;
 
-/** A frontend and a node that runs jobs, and a continuous job that runs on it. */
+/** A frontend, a node that runs jobs, and a continuous job on it. */
 async function open() {
   const world = new World("states");
   const frontend = openVirtualNode({ world });
@@ -28,7 +28,7 @@ async function open() {
   return { world, frontend, worker, id, shown };
 }
 
-test("a job whose node died waits as soon as the node has lost its lease, though no other node runs jobs", async () => {
+test("the job of a dead node is pending as soon as the node's lease expires, even if no other node runs jobs", async () => {
   const { world, frontend, worker, shown } = await open();
   expect(await shown()).toEqual(["running", "first"]);
   worker.simulated.crash();
@@ -47,7 +47,7 @@ test("a job whose node died waits as soon as the node has lost its lease, though
   await frontend.stop();
 });
 
-test("who starts a continuous job that gets no slot learns an id of it after ten seconds", async () => {
+test("returns an id for a continuous job without a slot after ten seconds", async () => {
   const world = new World("no slot");
   const frontend = openVirtualNode({ world });
   await frontend.start({ runsJobs: false });
@@ -72,7 +72,7 @@ test("who starts a continuous job that gets no slot learns an id of it after ten
   await frontend.stop();
 });
 
-test("a job that version 0.1 stored as running is shown as its queue has it", async () => {
+test("shows a job stored as running by version 0.1 in the state of its queue", async () => {
   const { frontend, worker, id, shown } = await open();
   const { world, kv, jobs } = frontend;
   await worker.stop();
@@ -88,7 +88,7 @@ test("a job that version 0.1 stored as running is shown as its queue has it", as
   await frontend.stop();
 });
 
-test("a frontend shows a job that runs elsewhere, and a parked one, as the table of docs/spec/replicator.md says", async () => {
+test("a frontend shows a running job of another node and a parked one as docs/spec/replicator.md says", async () => {
   const world = new World("views");
   const config = { parkAfterSec: 60 };
   const frontend = openVirtualNode({ world, config });

@@ -1,4 +1,4 @@
-/** What is stored of a job: how much with each sign of life, and what becomes of jobs that another version stored. */
+/** Stored data of jobs: the size of each heartbeat, and jobs stored by other versions. */
 import { afterEach, expect, test } from "vitest";
 import type { Runtime } from "../../src/base/index.ts";
 import type { HeldJob, Job, JobData } from "../../src/jobs/index.ts";
@@ -26,14 +26,14 @@ async function open(
   return node;
 }
 
-/** The machine at one time and with the same draws: stored times and ids differ in length. */
+/** A runtime with constant time and random numbers: stored times and ids differ in length. */
 function alwaysTheSame(system: Runtime): Runtime {
   const clock = { ...system.clock, nowMs: () => 1_750_000_000_123 };
   return { ...system, clock, random: new SeededRandom("stored jobs") };
 }
 
-/** Bytes that a job with so many `doc_ids` writes when it begins, and then with each sign of life. */
-async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife: number }> {
+/** Bytes that a job with this many `doc_ids` writes at its start, and with each heartbeat. */
+async function bytesOf(idCount: number): Promise<{ beginning: number; heartbeatBytes: number }> {
   const storage = new MemoryStorage();
   const node = await open(storage, alwaysTheSame);
   const { runtime } = node;
@@ -54,17 +54,17 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife
     return written.byteCount - before;
   };
   const beginning = await count(() => job.begin("0".repeat(32)));
-  return { beginning, signOfLife: await count(() => job.update()) };
+  return { beginning, heartbeatBytes: await count(() => job.update()) };
 }
 
-test("a sign of life is as small with 5,000 document ids as with one", async () => {
+test("a heartbeat is as small with 5,000 document ids as with one", async () => {
   const one = await bytesOf(1);
-  expect(one.signOfLife).toBeGreaterThan(0);
-  expect(one.signOfLife).toBeLessThan(1500);
+  expect(one.heartbeatBytes).toBeGreaterThan(0);
+  expect(one.heartbeatBytes).toBeLessThan(1500);
   expect(await bytesOf(5000)).toEqual(one);
 });
 
-/** The job as versions stored it that kept what is asked for among the data. */
+/** The job as stored by versions that kept the request within the data. */
 async function storeFlat(node: Node, id: string, change: object = {}): Promise<void> {
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {
@@ -86,7 +86,7 @@ async function openWithJob(members: object): Promise<{ node: Node; id: string }>
   return { node, id: await node.replicator.start(parseReplication(body), USER) };
 }
 
-test("a job that an older version stored runs, and its request stands apart from then on", async () => {
+test("runs a job stored by an older version, and stores its request separately from then on", async () => {
   const { node, id } = await openWithJob({});
   await storeFlat(node, id);
   expect((await stored(node, id))?.request).toBeUndefined();
@@ -99,7 +99,7 @@ test("a job that an older version stored runs, and its request stands apart from
   expect(entry?.data).toMatchObject({ userName: "joe", statistics: { docsWritten: 1 } });
 });
 
-test("a job that an older version stored keeps its request when an operator has it begin anew", async () => {
+test("a job stored by an older version keeps its request when an operator resets it", async () => {
   const { node, id } = await openWithJob({ continuous: true });
   const failure = { error: "econnrefused", reason: "nobody there" };
   await storeFlat(node, id, { state: "crashing", failure, errorCount: 3 });
@@ -112,7 +112,7 @@ test("a job that an older version stored keeps its request when an operator has 
   expect((await stored(node, id))?.request).toMatchObject({ format: 2 });
 });
 
-test("a job that a newer version stored is left to others, and keeps nobody from running", async () => {
+test("a job stored by a newer version is left to other nodes, and blocks no job", async () => {
   const { node, id } = await openWithJob({ continuous: true });
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {

@@ -1,4 +1,4 @@
-/** Options of jobs that another version stored. */
+/** Options of jobs stored by another version. */
 
 import { afterEach, expect, test } from "vitest";
 import {
@@ -18,7 +18,10 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A job from a database with one document to another, stored with other options than this version stores. */
+/**
+ * A job from a database with one document to another, stored with options that this version does
+ * not store.
+ */
 async function openWithJob(members: object, change: (options: ReplicationOptions) => object) {
   const node = await openNode({ config: { copyLimits: LIMITS } });
   nodes.push(node);
@@ -31,7 +34,7 @@ async function openWithJob(members: object, change: (options: ReplicationOptions
   return { node, id };
 }
 
-test("a job with a policy that only a newer version knows copies nothing, and says why", async () => {
+test("a job with a policy of a newer version copies nothing and reports why", async () => {
   const { node, id } = await openWithJob({ continuous: true }, (options) => ({
     ...options,
     failurePolicy: "drop",
@@ -46,7 +49,7 @@ test("a job with a policy that only a newer version knows copies nothing, and sa
   expect(data?.checkpointedSequence).toBe(0);
 });
 
-test("a job that was stored before there were policies passes over what does not arrive", async () => {
+test("a job stored before policies existed skips documents that do not arrive", async () => {
   const { node, id } = await openWithJob({}, ({ failurePolicy: _, ...older }) => older);
   const { state } = await node.event("replication.ended");
   expect(state).toBe("completed");
@@ -60,7 +63,7 @@ test.each(
     [of, 2, bound, 2] as const,
   ]),
 )(
-  "of a job that was stored with %s of %d before there was a bound, %s is %d",
+  "for a job stored with %s of %d before the limit existed, %s is %d",
   async (of, count, bound, most) => {
     const { node, id } = await openWithJob({}, ({ [bound]: _, ...older }) => ({
       ...older,
@@ -72,7 +75,7 @@ test.each(
   },
 );
 
-test("a job that was stored with more copiers than there may be runs with as many as there may", async () => {
+test("clamps the stored number of concurrent copies to the maximum", async () => {
   const many = { workerProcesses: 1e15, workerProcessesMax: 1e15, httpConnections: 1e15 };
   const { node } = await openWithJob({}, (options) => ({ ...options, ...many }));
   expect((await node.event("replication.ended")).state).toBe("completed");
@@ -83,7 +86,7 @@ test.each([
   ["worker_processes_max", 500],
   ["http_connections", 1000],
   ["http_connections_max", 1000],
-])("%s is at most %d", (name, most) => {
+])("limits %s to %d", (name, most) => {
   const parsed = (count: number) =>
     parseReplication({ source: "a", target: "b", [name]: count }).options;
   expect(Object.values(parsed(most))).toContain(most);

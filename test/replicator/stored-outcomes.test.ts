@@ -1,4 +1,4 @@
-/** Documents of `_replicator` that say how their jobs ended, and came from elsewhere. */
+/** Documents of `_replicator` from elsewhere that contain the outcome of their jobs. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { documentView } from "../../src/replicator/index.ts";
@@ -65,7 +65,7 @@ async function shown(id: string): Promise<unknown> {
   return entry && documentView(entry, "http://here/");
 }
 
-test("a completed document is shown as completed, with its figures", async () => {
+test("shows a completed document as completed, with its figures", async () => {
   await arrive("done", COMPLETED);
   expect(await shown("done")).toMatchObject({
     database: DATABASE,
@@ -86,11 +86,11 @@ test("a completed document is shown as completed, with its figures", async () =>
     error_count: 0,
     last_updated: "2020-01-01T00:00:00Z",
   });
-  // The document stays as it came.
+  // The document is unchanged.
   expect((await node.read(DATABASE, "done"))?.revision).toBe(`2-${"a".repeat(32)}`);
 });
 
-test("a failed document is shown as failed, with its reason", async () => {
+test("shows a failed document as failed, with its reason", async () => {
   await arrive("failed", FAILED);
   expect(await shown("failed")).toMatchObject({
     state: "failed",
@@ -120,7 +120,7 @@ test("both are listed and counted by state, and neither runs", async () => {
   expect(counts).toEqual({ pending: 0, running: 0, finished: 2 });
 });
 
-test("a job that ended elsewhere runs when it is retried, and when its document forgets the state", async () => {
+test("a job that ended on another server runs when it is retried, and when its document loses the state", async () => {
   await node.createDatabase("a");
   await node.createDatabase("b");
   await node.put("a", "x", "{}");
@@ -140,20 +140,20 @@ test("a job that ended elsewhere runs when it is retried, and when its document 
   await node.onceContent("c", (ids) => ids.includes("x"));
 });
 
-test("a job that is here is not touched by what a copy of its document says", async () => {
+test("a copied document does not change an existing job", async () => {
   const { source, target, owner } = COMPLETED;
   await arrive("mine", { source, target, owner });
   await arrive("mine", COMPLETED, "b".repeat(32));
   expect(await shown("mine")).toMatchObject({ state: "pending" });
 });
 
-test("a document that is deleted takes its job with it", async () => {
+test("deleting a document removes its job", async () => {
   await arrive("done", COMPLETED);
   await node.put(DATABASE, "done", "{}", true);
   expect(await found("done")).toBeUndefined();
 });
 
-test("state members that nobody could have written do no harm", async () => {
+test("ignores state members that no replicator writes", async () => {
   const stats = {
     docs_read: "many",
     docs_written: -1,

@@ -1,4 +1,4 @@
-/** Attachments that a source leaves out because the target should have them. */
+/** Attachments that a source omits because the target should have them. */
 import { expect, test } from "vitest";
 import { TextDocument } from "../../src/replicator/index.ts";
 import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
@@ -21,7 +21,10 @@ function film(hashes: readonly string[], poster: string, position: number): Text
   return new TextDocument("film", JSON.stringify(document));
 }
 
-/** Copies the second revision of `film` to a target that has the first; which attachments were sent. */
+/**
+ * Copies the second revision of `film` to a target that has the first. Returns the attachments
+ * sent.
+ */
 async function sentWithSecond(place: "local" | "own API", position: number): Promise<string[][]> {
   const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
   for (const endpoint of [source, target]) {
@@ -42,16 +45,16 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   return sent;
 }
 
-test("an attachment without a position is sent again by a database of our own", async () => {
+test("a local database sends an attachment without a position again", async () => {
   expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
 });
 
-test("a server that leaves an attachment without a position out is asked for all of them", async () => {
+test("requests all attachments from a server that omits one without a position", async () => {
   expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
 });
 
 test.each(["local", "own API"] as const)(
-  "an attachment that is there since the target's revision is not sent again: %s",
+  "an attachment that the target's revision has is not sent again: %s",
   async (place) => {
     expect(await sentWithSecond(place, 2)).toEqual([["poster"]]);
   },

@@ -1,4 +1,4 @@
-/** Jobs on a store that often does not tell what became of a commit: none waits until its activity timeout finds it. */
+/** Jobs on a store with many unknown commits: none waits for its activity timeout. */
 import { afterEach, expect, test } from "vitest";
 import { seededRandom } from "../../src/databases/store.fixture.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -11,7 +11,7 @@ let node: Node;
 afterEach(() => node.stop());
 
 test.each([1, 2, 3, 4, 5])(
-  "a job runs to its end, and one that goes on parks (seed %i)",
+  "a job runs to its end, and a continuous one parks (seed %i)",
   async (seed) => {
     node = await openNode({
       faults: { random: seededRandom(seed), unknownRatio: 0.4 },

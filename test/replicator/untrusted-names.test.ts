@@ -1,4 +1,7 @@
-/** Names of databases that other servers choose: none of them becomes a system database here, or elsewhere. In virtual time. */
+/**
+ * Names of databases chosen by other servers: none becomes a system database here or elsewhere. In
+ * virtual time.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { isSystemName, UntrustedName } from "../../src/databases/index.ts";
 import type { FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
@@ -47,7 +50,7 @@ const LISTED = [
   "plain",
 ];
 
-/** A server that lists these databases; each has a document that would be a job. */
+/** A server that lists these databases. Each has a document that would be a job. */
 function hostile({ url }: FetchRequest): FetchResponse {
   const { pathname, searchParams } = new URL(url);
   if (pathname === "/_all_dbs") return json(200, searchParams.has("start_key") ? [] : LISTED);
@@ -65,7 +68,7 @@ describe("a rule that follows a hostile server", () => {
     ["{db}", ["*"]],
     ["{1}/_{2}", ["*-*"]],
     ["{1}", ["evil/*", "*"]],
-  ])("makes no system database by the target %s", async (target, databases) => {
+  ])("creates no system database through the target %s", async (target, databases) => {
     const node = await open(hostile);
     const { world, replicator, kv } = node;
     const source = "https://evil.example/";
@@ -83,27 +86,32 @@ describe("a rule that follows a hostile server", () => {
   });
 });
 
-test.each([301, 302, 307, 308])("a %i sends no request on to a system database", async (status) => {
-  const elsewhere = [
-    "http://127.0.0.1:5984/_replicator/",
-    "http://far.example/_users/",
-    "http://far.example/x%2F_replicator/",
-  ];
-  for (const location of elsewhere) {
-    const node = await open(({ url }) =>
-      url.startsWith("http://far.example/b/") ? json(status, {}, { location }) : json(200, {}),
-    );
-    const { world, replicator } = node;
-    await node.createDatabase("a");
-    await node.put("a", "one", { source: "private", target: "http://evil.example/" });
-    const replication = parseReplication({ source: "a", target: "http://far.example/b" });
-    const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
-    await world.until(replicator.ended(id, new AbortController().signal));
-    const places = node.sent.map(({ url }) => new URL(url).pathname);
-    expect(places.length).toBeGreaterThan(0);
-    expect(places.filter((path) => !path.startsWith("/b/"))).toEqual([]);
-  }
-});
+test.each([301, 302, 307, 308])(
+  "a %i does not redirect a request to a system database",
+  async (status) => {
+    const elsewhere = [
+      "http://127.0.0.1:5984/_replicator/",
+      "http://far.example/_users/",
+      "http://far.example/x%2F_replicator/",
+    ];
+    for (const location of elsewhere) {
+      const node = await open(({ url }) =>
+        url.startsWith("http://far.example/b/") ? json(status, {}, { location }) : json(200, {}),
+      );
+      const { world, replicator } = node;
+      await node.createDatabase("a");
+      await node.put("a", "one", { source: "private", target: "http://evil.example/" });
+      const replication = parseReplication({ source: "a", target: "http://far.example/b" });
+      const id = await world.until(
+        replicator.start(replication, { userName: null, isAdmin: true }),
+      );
+      await world.until(replicator.ended(id, new AbortController().signal));
+      const places = node.sent.map(({ url }) => new URL(url).pathname);
+      expect(places.length).toBeGreaterThan(0);
+      expect(places.filter((path) => !path.startsWith("/b/"))).toEqual([]);
+    }
+  },
+);
 
 test.each([
   "_replicator",
@@ -118,7 +126,7 @@ test.each([
   "a/_users.couch",
   " _users",
   "a/_replicator\0",
-])("%j is a system name, and only an operator makes a database of it", (name) => {
+])("%j is a system name, and only an operator creates a database for it", (name) => {
   expect(isSystemName(name)).toBe(true);
   const untrusted = new UntrustedName(name);
   expect(untrusted.resolve([], (text) => text).kind).toBe("system");

@@ -1,4 +1,4 @@
-/** A node without administrators, which takes every client on its machine for one. */
+/** A node without administrators treats every client on its machine as one. */
 import { type OutgoingHttpHeaders, request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
@@ -49,7 +49,7 @@ test.each([
   "0.0.0.0",
   "[::]",
   "[fe80::1]",
-])("refuses to read and write for the host %j", async (host) => {
+])("refuses reads and writes for the host %j", async (host) => {
   for (const [method, path] of [
     ["PUT", "/films"],
     ["PUT", "/_node/_local/_config/log/level"],
@@ -60,14 +60,14 @@ test.each([
   }
 });
 
-test("refuses a foreign host that a proxy forwards, and a name with any password", async () => {
+test("refuses a foreign forwarded host, and a user name with any password", async () => {
   const forwarded = { Host: "127.0.0.1", "X-Forwarded-Host": "evil.example" };
   expect(await ask("GET", "/_all_dbs", forwarded)).toBe(403);
   const named = { Host: "evil.example", Authorization: `Basic ${btoa("any:thing")}` };
   expect(await ask("GET", "/_all_dbs", named)).toBe(403);
 });
 
-test("accepts any host once there is an administrator", async () => {
+test("accepts any host once an administrator exists", async () => {
   const config = readConfig(
     { port: 0, store: "memory" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },

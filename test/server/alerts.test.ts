@@ -1,4 +1,4 @@
-/** `[alerts]`: a receiver is told of jobs over HTTP. */
+/** `[alerts]`: a receiver is notified of job events over HTTP. */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -19,7 +19,7 @@ interface Message {
 let server: RunningServer;
 let receiver: Server;
 let url: string;
-/** Statuses that the receiver answers before it takes anything. */
+/** Error statuses of the receiver before its first success. */
 let refusals: number[] = [];
 let messages: Message[] = [];
 const wake: (() => void)[] = [];
@@ -77,7 +77,7 @@ beforeEach(() => {
   refusals = [];
 });
 
-test("a job that fails is told once, signed, without secrets, and again until it is taken", async () => {
+test("a failing job is reported once, signed, without secrets, and repeated until it is received", async () => {
   refusals = [500, 302];
   const source = "http://jan:hunter2@127.0.0.1:9/nowhere?token=hunter2";
   await ask("PUT", "/_replicator/bad", { source, target: "b", continuous: true });
@@ -95,7 +95,7 @@ test("a job that fails is told once, signed, without secrets, and again until it
   expect(headers["x-tandem-signature"]).toBe(`sha256=${expected}`);
   expect(Math.abs(Date.parse(body.sent) - Date.now())).toBeLessThan(600_000);
   expect(text).not.toContain("hunter2");
-  // It goes on failing; what is told next is something else.
+  // It keeps failing; the next message is about something else.
   const tries = () => announced.filter(({ name }) => name === "replication.crashed").length;
   const before = tries();
   await until(() => (tries() > before ? true : undefined));
@@ -109,14 +109,14 @@ test("a job that fails is told once, signed, without secrets, and again until it
   expect(resolved.body).toMatchObject({ event: "failing", job: null });
 });
 
-test("the end of a job is told", async () => {
+test("the end of a job is reported", async () => {
   await ask("PUT", "/from");
   await ask("PUT", "/_replicator/once", { source: "from", target: "to", create_target: true });
   const { body } = await message("finished", "completed");
   expect(body.job).toMatchObject({ doc_id: "once", state: "completed" });
 });
 
-test("rules for connections count for the receiver, too", async () => {
+test("egress rules apply to the receiver as well", async () => {
   await set("replicator.egress", "deny", "127.0.0.0/8");
   await ask("PUT", "/_replicator/denied", { source: "from", target: "too", create_target: true });
   const { fields } = await until(() =>
@@ -130,7 +130,7 @@ test("rules for connections count for the receiver, too", async () => {
   expect((await message("finished", "completed")).body.job.doc_id).toBe("denied");
 });
 
-test("settings are checked, and the secret is not shown", async () => {
+test("settings are validated, and the secret is not shown", async () => {
   expect((await ask("GET", "/_node/_local/_config/alerts/secret")).body).toBe("****");
   for (const [key, text] of [
     ["url", "ftp://host/"],

@@ -1,9 +1,10 @@
 /**
- * Whatever a server answers to a replication, it can fail that replication, in words, and nothing else.
+ * Any response of a server to a replication may fail that replication, with a reason, and has no
+ * other effect.
  *
- * Each run copies from such a server, or to it, or both, over real connections; its answers are drawn from a seed. `FUZZ_COUNT=100000
- * FUZZ_SEED=7 npx vitest run test/server/any-peer.test.ts` runs for longer, and from another seed; a failure names its run, and
- * `FUZZ_FIRST` begins there.
+ * Each run copies from such a server, or to it, or both, over real connections. The responses are
+ * drawn from a seed. `FUZZ_COUNT=100000 FUZZ_SEED=7 npx vitest run test/server/any-peer.test.ts`
+ * runs longer, from another seed. A failure names its run; `FUZZ_FIRST` begins there.
  */
 import { expect, test } from "vitest";
 import type { Clock, Runtime } from "../../src/base/index.ts";
@@ -23,19 +24,22 @@ import { type HostilePeer, openHostilePeer } from "./hostile-peer.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 100);
 const SEED = process.env.FUZZ_SEED ?? "1";
 const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
-/** Runs in one world, and at once. */
+/** Concurrent runs per world. */
 const WORLD_RUNS = 100;
 const RUNS_AT_ONCE = 12;
-/** What a client may have taken of one body when it gives up: its limit, and what was on its way. */
+/**
+ * Maximum bytes of one body that a client may have read when it aborts: its limit, and data in
+ * flight.
+ */
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;
 
-/** Sent to the peer with each request, which some of its answers repeat. */
+/** Sent to the peer with each request. Some of its responses repeat it. */
 const SECRET = "Kw7-header-of-the-peer";
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
 
-/** Pauses are short here: what a server asks for, and what is between attempts. */
+/** Shortens the pauses that a server requests, and those between attempts. */
 function hasty(runtime: Runtime): Runtime {
   const clock: Clock = {
     nowMs: () => runtime.clock.nowMs(),
@@ -65,7 +69,7 @@ const DOCUMENTS: readonly object[] = [
   { _id: "_design/d", filters: { all: "function () { return true; }" } },
 ];
 
-/** Documents with conflicts, deleted ones, and later revisions. */
+/** Conflicting and deleted documents, and later revisions. */
 async function fill({ ask }: OpenApi): Promise<void> {
   await ask("PUT /films");
   await ask("POST /films/_bulk_docs", { body: { docs: DOCUMENTS } });
@@ -117,7 +121,7 @@ function confided(url: string): object {
   return { url, headers: { "X-Secret": SECRET } };
 }
 
-/** Which sides of a run are far away. */
+/** The remote sides of a run. */
 type Sides = "source" | "target" | "both";
 
 async function run(world: World, number: number): Promise<void> {
@@ -155,7 +159,10 @@ async function runToEnd({ node }: World, replication: Replication, what: string)
   else expect(outcome.kind, what).toBe("completed");
 }
 
-/** A job that does not end by itself: until it has crashed, or goes on with the pages behind the first one. */
+/**
+ * Runs a job that does not end by itself until it has crashed, or requests changes after the first
+ * pages.
+ */
 async function runOn(
   { peer, node }: World,
   number: number,
@@ -173,7 +180,7 @@ async function runOn(
   }
 }
 
-/** Said for people, no more than they want to read, and without what the peer was told in confidence. */
+/** Readable, short, and without secrets sent to the peer. */
 function expectWords({ error, reason }: ReplicationFailure, what: string): void {
   expect(secretsIn(`${error}: ${reason}`, [SECRET]), what).toEqual([]);
   expect(`${error}: ${reason}`, what).not.toMatch(
@@ -182,7 +189,7 @@ function expectWords({ error, reason }: ReplicationFailure, what: string): void 
   expect(error.length + reason.length, what).toBeLessThan(REASON_LENGTH_MAX);
 }
 
-/** Every member of every document there was in what the source sent. */
+/** Every member of every document on the target was in the source's responses. */
 async function expectSent(
   { ask }: OpenApi,
   copy: string,
@@ -197,7 +204,7 @@ async function expectSent(
   }
 }
 
-/** Every leaf there is one of the source's. */
+/** Every leaf on the target is one of the source's. */
 async function expectSame(
   { ask: askSource }: OpenApi,
   { ask }: OpenApi,
@@ -208,7 +215,7 @@ async function expectSame(
   for (const text of await leaves(ask, copy)) expect([...there], what).toContain(text);
 }
 
-/** All leaves of all documents, as texts. */
+/** All leaves of all documents, as strings. */
 async function leaves(ask: OpenApi["ask"], database: string): Promise<string[]> {
   const { json: changes } = await ask(`GET /${database}/_changes?style=all_docs`);
   const docs = changes.results.flatMap((row: { id: string; changes: { rev: string }[] }) =>
@@ -220,7 +227,7 @@ async function leaves(ask: OpenApi["ask"], database: string): Promise<string[]> 
   return found.results.map((row: { docs: { ok: object }[] }) => JSON.stringify(row.docs[0]?.ok));
 }
 
-/** Another job of the node, between databases of its own, and its API. */
+/** Another job of the node, between local databases, and its API still work. */
 async function expectLife({ node, api }: World, name: string): Promise<void> {
   const replication = parseReplication({ source: "films", target: name, create_target: true });
   const outcome = await node.replicator.ended(
@@ -234,7 +241,7 @@ async function expectLife({ node, api }: World, name: string): Promise<void> {
   expect((await api.ask("GET /_up")).status).toBe(200);
 }
 
-/** What tells that more than a job failed. */
+/** Events which show that more than a job failed. */
 const BAD_EVENTS: ReadonlySet<string> = new Set(["replication.abandoned", "service.failed"]);
 
 const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) => {
@@ -243,7 +250,7 @@ const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) 
 });
 
 test.each(WORLDS)(
-  `whatever a server answers in $count runs of the seed ${SEED} from $first, it fails its own job and nothing else`,
+  `whatever a server answers in $count runs of the seed ${SEED} from $first, only its own job fails`,
   async ({ first, count }) => {
     const world = await openWorld(SEED);
     const numbers = Array.from({ length: count }, (_, index) => first + index);

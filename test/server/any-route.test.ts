@@ -1,9 +1,10 @@
 /**
- * Whatever is asked of whatever route by whatever user, the answer is one that the API has, and the node answers the next
- * one. No user sees a secret of another's, and no job gets rights that its author has not.
+ * Any request of any user to any route gets a response that the API allows, and the node answers
+ * the next one. No user sees another user's secrets, and no job gets rights that its author lacks.
  *
- * Requests are drawn from a seed: such as every route takes, with something about them changed. `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run
- * test/server/any-route.test.ts` asks for longer, and from another seed; a failure names the number of its request.
+ * Requests are drawn from a seed: valid ones for each route, with random changes.
+ * `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run test/server/any-route.test.ts` runs longer, from
+ * another seed. A failure contains the number of its request.
  */
 import { expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
@@ -16,9 +17,14 @@ import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
-/** Requests to one world: what they set there holds for those behind them, and a few settings refuse everything. */
+/**
+ * Requests per world. Their changes affect later requests, and a few settings refuse everything.
+ */
 const WORLD_REQUESTS = 250;
-/** Of the event loop, that a request may take before its client goes: some wait for what never comes here. */
+/**
+ * Event loop turns before the client of a request disconnects: some wait for an event that never
+ * occurs here.
+ */
 const TURNS_MAX = 1_000;
 
 const ID = "a";
@@ -27,7 +33,7 @@ const ATTACHMENT = { content_type: "text/plain", data: "YWJj" };
 const DOCUMENT = { _id: ID, n: 1, _attachments: { file: ATTACHMENT } };
 const COPY = { source: "films", target: "copy" };
 
-/** What stands for the placeholders of a path, most of it there. */
+/** Values for the placeholders of a path, most of them existing. */
 const PLACES: Readonly<Record<string, readonly string[]>> = {
   "{database}": [
     ...["films", "films", "films", "_replicator", "_users", "none"],
@@ -53,24 +59,24 @@ const ODD_SEGMENTS = [
   "__proto__",
 ];
 
-/** An endpoint that refers to a secret of the node, as only administrators may. */
+/** An endpoint that refers to a secret of the node, which only administrators may use. */
 const REFERRING = {
   url: "https://a.example/films",
   auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } },
 };
 const leafOf = (hash: string) => ({ ...COPY, _id: "job", _rev: `2-${hash}`, source: REFERRING });
 
-/** Stored in a replication document of the administrator, and shown to nobody else. */
+/** Stored in a replication document of the administrator, and hidden from all others. */
 const SECRET = "Kw7-password-of-a-document";
 
-/** Who asks. `sue` may write replication documents. */
+/** Senders of requests. `sue` may write replication documents. */
 const USERS: readonly User[] = [
   ADMIN,
   { name: "sue", roles: ["_replicator"], isAdmin: false },
   { name: null, roles: [], isAdmin: false },
 ];
 
-/** Bodies by what the end of a path says of them; any other route may get any of them. */
+/** Bodies by the end of the path. Any other route may get any of them. */
 const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],
   [
@@ -114,7 +120,7 @@ const BODIES: readonly (readonly [RegExp, unknown])[] = [
       source: { url: "http://127.0.0.1:1/a" },
     },
   ],
-  // Leaves of a replication document, of which some refer to secrets of the node.
+  // Leaves of a replication document, some of which refer to secrets of the node.
   [
     /_bulk_docs$/,
     {
@@ -267,7 +273,7 @@ class Draws {
     return this.#in(12) ? this.#damaged(json) : json;
   }
 
-  /** The same with another value somewhere in it, or one less. */
+  /** The same with one value changed or removed. */
   #changed(value: unknown): unknown {
     const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
@@ -302,19 +308,21 @@ class Draws {
     return items[this.#random.integer(items.length)] as Item;
   }
 
-  /** True once in so many times. */
+  /** True once in this many calls, on average. */
   #in(count: number): boolean {
     return this.#random.integer(count) === 0;
   }
 }
 
 interface FuzzedWorld extends OpenApi {
-  /** Makes the next requests. */
+  /** Sends the next requests. */
   user: User;
   entries(): AsyncIterable<JobEntry>;
 }
 
-/** With a database, documents in it, and jobs that nobody runs: one has a secret of the administrator. */
+/**
+ * Contains a database, documents, and jobs that do not run: one has a secret of the administrator.
+ */
 async function openWorld(): Promise<FuzzedWorld> {
   const node = openApiNode();
   const world: FuzzedWorld = {
@@ -331,7 +339,7 @@ async function openWorld(): Promise<FuzzedWorld> {
   return world;
 }
 
-/** No job refers to a secret of the node unless an administrator asked for that. */
+/** No job refers to a secret of the node unless an administrator requested it. */
 async function expectRights(world: FuzzedWorld, what: string): Promise<void> {
   for await (const { jobId, data } of world.entries()) {
     for (const side of [data.replication?.source, data.replication?.target]) {
@@ -356,7 +364,7 @@ async function fill({ ask }: OpenApi): Promise<void> {
   await ask("PUT /_replicator/secret", { body: { ...COPY, source } });
 }
 
-/** The answer; of who waits for what does not come, that of a server that stops. */
+/** The response. If it never comes, that of a stopping server. */
 async function answerOf(
   world: OpenApi,
   { user: _, request, ...options }: Drawn,
@@ -365,7 +373,7 @@ async function answerOf(
   let isOver = false;
   const answered = world.ask(request, { ...options, signal: client.signal }).then(
     (answer) => answer,
-    // The stream of a feed breaks off when its client goes.
+    // The stream of a feed breaks off when its client disconnects.
     (error: unknown) => {
       if (!client.signal.aborted) throw error;
       return undefined;
@@ -380,7 +388,7 @@ async function answerOf(
   return answered;
 }
 
-/** Of a page for browsers, which CouchDB does not answer in JSON either. */
+/** HTML pages, which CouchDB does not answer in JSON either. */
 const PAGES = /^\w+ \/(favicon\.ico|_utils|_dashboard)/;
 const REPLICATE = /^POST \/_replicate\?/;
 
@@ -389,13 +397,13 @@ function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
   const isKnown = status < 500 || status === 501 || status === 503 || REPLICATE.test(request);
   expect(isKnown, `${what} is answered ${status}: ${answer.text}`).toBe(true);
   if (status < 400 || request.startsWith("HEAD ") || PAGES.test(request)) return;
-  // Rows of documents, each with what became of it.
+  // Document rows with their outcomes.
   if (status === 417 && Array.isArray(json)) return;
   expect(headers["Content-Type"], what).toBe("application/json");
   expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
 }
 
-test(`each of ${COUNT} requests from the seed ${SEED} is answered as the API may answer`, async () => {
+test(`each of ${COUNT} requests from the seed ${SEED} gets a response that the API allows`, async () => {
   let world = await openWorld();
   const draws = new Draws(
     SEED,

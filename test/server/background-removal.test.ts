@@ -1,6 +1,6 @@
 /**
- * Whatever can be large is removed in the background. The store in memory refuses to clear more than a page of keys in
- * one transaction, so each of these fails if its removal is not split.
+ * Data of unbounded size is removed in the background. The in-memory store refuses to clear more
+ * than a page of keys in one transaction, so each of these tests fails if its removal is not split.
  */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -49,7 +49,7 @@ async function fill(node: Node, name: string, count: number): Promise<void> {
   });
 }
 
-test("a deleted database frees its name at once, and its successor sees and loses nothing", async () => {
+test("a deleted database frees its name immediately, and its successor is complete and independent", async () => {
   const node = await open();
   await node.createDatabase("films");
   await fill(node, "films", COUNT);
@@ -66,7 +66,7 @@ test("a deleted database frees its name at once, and its successor sees and lose
   expect(await node.kv.read((tx) => listRemovals(tx, 1))).toEqual([]);
 });
 
-test("an index that a design document no longer defines is removed, and the next one is whole", async () => {
+test("an index removed from a design document is deleted, and the next one is complete", async () => {
   const node = await open();
   await node.createDatabase("films");
   await node.put("films", "_design/n", DESIGN);
@@ -105,7 +105,7 @@ test("a removed rule leaves no row of its databases", async () => {
   expect(await keyCount(node, keys.ruleDatabase.range({ uuid }))).toBe(0);
 });
 
-test("the list of failures of an abandoned replication is forgotten page by page, with its counts", async () => {
+test("the failure list of an abandoned replication is deleted page by page, with its counts", async () => {
   const node = await open({ config: { abandonedSecMax: 0 } });
   const baseId = "b".repeat(32);
   const keys = replicatorKeys(SUBSPACES.replicator);
@@ -126,7 +126,7 @@ test("the list of failures of an abandoned replication is forgotten page by page
   expect(await keyCount(node, keys.abandoned.range())).toBe(0);
 });
 
-test("purges above a lower limit are forgotten over several purges, and not shown before", async () => {
+test("purge records over a lowered limit are deleted by several purges, and not shown before", async () => {
   const node = await open();
   await node.createDatabase("films");
   const purge = (count: number) =>
@@ -146,7 +146,7 @@ test("purges above a lower limit are forgotten over several purges, and not show
   }
 });
 
-test("a purge of many large leaves takes several transactions, and answers with all of them", async () => {
+test("a purge of many large leaves takes several transactions, and reports all of them", async () => {
   const { ask, parts } = await openApi();
   await ask("PUT /films");
   const { kv, databases, attachments } = parts;
@@ -169,7 +169,7 @@ test("a purge of many large leaves takes several transactions, and answers with 
   expect((await ask("GET /films/d")).status).toBe(404);
 });
 
-test("no job of a deleted _replicator database starts or goes on, even if nothing removes them yet", async () => {
+test("no job of a deleted _replicator database starts or continues, even before it is removed", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start({ removes: false });
   await node.createDatabase("a");
@@ -184,7 +184,7 @@ test("no job of a deleted _replicator database starts or goes on, even if nothin
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
   const eventCount = node.events.length;
   await node.createDatabase("x/_replicator");
-  // The same replication as one of the deleted database, whose job still has it.
+  // The replication of a job of the deleted database, which still owns it.
   await node.put("x/_replicator", "job-0", job(0));
   await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
   await node.put("a", "later", "{}");

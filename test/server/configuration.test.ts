@@ -47,7 +47,7 @@ function open(given = "", file = localFile): Configuration {
   });
 }
 
-test("the compression of attachments ranges from none to the smallest", () => {
+test("the compression level of attachments ranges from none to maximum", () => {
   const levelOf = (level: number): number =>
     apiSettings(open(`[attachments]\ncompression_level = ${level}`)).compressionLevel;
   expect([0, 1, 9].map(levelOf)).toEqual([0, 1, 9]);
@@ -55,7 +55,7 @@ test("the compression of attachments ranges from none to the smallest", () => {
 });
 
 describe("a setting", () => {
-  test("takes effect in live views at once, and is there after a restart", () => {
+  test("takes effect in live views immediately, and survives a restart", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     const config = replicatorConfig(configuration);
     const { options } = config;
@@ -98,7 +98,7 @@ describe("a setting", () => {
     expect(config.client.requestTimeoutMs).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test("under another name counts where its own is not set, and is checked like it", () => {
+  test("under an alias applies if the name itself is not set, and is validated like it", () => {
     const configuration = open();
     const config = replicatorConfig(configuration);
     for (const [other, text, name, value] of [
@@ -122,13 +122,13 @@ describe("a setting", () => {
     ["auth_plugins", "kerberos", "a list of session and noop"],
     ["valid_endpoint_protocols", "gopher", "a list of http, https"],
     ["max_document_id_length", "long", "an integer of at least 1"],
-  ])("that cannot be, %s = %s, says what would be right", (key, value, expected) => {
+  ])("with an invalid value, %s = %s, reports what is accepted", (key, value, expected) => {
     expect(() => open().set("replicator", key, value)).toThrow(
       `[replicator] ${key} = ${value}: expected ${expected}`,
     );
   });
 
-  test("that is deleted uncovers what the other files say", () => {
+  test("that is deleted reveals the value in other files", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     configuration.set("replicator", "max_jobs", "9");
     configuration.delete("replicator", "max_jobs");
@@ -136,14 +136,14 @@ describe("a setting", () => {
     expect(open().get("replicator", "max_jobs")).toBeUndefined();
   });
 
-  test("that is not to be kept is gone after a restart", () => {
+  test("that is not persistent is gone after a restart", () => {
     const configuration = open();
     configuration.set("a", "b", "1", { persist: false });
     expect(configuration.get("a", "b")).toBe("1");
     expect(open().sections().size).toBe(0);
   });
 
-  test("with a value that it cannot have changes nothing", () => {
+  test("with an invalid value changes nothing", () => {
     const configuration = open();
     expect(() => configuration.set("replicator", "worker_batch_size", "many")).toThrow(
       "[replicator] worker_batch_size = many: expected an integer of at least 1",
@@ -165,7 +165,7 @@ describe("a setting", () => {
     ["a", "b", "1\n[admins]", "Invalid configuration value"],
     ["a", "b", "1 ; 2", "Invalid configuration value"],
   ])(
-    "%j %j %j is refused, since the file would not be read as it was meant",
+    "%j %j %j is refused, because reading the file would give another value",
     (section, key, text, message) => {
       expect(() => open().set(section, key, text)).toThrow(message);
     },
@@ -180,7 +180,7 @@ describe("a section that CouchDB has renamed", () => {
       settings: SETTINGS,
     });
 
-  test("counts where the present one says nothing, and as long as it does", () => {
+  test("applies while the current one does not set a value", () => {
     const configuration = opened(
       "[couch_httpd_auth]",
       "timeout = 60",
@@ -213,13 +213,13 @@ describe("a section that CouchDB has renamed", () => {
     expect(settings.timeoutSec).toBe(62);
   });
 
-  test("is checked like it", () => {
+  test("is validated like it", () => {
     expect(() => opened("[couch_httpd_auth]", "timeout = long")).toThrow(
       "[couch_httpd_auth] timeout = long: expected an integer of at least 1",
     );
   });
 
-  test("does not have what CouchDB reads in the present one alone", () => {
+  test("lacks the settings that exist only in the current one", () => {
     const configuration = opened(
       "[httpd]",
       "require_valid_user = true",
@@ -235,7 +235,7 @@ describe("a section that CouchDB has renamed", () => {
 });
 
 describe("the local file", () => {
-  test("says what was set, whatever was set", () => {
+  test("contains the values that were set, whatever they are", () => {
     const part = fc.string({
       unit: fc.constantFrom("a", "b", " ", "=", ";", "[", "]", "\n", "\t", "#"),
     });
@@ -252,7 +252,7 @@ describe("the local file", () => {
     );
   });
 
-  test("keeps its comments and the order of what stands there", () => {
+  test("keeps its comments and order", () => {
     const configuration = open();
     configuration.set("a", "one", "1");
     writeFileSync(localFile, "; mine\n[a]\none = 1\n; two = 0\ntwo = 2,\n   3\n\n[b]\nx=1\n");
@@ -268,7 +268,7 @@ describe("the local file", () => {
     expect(open().get("c", "rsa:k=")).toBe("6");
   });
 
-  test("that another process changed is taken over, and not written over", () => {
+  test("is reloaded, not overwritten, after another process changed it", () => {
     const [mine, theirs] = [open(), open()];
     theirs.set("a", "theirs", "1");
     mine.set("a", "mine", "2");
@@ -281,7 +281,7 @@ describe("the local file", () => {
     expect(theirs.get("a", "mine")).toBe("2");
   });
 
-  test("that cannot be written changes nothing, and is no fault of the setting", () => {
+  test("that is not writable changes nothing, and the setting is not blamed", () => {
     const configuration = open();
     writeFileSync(join(folder, "data"), "a file in the place of the folder");
     const notSaved = expect.objectContaining({
@@ -292,7 +292,7 @@ describe("the local file", () => {
     expect(configuration.get("a", "b")).toBeUndefined();
   });
 
-  test.skipIf(!canMountMemory)("that has no room leaves nothing behind", async () => {
+  test.skipIf(!canMountMemory)("without space leaves nothing behind", async () => {
     await withMount(folder, memoryDisk(1), async (disk) => {
       const configuration = open("", join(disk, "local.ini"));
       configuration.set("a", "b", "1");
@@ -305,7 +305,7 @@ describe("the local file", () => {
     });
   });
 
-  test("with a line that is nothing changes nothing", () => {
+  test("with an invalid line changes nothing", () => {
     const configuration = open();
     configuration.set("a", "b", "1");
     writeFileSync(localFile, "[a]\nnonsense");
@@ -314,7 +314,7 @@ describe("the local file", () => {
   });
 });
 
-test("listeners are told of the changes of their section until they have heard enough", () => {
+test("listeners are notified of changes in their section until they unsubscribe", () => {
   const configuration = open("[a]\nk = 0");
   const heard: unknown[] = [];
   const stop = configuration.watch("a", ({ key, value }) => heard.push([key, value]));
@@ -332,7 +332,7 @@ test("listeners are told of the changes of their section until they have heard e
   ]);
 });
 
-test("command line and environment decide before what was set at run time", () => {
+test("command line and environment take precedence over values set at run time", () => {
   const configFile = join(folder, "given.ini");
   writeFileSync(configFile, "[chttpd]\nport = 1\n[log]\nlevel = warning\n");
   const options = { configFile, dataDirectory: join(folder, "data") };
@@ -345,7 +345,7 @@ test("command line and environment decide before what was set at run time", () =
   expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
 });
 
-test("a value that is wrong says where it stands", () => {
+test("an invalid value is reported with its location", () => {
   const configFile = join(folder, "given.ini");
   const options = { configFile, dataDirectory: join(folder, "data") };
   writeFileSync(configFile, "[replicator]\nmax_jobs = many\n");
@@ -364,7 +364,7 @@ test("a value that is wrong says where it stands", () => {
   expect(() => readConfig(options, { LOG_FORMAT: "odd" })).toThrow(/\(LOG_FORMAT\)$/);
 });
 
-test("which folder is served for browsers is not to be changed over HTTP", async () => {
+test("the folder served to browsers cannot be changed over HTTP", async () => {
   const configFile = join(folder, "tandem.ini");
   writeFileSync(configFile, "[tandem]\nutils_dir = \n");
   const options = { configFile, dataDirectory: join(folder, "data"), port: 0 };

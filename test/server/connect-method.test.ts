@@ -1,4 +1,4 @@
-/** `CONNECT`, for which Node.js has an event of its own, is answered like other methods. */
+/** `CONNECT`, which Node.js reports as a separate event, is answered like other methods. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, test } from "vitest";
@@ -32,14 +32,14 @@ test.each([
   }
 });
 
-test("CONNECT of a client that keeps its side open leaves no connection behind", async () => {
+test("a client that keeps its side open after CONNECT leaves no connection behind", async () => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
   try {
     const port = Number(new URL(server.url as string).port);
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
     socket.write("CONNECT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     await once(socket.resume(), "end");
-    // Only a connection that the server has given up refuses what is written.
+    // Only a connection closed by the server refuses writes.
     while (!socket.destroyed) await new Promise((resolve) => socket.write("x", resolve));
   } finally {
     await server.stop();

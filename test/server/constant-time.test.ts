@@ -1,4 +1,4 @@
-/** Secrets are compared in a time that does not depend on where they differ. */
+/** The time to compare secrets does not depend on where they differ. */
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import { afterAll, beforeAll, beforeEach, expect, type MockInstance, test, vi } from "vitest";

@@ -1,4 +1,7 @@
-/** The contract: answers of a node match its schemas, and the OpenAPI document describes every route. */
+/**
+ * The contract: responses of a node match its schemas, and the OpenAPI document describes every
+ * route.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -11,7 +14,7 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 let processes: Processes;
 let node: TandemProcess;
 
-/** A rule that matches none. */
+/** A rule that matches no database. */
 const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {
@@ -28,14 +31,14 @@ beforeAll(async () => {
   const source = `http://${host}/x`;
   const away = { source, target: "films", continuous: true, retries_per_request: 0 };
   await node.call("PUT", "/_replicator/away", away);
-  for (const [job, isThere] of [
+  for (const [job, exists] of [
     ["strict", ({ left_behind: count }: Job) => count === 1],
     ["away", ({ failing }: Job) => failing],
   ] as const) {
     const path = `/_tandem/jobs/_replicator%2F${job}`;
     await node.onceAnswered(
       async () => (await node.call("GET", path)).body as Job,
-      (answer) => isThere(answer),
+      (answer) => exists(answer),
     );
   }
   await node.call("POST", "/_tandem/jobs/_replicator%2Faway/_pause", {});
@@ -49,7 +52,7 @@ const STRICT = "/_tandem/jobs/_replicator%2Fstrict";
 
 const ajv = new Ajv2020({ strict: false, formats: { "date-time": true }, allErrors: true });
 
-/** Fails with the places at which the answer differs from the schema of the operation. */
+/** Fails with the paths at which the response differs from the schema of the operation. */
 function expectAsDescribed(operation: string, answer: unknown): void {
   const schema = OPERATIONS[operation]?.answer;
   if (schema === undefined) throw new Error(`${operation} has no schema`);
@@ -78,7 +81,7 @@ test.each([
   ["GET /_tandem/rules", "/_tandem/rules"],
   ["GET /_tandem/rules/{name}", "/_tandem/rules/none"],
   ["GET /_tandem/openapi.json", "/_tandem/openapi.json"],
-])("%s answers as described: %s", async (operation, path) => {
+])("%s matches its description: %s", async (operation, path) => {
   const { status, body } = await node.call("GET", path);
   expect(status).toBe(200);
   expectAsDescribed(operation, body);
@@ -103,18 +106,18 @@ test.each<readonly [operation: string, path: string, body: object]>([
       auth: { basic: { username: "anna", password: "b" } },
     },
   ],
-])("%s answers as described: %s", async (operation, path, sent) => {
+])("%s matches its description: %s", async (operation, path, sent) => {
   const { status, body } = await node.call("POST", path, sent);
   expect([status, body]).toEqual([expect.toBeOneOf([200, 202]), expect.anything()]);
   expectAsDescribed(operation, body);
 });
 
-test("the plan of a rule is as described", async () => {
+test("the plan of a rule matches its description", async () => {
   const { body } = await node.call("PUT", "/_tandem/rules/all?dry_run=true", NO_DATABASE);
   expectAsDescribed("PUT /_tandem/rules/{name}", body);
 });
 
-test("an answer with another member, without one or with another type is found", () => {
+test("detects additional and missing members, and wrong types", () => {
   const wrong = [
     { ok: true, more: 1 },
     { ok: true, matched: 1 },
@@ -136,14 +139,14 @@ test("each operation has a route, and each route below /_tandem an operation", a
   expect(routes.toSorted()).toEqual(Object.keys(OPERATIONS).toSorted());
 });
 
-test("docs/api/openapi.json is the document that a node answers", async () => {
+test("docs/api/openapi.json is the document that a node serves", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const file = fileURLToPath(new URL("../../docs/api/openapi.json", import.meta.url));
   await expect(`${JSON.stringify(body, null, 2)}\n`).toMatchFileSnapshot(file);
   expect(JSON.parse(readFileSync(file, "utf8"))).toHaveProperty("openapi", "3.1.0");
 });
 
-test("the OpenAPI document is valid, and names no operation or path parameter wrongly", async () => {
+test("the OpenAPI document is valid, with unique operations and correct path parameters", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const validator = new Validator();
   expect(await validator.validate(body as SpecData)).toEqual({ valid: true });
@@ -162,7 +165,7 @@ test("the OpenAPI document is valid, and names no operation or path parameter wr
   }
 });
 
-test("an OpenAPI document with a wrong member is found", async () => {
+test("detects a wrong member in an OpenAPI document", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const wrong = { ...(body as object), paths: { "/x": { get: { responses: 7 } } } };
   expect(await new Validator().validate(wrong as SpecData)).toMatchObject({ valid: false });

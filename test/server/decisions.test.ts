@@ -1,4 +1,6 @@
-/** What operators decide about jobs is kept with who and why, whichever resource they decide by. */
+/**
+ * Decisions of operators about jobs are stored with user and reason, whichever resource is used.
+ */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
 import { ADMIN } from "../api/api.fixture.ts";
@@ -29,7 +31,7 @@ async function decisions(): Promise<unknown[]> {
   ]);
 }
 
-test("a reason is kept with the decision, for one job and for many", async () => {
+test("a reason is stored with the decision, for one job and for many", async () => {
   const replace = {
     host: "http://couch.example",
     username: "ann",
@@ -57,7 +59,7 @@ test("a reason is kept with the decision, for one job and for many", async () =>
   ]);
 });
 
-test("a job begins where the source has a sequence, or is told what is none", async () => {
+test("a job begins at a valid sequence of the source, and an invalid one is reported", async () => {
   const startFrom = (since: unknown) => world.ask(`POST ${JOB}/_start_from`, { body: { since } });
   for (const since of [{}, -1, true, null, ""]) {
     const reason = `\`since\` must be an update sequence of the source, but is ${JSON.stringify(since)}`;
@@ -67,7 +69,7 @@ test("a job begins where the source has a sequence, or is told what is none", as
   for (const since of [0, 7, "7-x", [7, "x"]]) expect((await startFrom(since)).status).toBe(200);
 });
 
-test("what is announced of a decision names its request as the answer does, and that is not kept", async () => {
+test("the event of a decision has the request id of the response, which is not stored", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [command, name] of [
     ["_pause", "replication.controlled"],
@@ -82,7 +84,7 @@ test("what is announced of a decision names its request as the answer does, and 
   }
 });
 
-test("what is announced of a job that _replicate adds names its request as the answer does", async () => {
+test("the event of a job that _replicate adds has the request id of the response", async () => {
   const stopping = new AbortController();
   const added = deferred<unknown>();
   vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {
@@ -98,9 +100,9 @@ test("what is announced of a job that _replicate adds names its request as the a
 
 test.each([
   ["a reason that is too long", { why: "x".repeat(201) }],
-  ["one that is no text", { why: 5 }],
-  ["a member that nobody knows", { reason: "no" }],
-  ["what is no object", []],
+  ["one that is not a string", { why: 5 }],
+  ["an unknown member", { reason: "no" }],
+  ["a value that is not an object", []],
 ])("%s is refused, and nothing is decided", async (_, body) => {
   for (const path of [`${JOB}/_pause`, "/_tandem/jobs/_pause?all=true"]) {
     expect((await world.ask(`POST ${path}`, { body })).status).toBe(400);

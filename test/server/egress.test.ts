@@ -27,7 +27,7 @@ const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
   "which applies unless allow names the host itself";
 
-test("a document's job that may not connect is crashing, says why, and is tried again", async () => {
+test("a document's job that may not connect is crashing with a reason, and is retried", async () => {
   const crashed = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });
@@ -49,7 +49,7 @@ test("a one-shot transient job that may not connect is forbidden", async () => {
   });
 });
 
-test("a change of the rules counts at once", async () => {
+test("a change of the rules takes effect immediately", async () => {
   const source = `${server.url}/a`;
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
   expect((await setRule("deny", "127.0.0.0/8, example.com")).status).toBe(200);
@@ -64,7 +64,7 @@ test("a change of the rules counts at once", async () => {
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
 });
 
-test("a rule that is none is refused with what would be right", async () => {
+test("an invalid rule is refused with the accepted syntax", async () => {
   const { status, body } = await setRule("deny", "example.com, 10.0.0.0/33");
   expect([status, body.error]).toEqual([400, "bad_request"]);
   const expected = "[replicator.egress] deny = 10.0.0.0/33: expected names (example.com, ";

@@ -1,4 +1,4 @@
-/** `examples/`: rules and a page for operators name metrics that a node has. */
+/** `examples/`: alert rules and a dashboard use metrics that a node has. */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { openServer, type RunningServer, readConfig } from "../../src/server/ind
 const read = (name: string): string =>
   readFileSync(new URL(`../../examples/${name}`, import.meta.url), "utf8");
 
-/** What Prometheus itself adds to each scrape. */
+/** Metrics that Prometheus adds to each scrape. */
 const PROMETHEUS_OWN = ["up"];
 
 let server: RunningServer;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Names in an expression that are neither functions nor labels, and stand for no duration. */
+/** Names in an expression other than functions, labels and durations. */
 function metricsOf(expression: string): string[] {
   const bare = expression
     .replace(/"[^"]*"/g, "")
@@ -37,7 +37,10 @@ function metricsOf(expression: string): string[] {
     .filter((name) => !AGGREGATIONS.has(name));
 }
 
-/** Those that may have `by (…)` between their name and the parenthesis stand alone when that is cut out. */
+/**
+ * Aggregations that may have `by (…)` before the parenthesis. They remain as words when that is
+ * removed.
+ */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 
 const unknownOf = (expressions: readonly string[]): string[] =>
@@ -59,7 +62,7 @@ interface Panel {
   readonly targets: readonly { readonly expr: string }[];
 }
 
-test("the rules of examples/alerts.yml watch metrics that there are", () => {
+test("the rules of examples/alerts.yml use existing metrics", () => {
   const { groups } = parse(read("alerts.yml")) as { readonly groups: { rules: Rule[] }[] };
   const rules = groups.flatMap((group) => group.rules);
   expect(rules.length).toBeGreaterThan(6);
@@ -70,7 +73,7 @@ test("the rules of examples/alerts.yml watch metrics that there are", () => {
 });
 
 test.skipIf(promtool("--version").error !== undefined)(
-  "promtool, where there is one, takes the rules of examples/alerts.yml",
+  "promtool, if installed, accepts the rules of examples/alerts.yml",
   () => {
     const file = fileURLToPath(new URL("../../examples/alerts.yml", import.meta.url));
     const { status, stdout, stderr } = promtool("check", "rules", file);
@@ -79,7 +82,7 @@ test.skipIf(promtool("--version").error !== undefined)(
   },
 );
 
-test("the page of examples/grafana.json shows metrics that there are, from the source that is asked for", () => {
+test("the page of examples/grafana.json shows existing metrics, from the selected source", () => {
   const page = JSON.parse(read("grafana.json"));
   const panels: readonly Panel[] = page.panels;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -93,7 +96,7 @@ test("the page of examples/grafana.json shows metrics that there are, from the s
   expect([...sources]).toEqual([`\${${name}}`]);
 });
 
-test("a metric that does not exist is noticed", () => {
+test("detects a metric that does not exist", () => {
   const expressions = [
     'max by (a) (tandem_jobs_stalled{b="c"}) > 0',
     "sum(rate(nothing_total[5m]))",

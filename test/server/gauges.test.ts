@@ -1,4 +1,4 @@
-/** Gauges of jobs: their labels are few, whatever names there are. */
+/** Gauges of jobs: the cardinality of labels is bounded, whatever names exist. */
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import type { JobFigures } from "../../src/replicator/index.ts";
@@ -22,7 +22,7 @@ const rowNamed = (figures: JobFigures, name: string) => {
   return row;
 };
 
-test("the fifty largest causes of failures have labels of their own, and the others are added up", () => {
+test("the fifty largest causes of failures have their own labels, and the others are summed", () => {
   const failing = Array.from({ length: 80 }, (_, n) => ({
     class: n % 2 === 0 ? ("dns" as const) : ("timeout" as const),
     host: `h${n}`,
@@ -41,7 +41,7 @@ test("the fifty largest causes of failures have labels of their own, and the oth
   );
 });
 
-test("hostile names are escaped and cut, and never fail a scrape", async () => {
+test("hostile names are escaped and truncated, and never fail a scrape", async () => {
   const names = [
     '_replicator/a"b\\c\nd',
     `_replicator/${"x".repeat(5000)}1`,

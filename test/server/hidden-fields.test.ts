@@ -1,4 +1,7 @@
-/** Queries of users who see only parts of the documents: indexes hold fields that they must not learn. */
+/**
+ * Queries of users who see only parts of the documents: indexes contain fields that must stay
+ * hidden from them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -49,7 +52,7 @@ const find = async (body: object, as = MEMBER) =>
 
 const namesIn = (answer: { docs: { name: string }[] }) => answer.docs.map(({ name }) => name);
 
-test("an administrator's query uses the index, and has its figures", async () => {
+test("an administrator's query uses the index and shows its statistics", async () => {
   const answer = await find({ selector: { email: { $gt: "m" } } }, ROOT);
   expect(namesIn(answer)).toEqual(["ben", "ann"]);
   expect(answer.execution_stats).toMatchObject({ total_keys_examined: 2 });
@@ -58,21 +61,21 @@ test("an administrator's query uses the index, and has its figures", async () =>
 test.each([
   ["a range over a hidden field", { selector: { email: { $gt: "zoe@", $lt: "zoe@b" } } }],
   ["an empty range over it", { selector: { email: { $gt: "zoe@b", $lt: "zoe@c" } } }],
-  ["an index by its name", { selector: { email: "mia@b.example" }, use_index: "email" }],
-])("%s answers alike whatever the field holds", async (_, query) => {
+  ["an index by name", { selector: { email: "mia@b.example" }, use_index: "email" }],
+])("%s gives the same response whatever the field contains", async (_, query) => {
   const answer = await find({ ...query, limit: 1, skip: 0 });
   expect(answer).toEqual({ docs: [], bookmark: "nil", warning: expect.anything() });
   expect(answer.warning).toContain("No matching index found");
 });
 
-test("a partial index does not reveal which documents it has", async () => {
+test("a partial index does not reveal which documents it contains", async () => {
   const answer = await find({ selector: { name: { $gt: null } }, use_index: "partial" });
   expect(namesIn(answer).sort()).toEqual(["ann", "ben", "eve"]);
   expect(answer).not.toHaveProperty("execution_stats");
   expect(answer.bookmark).toBe("id:org.couchdb.user%3Aeve");
 });
 
-test("a hidden field does not sort, as without an index", async () => {
+test("sorting by a hidden field fails, as without an index", async () => {
   const query = { selector: { email: { $gt: null } }, sort: ["email"] };
   expect(await find(query)).toMatchObject({ error: "no_usable_index" });
 });

@@ -1,13 +1,13 @@
 /**
- * Answers as no sound server gives them, made of those of a sound one: other statuses and headers, JSON of other shapes, multipart that is
- * none, lengths that lie, bodies without an end. What is drawn depends on the random stream only.
+ * Malformed responses derived from valid ones: other statuses and headers, other JSON, invalid
+ * multipart, wrong lengths, endless bodies. The choice depends on the random stream only.
  */
 import { gzipSync } from "node:zlib";
 import type { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 
 export interface PeerAnswer {
   readonly status: number;
-  /** A name may stand in it more than once. */
+  /** A name may occur more than once. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
   readonly framing: Framing;
@@ -15,12 +15,12 @@ export interface PeerAnswer {
 
 /**
  *   whole      with its length
- *   chunked    in pieces, whole
- *   length     with a length that is so much off
+ *   chunked    in pieces, complete
+ *   length     with a length that is off by this much
  *   cut        a piece, then the end of the connection
  *   stall      a piece, then nothing
- *   endless    the body, then `filler` for as long as the client reads, up to a bound, and then a reset
- *   raw        the body is all that is sent: status line, headers and all
+ *   endless    the body, then `filler` while the client reads, up to a limit, and then a reset
+ *   raw        only the body is sent: it contains status line and headers
  */
 export type Framing =
   | { readonly kind: "whole" | "chunked" | "raw" }
@@ -28,9 +28,9 @@ export type Framing =
   | { readonly kind: "cut" | "stall"; readonly byteCount: number }
   | { readonly kind: "endless"; readonly filler: Buffer; readonly byteCountMax: number };
 
-/** What an answer is to. */
+/** The request of a response. */
 export interface Asked {
-  /** Of the peer. */
+  /** URL of the peer. */
   readonly url: string;
   /** Without the query: `_changes`, `_local/x`, `doc-1`; empty for the database. */
   readonly resource: string;
@@ -40,9 +40,9 @@ export interface Asked {
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
 
-/** Beyond every limit of one answer. */
+/** More than every limit of one response. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
-/** Such as a feed may have that is alive: it has to be ended some time. */
+/** Size of the heartbeats of a live feed, which has to end at some time. */
 const LIVELY_BYTES = 262_144;
 
 const MUTATIONS: readonly (readonly [weight: number, mutate: Mutation])[] = [
@@ -71,7 +71,7 @@ export function mutated(answer: PeerAnswer, asked: Asked, random: SeededRandom):
   return answer;
 }
 
-/** Repeats the request, in one encoding or another, where an answer has words for people. */
+/** Repeats the request, in some encoding, in human-readable parts of a response. */
 function echoing(answer: PeerAnswer, { headers, url }: Asked, random: SeededRandom): PeerAnswer {
   const sent = JSON.stringify(headers);
   const echo = random.pick([
@@ -156,7 +156,7 @@ function withOddHeaders(answer: PeerAnswer, _: Asked, random: SeededRandom): Pee
   return { ...answer, headers: [...others, odd] };
 }
 
-/** To itself, to a place beside it, to where nobody is, or to what is no place. */
+/** To itself, a neighbouring path, an address without a server, or an invalid URL. */
 function redirected(answer: PeerAnswer, { url }: Asked, random: SeededRandom): PeerAnswer {
   const location = random.pick([
     url,
@@ -204,7 +204,7 @@ function withDamagedBytes(answer: PeerAnswer, _: Asked, random: SeededRandom): P
   return { ...answer, body: random.chance(0.1) ? Buffer.concat([body, body]) : body };
 }
 
-/** Much from little, for who would unpack it. */
+/** A decompression bomb. */
 function bomb(answer: PeerAnswer): PeerAnswer {
   const headers = [...answer.headers, ["content-encoding", "gzip"] as const];
   return { ...answer, headers, body: BOMB };
@@ -212,7 +212,7 @@ function bomb(answer: PeerAnswer): PeerAnswer {
 
 const BOMB = gzipSync(Buffer.alloc(50_000_000, 0x5b));
 
-/** A value, a line or a row that never ends. */
+/** An endless value, line or row. */
 function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const at = text.indexOf('":');
@@ -238,12 +238,15 @@ function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer
   return { ...answer, body: Buffer.from(before, "latin1"), framing };
 }
 
-/** Sound, and more than anybody can want. */
+/** Valid, but over every size limit. */
 function tooLong(answer: PeerAnswer): PeerAnswer {
   return { ...answer, body: Buffer.concat([Buffer.alloc(ENDLESS_BYTES / 2, 0x20), answer.body]) };
 }
 
-/** Multipart that breaks off, repeats itself, names another boundary, or has other headers. Of any other answer, its type. */
+/**
+ * Truncated or repeated multipart, with another boundary, or other headers. For other responses,
+ * changes the type.
+ */
 function withOtherParts(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const boundary = /^(?:\r\n)?--([^\r\n]+)\r\n/.exec(text)?.[1];
@@ -272,7 +275,7 @@ function withOtherParts(answer: PeerAnswer, asked: Asked, random: SeededRandom):
   return { ...answer, headers, body: Buffer.from(random.pick(changes)(), "latin1") };
 }
 
-/** Values that are something else in JSON's text than in a program. */
+/** Values whose JSON text differs from their parsed value. */
 const RAW_VALUES: readonly string[] = [
   "null",
   "true",
@@ -301,7 +304,7 @@ const RAW_VALUES: readonly string[] = [
   `"${"x".repeat(2_000_000)}"`,
   `[${"1,".repeat(200_000)}1]`,
 ];
-/** Rows and documents that nobody asked for. */
+/** Rows and documents that were not requested. */
 const STRAY_VALUES: readonly string[] = [
   '{"id":"stray","rev":"1-abc","error":"forbidden","reason":"no"}',
   '{"_id":"stray","_rev":"1-abc","_revisions":{"start":1,"ids":["abc"]}}',
@@ -311,7 +314,7 @@ const STRAY_VALUES: readonly string[] = [
   '{"seq":"x","id":"stray","changes":[{"rev":5},{"rev":"1-a"},null]}',
 ];
 
-/** With a few values in it changed, doubled or removed. */
+/** With a few values changed, duplicated or removed. */
 function withOtherJson(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   let json: unknown;
   try {
@@ -349,7 +352,7 @@ function changed(value: unknown, random: SeededRandom, place: (raw: string) => s
   return { ...value, [name]: changed(inner, random, place) };
 }
 
-/** A member twice, another spelling, or space where none is expected. */
+/** A duplicate member, another spelling, or unexpected whitespace. */
 function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const changes: readonly (() => string)[] = [
@@ -368,7 +371,7 @@ function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): Peer
   return { ...answer, body: Buffer.from(random.pick(changes)(), "latin1") };
 }
 
-/** What is worst for the question that was asked. */
+/** The worst response for the request. */
 function asFits(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const { resource } = asked;
   const fitting = BODIES.find(([pattern]) => pattern.test(resource))?.[1];

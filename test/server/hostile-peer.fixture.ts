@@ -1,6 +1,6 @@
 /**
- * A server on loopback that is asked as a source and as a target. Behind it is an API like ours that answers well; what it answers is
- * changed on the way. Each run of a test has databases of its own, and a random stream of its own.
+ * A server on loopback that acts as source and target. Behind it is the real API, whose responses
+ * are modified. Each run of a test has its own databases and random stream.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -9,18 +9,18 @@ import { type OpenApi, openApi, SETTINGS } from "../api/api.fixture.ts";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { mutated, type PeerAnswer } from "./hostile-answers.ts";
 
-/** A peer that is asked more than so often in a run answers well from then on, so that the run ends. */
+/** Maximum number of hostile responses per run. Later ones are valid, so that the run ends. */
 const HOSTILE_COUNT_MAX = 150;
 
 export interface HostilePeer {
   readonly api: OpenApi;
-  /** The database of that name as the run sees it. */
+  /** The URL of a database as the run sees it. */
   url(run: number, database: string): string;
   /** Bytes of all bodies that were sent to the run. */
   sentTo(run: number): Buffer;
-  /** Resolves when the run has asked for so many pages of changes that wait for more. */
+  /** Resolves when the run has sent this many requests for pending changes. */
   polledBy(run: number, count: number): Promise<void>;
-  /** The longest body of which the run has read more than any limit allows, in bytes. */
+  /** Size in bytes of the longest body that the run has read. */
   readonly longestBytes: number;
   close(): Promise<void>;
 }
@@ -110,7 +110,7 @@ export async function openHostilePeer(seed: string): Promise<HostilePeer> {
   };
 }
 
-/** Tells all who wait now. */
+/** Notifies all current waiters. */
 class Polled {
   #waiting: (() => void)[] = [];
 
@@ -123,7 +123,7 @@ class Polled {
   }
 }
 
-/** What is longer holds no documents. */
+/** Longer bodies contain no documents. */
 const KEPT_BYTES_MAX = 4_000_000;
 
 async function soundAnswer(
@@ -146,7 +146,7 @@ async function soundAnswer(
   };
 }
 
-/** Sends the answer as its framing says; how many bytes of the body were taken. */
+/** Sends the response with its framing. Returns the number of body bytes that were accepted. */
 async function send(
   socket: Socket,
   { status, headers, body, framing }: PeerAnswer,
@@ -158,7 +158,7 @@ async function send(
   const length = body.length + (framing.kind === "length" ? framing.off : 0);
   const isChunked = framing.kind === "chunked" || framing.kind === "endless";
   const sized = isChunked ? "transfer-encoding: chunked" : `content-length: ${length}`;
-  // A header that says it otherwise stands alone.
+  // An explicit length header is sent alone.
   const saysSize = headers.some(
     ([name]) => name === "content-length" || name === "transfer-encoding",
   );
@@ -220,7 +220,7 @@ async function sendEndlessly(
   return byteCount;
 }
 
-/** Resolves when the client has taken it; false when it has gone. */
+/** Resolves with true when the client has accepted it, and with false when it has disconnected. */
 function written(socket: Socket, bytes: Uint8Array): Promise<boolean> {
   return new Promise((resolve) => {
     if (socket.destroyed) return resolve(false);

@@ -1,4 +1,4 @@
-/** `GET /_tandem/events`: what happens to jobs, as a client of server-sent events sees it. */
+/** `GET /_tandem/events`: job events as a client of server-sent events sees them. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";
@@ -28,7 +28,7 @@ interface Message {
   readonly data: any;
 }
 
-/** Messages as they come, without the first, which only tells the position. */
+/** Messages as they arrive, without the first, which only contains the position. */
 async function* follow(query = "", headers: Record<string, string> = {}): AsyncGenerator<Message> {
   const stopping = new AbortController();
   feeds.add(stopping);
@@ -53,7 +53,7 @@ async function* follow(query = "", headers: Record<string, string> = {}): AsyncG
 }
 let opened: ((id: string) => void) | undefined;
 
-/** Follows from now on: resolves when nothing that happens later can be missed. */
+/** Follows from now on: resolves once no later event can be missed. */
 async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   const begun = new Promise<string>((resolve) => {
     opened = resolve;
@@ -68,7 +68,7 @@ async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   })();
 }
 
-/** Messages up to the first with this change, which is the last of them. */
+/** Messages up to and including the first with this change. */
 async function until(messages: AsyncGenerator<Message>, change: string): Promise<Message[]> {
   const seen: Message[] = [];
   for (;;) {
@@ -82,7 +82,7 @@ async function until(messages: AsyncGenerator<Message>, change: string): Promise
 const changesOf = (messages: readonly Message[]): string[] =>
   messages.flatMap(({ data }) => data.changes);
 
-test("the life of a job is told in order, with the row that lists have", async () => {
+test("the events of a job are sent in order, with the row of the job lists", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/life", { source: "a", target: "life", create_target: true });
   const run = await until(messages, "completed");
@@ -95,7 +95,7 @@ test("the life of a job is told in order, with the row that lists have", async (
   expect(gone?.data).toMatchObject({ id: row.id, job: null, matches: false });
 });
 
-test("a client that comes back misses nothing, by the header and by the URL", async () => {
+test("a returning client misses nothing, with the header and with the URL", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/back", { source: "a", target: "back", create_target: true });
   const [added] = await until(messages, "added");
@@ -107,7 +107,7 @@ test("a client that comes back misses nothing, by the header and by the URL", as
   expect(fromUrl.map((message) => message.id)).toEqual(all.map((message) => message.id));
 });
 
-test("the past is told in pages, the newest event first, until the log begins", async () => {
+test("past events are returned in pages, newest first, to the start of the log", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/past", { source: "a", target: "past", create_target: true });
   const run = await until(messages, "stopped");
@@ -120,7 +120,7 @@ test("the past is told in pages, the newest event first, until the log begins", 
     past.push(...body.events);
     before = body.before;
   }
-  // Pages have fewer where jobs are gone.
+  // Pages are shorter where jobs are gone.
   expect(pageCount).toBeGreaterThanOrEqual(past.length / 3);
   const places = past.map(({ place }) => place);
   expect(places).toEqual(places.toSorted().reverse());
@@ -130,7 +130,7 @@ test("the past is told in pages, the newest event first, until the log begins", 
   expect(none.events).toEqual([]);
 });
 
-test("filters tell of jobs that come in and go out, and of no others", async () => {
+test("filters report only jobs that start or stop matching", async () => {
   const messages = await followFromNow("?failing=true");
   await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
   await ask("PUT", "/_replicator/bad", { source: "nowhere", target: "bad", create_target: true });
@@ -146,7 +146,7 @@ test("filters tell of jobs that come in and go out, and of no others", async () 
   expect(new Set(back.map(({ data }) => data.job.doc_id))).toEqual(new Set(["bad"]));
 });
 
-test("pauses are told, with who decided them", async () => {
+test("pauses are reported with the user who decided them", async () => {
   const messages = await followFromNow("?database=_replicator&paused=true");
   const job = { source: "a", target: "held", create_target: true, continuous: true };
   await ask("PUT", "/_replicator/held", job);

@@ -1,4 +1,4 @@
-/** What operators ask about several jobs over HTTP, and what is refused by name. */
+/** Queries and commands of operators for several jobs over HTTP, and named refusals. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test("a job that fails says so, with where and why", async () => {
+test("a failing job shows where and why", async () => {
   const { body } = await ask("GET", "/_tandem/jobs?failing=true");
   expect(body).toMatchObject({ total_rows: 1, offset: 0, bookmark: null });
   expect(body.jobs[0]).toMatchObject({
@@ -49,7 +49,7 @@ test("a job that fails says so, with where and why", async () => {
   });
 });
 
-test("jobs that fail are grouped, and found by what the group has in common", async () => {
+test("failing jobs are grouped, and found by the properties of the group", async () => {
   const { body } = await ask("GET", "/_tandem/failing");
   expect(body).toEqual({
     total_rows: 1,
@@ -153,7 +153,7 @@ test("a command with an unknown filter changes nothing", async () => {
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
 });
 
-test("a command steers the jobs that a filter finds", async () => {
+test("a command applies to the jobs that a filter finds", async () => {
   const paused = await ask("POST", "/_tandem/jobs/_pause?failing=true");
   expect(paused.body).toEqual({ ok: true, matched: 1, changed: 1 });
   const { body } = await ask("GET", "/_tandem/jobs?paused=true");
@@ -165,7 +165,7 @@ test("a command steers the jobs that a filter finds", async () => {
   expect(retried.body).toEqual({ ok: true, matched: 3, changed: 0 });
 });
 
-test("documents of _scheduler/docs are chosen by keys, and in either direction", async () => {
+test("documents of _scheduler/docs are selected by keys, and in either direction", async () => {
   const shown = async (query: string) => {
     const { body } = await ask("GET", `/_scheduler/docs/_replicator?${query}`);
     return [body.total_rows, body.docs.map((doc: { doc_id: string }) => doc.doc_id)];

@@ -1,4 +1,7 @@
-/** Where a job is seen over HTTP while it runs, and when it has ended (RFC 016, "Monitoring Endpoints"). */
+/**
+ * Lists that show a job over HTTP while it runs, and after its end (RFC 016, "Monitoring
+ * Endpoints").
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import { call } from "../support/open-process.ts";
@@ -17,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** The ids that each list shows. */
+/** The ids in each list. */
 async function shownIds(): Promise<Record<string, string[]>> {
   const { body: scheduler } = await ask("GET", "/_scheduler/jobs");
   const { body: tasks } = await ask("GET", "/_active_tasks");
@@ -27,7 +30,7 @@ async function shownIds(): Promise<Record<string, string[]>> {
   };
 }
 
-test("a job that runs stands in all lists, with the members that CouchDB shows", async () => {
+test("a running job is in all lists, with the members that CouchDB shows", async () => {
   const body = { source: "a", target: "running", create_target: true, continuous: true };
   const { body: started } = await ask("POST", "/_replicate", body);
   const id = started._local_id;
@@ -45,7 +48,7 @@ test("a job that runs stands in all lists, with the members that CouchDB shows",
   expect(await shownIds()).toEqual({ jobs: [], tasks: [] });
 });
 
-test("a transient job that has ended stands in no list, and is found by its id", async () => {
+test("an ended transient job is in no list, and is found by its id", async () => {
   const body = { source: "a", target: "ended", create_target: true };
   const { body: answer } = await ask("POST", "/_replicate", body);
   expect(answer).toMatchObject({ ok: true, session_id: expect.any(String) });
@@ -57,7 +60,7 @@ test("a transient job that has ended stands in no list, and is found by its id",
   expect(job).toMatchObject({ state: "completed", info: { docs_written: 1 }, doc_id: null });
 });
 
-test("a document's job that has ended stands among the documents, with its state", async () => {
+test("an ended job of a document is listed among the documents, with its state", async () => {
   const ended = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });

@@ -1,4 +1,4 @@
-/** How often a wrong password may be given. */
+/** Limits for wrong passwords. */
 import { expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
 import { LoginLockout } from "../../src/server/users/login-lockout.ts";
@@ -35,7 +35,7 @@ function open(changed: object = {}) {
   return { pass, events, fail, isLocked };
 }
 
-test("the fifth wrong password locks the user out from that address, and nobody else", () => {
+test("the fifth wrong password locks out the user from that address only", () => {
   const { events, fail, isLocked } = open();
   fail(JAN, 4);
   expect(isLocked(JAN)).toBe(false);
@@ -48,7 +48,7 @@ test("the fifth wrong password locks the user out from that address, and nobody 
   expect(isLocked({ ...JAN, salt: "t" })).toBe(false);
 });
 
-test("the lock ends a stated time after the first failure", () => {
+test("the lock ends a configured time after the first failure", () => {
   const { pass, fail, isLocked } = open();
   fail(JAN, 1);
   pass(200_000);
@@ -61,7 +61,7 @@ test("the lock ends a stated time after the first failure", () => {
   expect(isLocked(JAN)).toBe(false);
 });
 
-test("a warning locks nobody out, and off does not count", () => {
+test("in warn mode no user is locked out, and off counts nothing", () => {
   const warning = open({ mode: "warn" });
   warning.fail(JAN, 5);
   expect(warning.isLocked(JAN)).toBe(false);
@@ -72,7 +72,7 @@ test("a warning locks nobody out, and off does not count", () => {
   expect(off.events).toEqual([]);
 });
 
-test("whoever makes up names fills no memory: the oldest count is forgotten", () => {
+test("invented names use bounded memory: the oldest count is dropped", () => {
   const { fail, isLocked } = open();
   fail(JAN, 5);
   for (const name of ["a", "b"]) fail({ ...JAN, name }, 1);

@@ -1,4 +1,4 @@
-/** What a node counts and measures, as operators read it. */
+/** Counters and gauges of a node as operators read them. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import type { CounterRow } from "../../src/server/metrics/metric-table.ts";
@@ -23,18 +23,18 @@ async function ask(method: string, path: string, body?: object): Promise<any> {
   return response.headers.get("content-type") === "application/json" ? JSON.parse(text) : text;
 }
 
-/** The value of a sample in Prometheus's text. */
+/** The value of a sample in Prometheus's text format. */
 async function sample(name: string): Promise<number> {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   const line = text.split("\n").find((each) => each.startsWith(`${name} `));
   return Number(line?.split(" ").at(-1));
 }
 
-test("the times of requests are a summary", async () => {
+test("request times are a summary", async () => {
   const name = "couchdb_request_time_seconds";
   const [countBefore, sumBefore] = [await sample(`${name}_count`), await sample(`${name}_sum`)];
   await ask("GET", "/");
-  // The second question counts the first one.
+  // The second request counts the first one.
   expect(await sample(`${name}_count`)).toBe(countBefore + 3);
   expect(await sample(`${name}_sum`)).toBeGreaterThan(sumBefore);
   const [median, longest] = [0.5, 0.999].map((part) => sample(`${name}{quantile="${part}"}`));
@@ -44,7 +44,7 @@ test("the times of requests are a summary", async () => {
   expect(text).toContain(`# TYPE ${name} summary`);
 });
 
-test("metrics that CouchDB has and Tandem lacks are of CouchDB's type", async () => {
+test("CouchDB metrics that Tandem lacks have CouchDB's type", async () => {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   expect(text).toContain("# TYPE couchdb_couch_replicator_cluster_is_stable gauge");
   expect(text).toContain("# TYPE couchdb_couch_log_requests_total counter");
@@ -125,7 +125,7 @@ async function samples(name: string): Promise<Record<string, number>> {
   );
 }
 
-/** What `GET /_tandem/jobs` says, counted. */
+/** Counts over `GET /_tandem/jobs`. */
 async function counted(filter: string, nameOf: (job: Job) => string) {
   const { jobs } = await ask("GET", `/_tandem/jobs?limit=1000&${filter}`);
   const counts: Record<string, number> = {};
@@ -142,7 +142,7 @@ interface Job {
 const causeOf = ({ last_failure: { class: failureClass, host } }: Job) =>
   `${failureClass} ${host ?? "none"}`;
 
-/** Waits until so many jobs fail, by the feed of events. */
+/** Waits until this many jobs fail, using the event feed. */
 async function onceFailing(count: number): Promise<void> {
   const stopping = new AbortController();
   const { body } = await fetch(`${server.url}/_tandem/events`, { signal: stopping.signal });
@@ -187,7 +187,7 @@ test("gauges agree with the lists: states, flags, and failures by class and host
   expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
 });
 
-test("all that couchdb-prometheus-exporter reads is there, as 0 with CouchDB's words where Tandem has it not", async () => {
+test("all metrics that couchdb-prometheus-exporter reads exist, as 0 with CouchDB's description if Tandem lacks them", async () => {
   const { couch_log, couch_replicator, couchdb, fabric, mango } = await ask(
     "GET",
     "/_node/_local/_stats",
@@ -226,13 +226,13 @@ test("all that couchdb-prometheus-exporter reads is there, as 0 with CouchDB's w
   expect(await ask("GET", "/_node/_local/_active_tasks")).toEqual(expect.any(Array));
 });
 
-test("the process tells its age and its memory", async () => {
+test("the process reports its age and memory", async () => {
   const system = await ask("GET", "/_node/_local/_system");
   expect(system.uptime).toBeGreaterThanOrEqual(0);
   expect(system.memory.processes_used).toBeGreaterThan(0);
 });
 
-test("a name that counts nothing is null, and another node is unknown, as in CouchDB", async () => {
+test("an unknown metric name is null, and another node is unknown, as in CouchDB", async () => {
   expect(await ask("GET", "/_node/_local/_stats/nope")).toBeNull();
   expect(await ask("GET", "/_node/foo/_stats")).toEqual({
     error: "not_found",

@@ -1,4 +1,4 @@
-/** What a read-only operator finds where the role lets him in; where it does, `route-access.test.ts` says. */
+/** Responses for a read-only operator. `route-access.test.ts` checks where the role has access. */
 import { beforeEach, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import { ADMIN, type OpenApi } from "../api/api.fixture.ts";
@@ -36,7 +36,7 @@ test.each([
   "GET /_scheduler/docs/_replicator/job",
   "GET /_tandem/jobs",
   "GET /_tandem/jobs/_replicator%2Fjob",
-])("%s shows the jobs of everybody, without credentials", async (request) => {
+])("%s shows the jobs of all users, without credentials", async (request) => {
   current = READER;
   const { status, text } = await world.ask(request);
   expect(status).toBe(200);
@@ -44,7 +44,7 @@ test.each([
   expect(text).not.toContain("hidden");
 });
 
-test("one job is shown by its id, which is for others only if it is their own", async () => {
+test("one job is shown by its id, which other users may see only for their own jobs", async () => {
   current = READER;
   const { jobs } = (await world.ask("GET /_scheduler/jobs")).json;
   const path = `GET /_scheduler/jobs/${encodeURIComponent(jobs[0].id)}`;
@@ -68,7 +68,7 @@ test("documents, lists of databases and the configuration are not shown", async 
   }
 });
 
-test("a change is refused with the role's name, and nothing changes", async () => {
+test("a change is refused with the name of the role, and nothing changes", async () => {
   current = READER;
   const before = (await world.ask("GET /_tandem/jobs/_replicator%2Fjob")).json;
   for (const request of [

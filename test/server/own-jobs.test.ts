@@ -1,4 +1,4 @@
-/** Several users ask for one copy: each of them sees his own job under the id that their jobs have in common. */
+/** Several users request one copy: each of them sees only his own job under the common id. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
   config.configuration.set("chttpd_auth", "iterations", "10");
-  // The second job is not tried again while the test lasts.
+  // The second job is not retried within the test.
   config.configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   config.configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   server = await openServer(config, { event() {} });
@@ -37,7 +37,7 @@ async function ask(method: string, path: string, as: string | undefined, body?: 
   return { status: response.status, body: (await response.json()) as any };
 }
 
-test("each user sees his own job by the replication id that both have, and nobody else sees any", async () => {
+test("each user sees only his own job by the replication id that both have", async () => {
   const copy = { source: "a", target: "b", continuous: true };
   const { body: first } = await ask("POST", "/_replicate", "joe:pw", copy);
   const { status, body: second } = await ask("POST", "/_replicate", "ann:pw", copy);
@@ -62,7 +62,7 @@ test("each user sees his own job by the replication id that both have, and nobod
   expect(await seen("ann:pw")).toEqual([401, "unauthorized"]);
 });
 
-test("the answer to a replication that failed names the job, which its user finds afterwards", async () => {
+test("the response to a failed replication names the job, which its user finds afterwards", async () => {
   const { body } = await ask("POST", "/_replicate", "joe:pw", { source: "missing", target: "b" });
   expect(body).toMatchObject({ error: "db_not_found", _local_id: expect.any(String) });
   const path = `/_scheduler/jobs/${encodeURIComponent(body._local_id)}`;

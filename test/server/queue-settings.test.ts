@@ -1,4 +1,4 @@
-/** What the configuration says of shares and of the activity timeout, and how a change of it reaches the queue. */
+/** Configuration of shares and of the activity timeout, and how a change reaches the queue. */
 import { expect, test } from "vitest";
 import { valuesNow } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -25,7 +25,7 @@ function open(ini: string): Configuration {
   return new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS });
 }
 
-test("shares and the way usage is forgotten are read, shares outside their limits as the nearest", () => {
+test("reads shares and usage decay, and clamps shares to their limits", () => {
   const { shares, fairShare } = replicatorConfig(
     open(`
 [replicator]
@@ -105,7 +105,7 @@ test("a change takes effect on the queue", async () => {
   configuration.set("replicator", "activity_timeout_sec", "30");
   await once(timeoutSec, 30);
   configuration.delete("replicator.shares", "bob");
-  // What the file says counts again.
+  // The value in the file applies again.
   await onceShares(50);
   stopping.abort();
   await updater;

@@ -1,4 +1,6 @@
-/** What frees old bodies: at intervals those that are old enough, and all of a database that is compacted. */
+/**
+ * Removal of old bodies: periodically those that are old enough, and all of a compacted database.
+ */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Clock, Utf8Text } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
@@ -15,7 +17,7 @@ let databases: DatabaseRegistry;
 let parts: ReclaimerParts;
 let reclaimer: Reclaimer;
 let nowMs: number;
-/** Wakes the reclaimer, which sleeps; undefined while it works. */
+/** Wakes the sleeping reclaimer; `undefined` while it works. */
 let wake: (() => void) | undefined;
 let onceAsleep: () => void;
 let stopping: AbortController;
@@ -28,7 +30,7 @@ const sleep: Clock["sleep"] = (_durationMs, signal) =>
     onceAsleep();
   });
 
-/** Lets time pass while the reclaimer sleeps; resolves when it sleeps again. */
+/** Advances time while the reclaimer sleeps. Resolves when it sleeps again. */
 async function pass(durationMs: number): Promise<void> {
   if (wake === undefined) await new Promise<void>((resolve) => (onceAsleep = resolve));
   nowMs += durationMs;
@@ -63,7 +65,7 @@ beforeEach(async () => {
 afterEach(async () => {
   const over = new Error("The test is over");
   stopping.abort(over);
-  // A test may end while what it waited for is still being completed.
+  // A test may end before the work that it observed is complete.
   await running.catch((error: unknown) => {
     if (error !== over) throw error;
   });
@@ -94,7 +96,7 @@ async function write(name: string): Promise<void> {
   }
 }
 
-const isThere = (name: string): Promise<boolean> =>
+const exists = (name: string): Promise<boolean> =>
   node.kv.read(async (tx) => {
     const database = await databases.open(tx, name);
     const found = await database.readRevision(tx, "a", first.get(name) as string, {
@@ -106,21 +108,21 @@ const isThere = (name: string): Promise<boolean> =>
 const swept = (database: string) =>
   node.event("databases.swept", (fields) => fields.database === database);
 
-test("those of a database that is compacted go at once, those of others stay", async () => {
+test("compacting a database removes its rows immediately, and those of others stay", async () => {
   reclaimer.start("films");
   expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, true]);
 });
 
-test("all go when they were kept for long enough", async () => {
+test("all rows are removed after their retention time", async () => {
   await pass(KEEP_MS / 2);
-  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([true, true]);
   await pass(KEEP_MS);
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, false]);
 });
 
-test("a database in which there is nothing to free is not worked at", async () => {
+test("skips a database with nothing to reclaim", async () => {
   await node.kv.transact((tx) => databases.create(tx, "empty"));
   const reclaim = vi.spyOn(parts.attachments, "reclaim");
   await pass(0);
@@ -133,27 +135,27 @@ test("a database in which there is nothing to free is not worked at", async () =
   expect(reclaim).toHaveBeenCalledTimes(2);
 });
 
-test("a database that is not there any more is passed over", async () => {
+test("skips a database that no longer exists", async () => {
   await node.kv.transact((tx) => databases.remove(tx, "films"));
   reclaimer.start("films");
   reclaimer.start("books");
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
 });
 
-test("a node that starts looks at nothing at first, whatever is due", async () => {
+test("a starting node scans nothing at first, whatever is due", async () => {
   await pass(0);
   nowMs += 2 * KEEP_MS;
   const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
   const starting = new Reclaimer(parts).run(stopping.signal);
   await asleep;
-  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  expect([await exists("films"), await exists("books")]).toEqual([true, true]);
   await pass(0);
-  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+  expect([await exists("films"), await exists("books")]).toEqual([false, false]);
   stopping.abort(new Error("The test is over"));
   await starting;
 });
 
-test("nodes go through all databases together, each once in a round, and the next round begins ten minutes later", async () => {
+test("the nodes together scan each database once per round, and the next round begins ten minutes later", async () => {
   await pass(0);
   for (let number = 100; number < 350; number++) {
     await node.kv.transact((tx) => databases.create(tx, `db-${number}`));
@@ -179,12 +181,12 @@ test("nodes go through all databases together, each once in a round, and the nex
   expect(await takeAll()).toEqual([]);
   nowMs += 1;
   expect(await takeAll()).toEqual(all);
-  // A clock that is far behind is no reason to wait until it has come so far.
+  // A clock that is far behind must not cause a wait until it has caught up.
   nowMs -= 24 * KEEP_MS;
   expect(await takeAll()).toEqual(all);
 });
 
-test("databases that two nodes take at once are those of one of them", async () => {
+test("databases taken by two nodes concurrently belong to one of them", async () => {
   await pass(0);
   nowMs += TEN_MINUTES_MS;
   const clock = { ...node.runtime.clock, nowMs: () => nowMs };

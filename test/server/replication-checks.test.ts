@@ -1,4 +1,4 @@
-/** What a replication would meet, asked of a whole node before it is made. */
+/** Checks of a replication before it is created, against a whole node. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -35,7 +35,7 @@ function remote(name: string, username: string, password: string) {
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs are not run: the states of jobs stay as they are.
+    // Jobs do not run, so their states stay the same.
     { port: 0, store: "memory" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
@@ -64,7 +64,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("a document that is longer than any may be is not looked at", async () => {
+test("a document over the maximum length is not checked", async () => {
   const document = { source: "films", target: "open", pad: "x".repeat(2_000_000) };
   expect(await ask("POST", CHECK, ROOT, document)).toMatchObject({
     status: 413,
@@ -72,7 +72,7 @@ test("a document that is longer than any may be is not looked at", async () => {
   });
 });
 
-test("what can be made is fine, and nothing is written", async () => {
+test("a valid request succeeds, and nothing is written", async () => {
   const before = (await ask("GET", "/_replicator", ROOT)).json;
   const document = { _id: "fine", source: remote("films", "root", "secret"), target: "open" };
   expect(await check(document)).toEqual({
@@ -90,7 +90,7 @@ test("what can be made is fine, and nothing is written", async () => {
   expect((await ask("GET", "/_tandem/jobs?limit=0", ROOT)).json.total_rows).toBe(0);
 });
 
-test("a target that is to be made need not be there, and without that it has to be", async () => {
+test("a target to be created may be missing; otherwise it has to exist", async () => {
   const target = remote("later", "root", "secret");
   const made = await check({ source: "films", target, create_target: true });
   expect([made.ok, made.target.state]).toEqual([true, "new"]);
@@ -103,7 +103,7 @@ test("a target that is to be made need not be there, and without that it has to 
   expect((await ask("GET", "/later", ROOT)).status).toBe(404);
 });
 
-test("each bad member is told, beside what can be reached", async () => {
+test("reports each invalid member, and which endpoints are reachable", async () => {
   const document = { source: "films", target: 5, worker_batch_size: "many", continuous: 1 };
   const checked = await check(document);
   expect([...checked.faults].sort()).toEqual([
@@ -121,7 +121,7 @@ test("each bad member is told, beside what can be reached", async () => {
   expect(json).toEqual({ error: checked.error, reason: checked.reason });
 });
 
-test("an endpoint that cannot be opened is told with the reason that a run would have", async () => {
+test("reports an endpoint that cannot be opened with the reason of a run", async () => {
   const away = `http://127.0.0.1:${await closedPort()}/films`;
   const wrong = remote("films", "joe", "wrong");
   const refused = await check({ source: away, target: wrong });
@@ -139,7 +139,7 @@ test("an endpoint that cannot be opened is told with the reason that a run would
   expect(JSON.stringify([refused, hidden, denied])).not.toMatch(/wrong|pw/);
 });
 
-test("a server that does not answer is waited for a few seconds, by a few checks at once", async () => {
+test("waits a few seconds for a server that does not answer, for a few checks at a time", async () => {
   const { port } = silent.address() as AddressInfo;
   const source = `http://127.0.0.1:${port}/films`;
   const all = await Promise.all(
@@ -156,7 +156,7 @@ test("a server that does not answer is waited for a few seconds, by a few checks
   expect(waited?.json.target.state).toBe("open");
 });
 
-test("a name that is taken is told, and so is a job that does the same, but not of the document itself", async () => {
+test("reports an existing name and a job with the same replication, except the document's own", async () => {
   const document = { source: "films", target: "open", continuous: true };
   const { json: written } = await ask("PUT", "/_replicator/first", ROOT, document);
   const taken = await check({ _id: "first", source: "films", target: "hidden" });
@@ -173,7 +173,7 @@ test("a name that is taken is told, and so is a job that does the same, but not 
   expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
 });
 
-test("only who may write the document has its endpoints asked, with the rights of the document's owner", async () => {
+test("queries endpoints only for users who may write the document, with the rights of its owner", async () => {
   const source = {
     url: `${server.url}/films`,
     auth: { basic: { username: "root", password: "secret" } },
@@ -201,7 +201,7 @@ test("only who may write the document has its endpoints asked, with the rights o
   expect([asked.error, asked.source]).toEqual(["forbidden", null]);
 });
 
-test("who may not write replications may not check them", async () => {
+test("users who may not write replications may not check them", async () => {
   const document = { source: "films", target: "open" };
   expect((await ask("POST", CHECK, RITA, document)).status).toBe(403);
   expect((await ask("POST", CHECK, undefined, document)).status).toBe(401);
@@ -215,7 +215,7 @@ test("who may not write replications may not check them", async () => {
   expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
 });
 
-test("users who are not administrators learn of a job only if it is theirs, or of the database they check for", async () => {
+test("users who are not administrators learn only of their own jobs, or those of the checked database", async () => {
   await ask("PUT", "/team%2f_replicator", ROOT);
   const document = { source: remote("films", "root", "secret"), target: "open", continuous: true };
   await ask("PUT", "/team%2f_replicator/theirs", ROOT, { ...document, owner: "root" });
@@ -225,7 +225,7 @@ test("users who are not administrators learn of a job only if it is theirs, or o
   expect(JSON.stringify(seen)).not.toMatch(/theirs|team/);
 });
 
-test("the name of a document that the caller may not see is not taken for them", async () => {
+test("the name of a document that the caller may not read is not reported as taken", async () => {
   await ask("PUT", "/_node/_local/_config/couchdb/users_db_security_editable", ROOT, "true");
   await ask("PUT", "/_users/_security", ROOT, {});
   const users = `${CHECK}?database=_users`;

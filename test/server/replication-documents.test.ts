@@ -1,4 +1,7 @@
-/** Who reads and writes what in `_replicator` databases, against a whole node; as CouchDB 3.5 where nothing else is said. */
+/**
+ * Access to `_replicator` databases, against a whole node; as in CouchDB 3.5 unless stated
+ * otherwise.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -37,7 +40,7 @@ async function readText(path: string, as: string): Promise<string> {
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs are not run: the documents stay as they are written.
+    // Jobs do not run, so the documents stay as written.
     { port: 0, store: "memory", nodeType: "api_frontend" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
@@ -84,7 +87,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
   const read = async (as?: string, query = "") =>
     (await ask("GET", `/${database}/${id}${query}`, as)).json;
 
-  test("belongs to its writer, and shows others no credentials", async () => {
+  test("belongs to its writer, and hides credentials from others", async () => {
     const { rev } = (await put(ALICE)).json;
     expect(await read(ALICE)).toEqual({ _id: id, _rev: rev, ...BODY, owner: "alice" });
     const shown = { _id: id, _rev: rev, ...STRIPPED, owner: "alice" };
@@ -102,7 +105,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
   });
 
   test.each(["http//u:hidden@h/a", "http:/u:hidden@h/a", " http://u:hid/hidden@h/a"])(
-    "shows others no password of a mistyped URL, or under a mistyped name: %s",
+    "hides from others the password of a mistyped URL, or under a mistyped name: %s",
     async (url) => {
       const notes = [{ url: "https://u:hidden@h/?t=hidden" }];
       const target = { url: BODY.target.url, passwort: "hidden", Headers: { Cookie: "hidden" } };
@@ -118,7 +121,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     },
   );
 
-  test("shows others the numbers of a selector as written, also next to an address", async () => {
+  test("shows others the numbers of a selector as written, even next to an address", async () => {
     const selector = '{"n":[369553424691494913,1.0,1e3,-0.0],"m":"a@b","o":{"2":1,"1":0}}';
     const url = JSON.stringify('https://u:hidden@h/a"\\');
     const rest = `"selector":${selector},"u":[${url},"\\u00e9",1.0]`;
@@ -146,7 +149,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     expect((await ask("DELETE", `/${database}/${id}?rev=${last}`, ALICE)).status).toBe(200);
   });
 
-  test("is not made for somebody else, who would lend it rights", async () => {
+  test("cannot be created for another user, whose rights it would use", async () => {
     expect(await put(BOB, { owner: "root" })).toMatchObject(OTHERS);
     const docs = [{ ...BODY, _id: id, _rev: "1-b", owner: "root" }];
     const bulk = { docs, new_edits: false };
@@ -160,20 +163,20 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     expect((await put(ROOT, { owner: "bob" })).status).toBe(201);
   });
 
-  test("is not made by somebody unknown", async () => {
+  test("cannot be created by an anonymous user", async () => {
     expect(await put(undefined)).toMatchObject({
       status: 401,
       json: { error: "unauthorized", reason: "You are not an authenticated user" },
     });
   });
 
-  test("of nobody becomes the server admin's who writes it", async () => {
+  test("without an owner belongs to the server admin who writes it", async () => {
     await put(ROOT, { owner: null });
     expect((await read(ROOT)).owner).toBe("root");
   });
 });
 
-test("lists of `_replicator` are for server admins, of others for all who come in", async () => {
+test("only server admins list `_replicator`; all users with access list others", async () => {
   for (const list of ["_all_docs", "_changes"]) {
     expect((await ask("GET", `/_replicator/${list}`, ALICE)).status).toBe(401);
     const { json } = await ask("GET", `/team%2f_replicator/${list}?include_docs=true`);
@@ -182,7 +185,7 @@ test("lists of `_replicator` are for server admins, of others for all who come i
   }
 });
 
-test("an admin of the database reads and deletes what others wrote, and does not change it", async () => {
+test("an admin of the database reads and deletes other users' documents, and does not change them", async () => {
   const path = `/team%2f_replicator/${id}`;
   const { rev } = (await ask("PUT", path, ALICE, BODY)).json;
   expect((await ask("GET", path, CHIEF)).json).toMatchObject(BODY);
@@ -199,7 +202,7 @@ describe("a reference to a secret of the server", () => {
   const reason =
     "`source.basic.password` refers to a secret of the server: only a server admin may";
 
-  test("is for server admins, in documents and in bodies", async () => {
+  test("requires a server admin, in documents and in bodies", async () => {
     for (const [method, path] of [
       ["PUT", `/_replicator/${id}`],
       ["POST", "/_replicate"],
@@ -223,7 +226,7 @@ describe("a masked secret", () => {
   const source = "http://jan:secret@127.0.0.1:1/a";
   const masked = "http://jan:*****@127.0.0.1:1/a";
 
-  test("that comes back with an edit is the stored one, and goes nowhere else", async () => {
+  test("that comes back with an edit is the stored one, and is sent nowhere else", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, continuous: true };
@@ -237,7 +240,7 @@ describe("a masked secret", () => {
     expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
   });
 
-  test("is not that of another user's document", async () => {
+  test("does not stand for that of another user's document", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, owner: "bob" };
@@ -246,13 +249,13 @@ describe("a masked secret", () => {
     expect(copy.json.reason).toContain("`source` is masked");
   });
 
-  test("is not asked for in a body, which nothing is stored for", async () => {
+  test("is not accepted in a body, for which nothing is stored", async () => {
     const refused = await ask("POST", "/_replicate", ALICE, { source: masked, target: "b" });
     expect(refused.json.reason).toContain("`source` is masked");
   });
 });
 
-test("a selector whose operator has no field is refused as in a query", async () => {
+test("a selector with an operator outside a field is refused as in a query", async () => {
   const reason = "One or more conditions is missing a field name.";
   const body = { source: "http://127.0.0.1:1/a", target: "http://127.0.0.1:1/b" };
   for (const selector of [{ $gt: 5 }, { $in: [1] }]) {

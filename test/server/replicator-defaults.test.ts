@@ -1,4 +1,4 @@
-/** What docs/configuration.md says of `[replicator]` is what the program does. */
+/** The description of `[replicator]` in docs/configuration.md matches the program. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
@@ -14,17 +14,17 @@ const page = readFileSync(new URL("../../docs/configuration.md", import.meta.url
 const names = (cell = ""): string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
 
-test("nobody reads a setting of which the page says that it does nothing", () => {
+test("no code reads a setting that the page describes as without effect", () => {
   const idle = [...page.matchAll(/^- `\[replicator\]` (.+): /gm)].flatMap(([, keys]) =>
     names(keys),
   );
   expect(idle).toContain("update_docs");
   const read = idle.filter((name) => REPLICATOR_SETTINGS.some(({ key }) => key === name));
-  // Its value is checked, and nothing else is done with it.
+  // Its value is validated, and has no other effect.
   expect(read).toEqual(["priority_coeff"]);
 });
 
-test("figures that CouchDB's replicator names are the same here, or have a decision", () => {
+test("values that CouchDB's replicator documents are the same here, or have a decision", () => {
   const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);
@@ -36,7 +36,7 @@ test("figures that CouchDB's replicator names are the same here, or have a decis
 test.each([
   ["interval = 7001", 8],
   ["interval = 7001\ninterval_sec = 3", 3],
-])("an interval in milliseconds counts where none in seconds is set: %j", (lines, intervalSec) => {
+])("an interval in milliseconds applies if none in seconds is set: %j", (lines, intervalSec) => {
   const given = [parseIni(`[replicator]\n${lines}`)];
   const settings = REPLICATOR_SETTINGS;
   const configuration = new Configuration({ given, localFile: undefined, settings });

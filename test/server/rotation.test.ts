@@ -1,4 +1,4 @@
-/** The key of a store's secrets is changed while its nodes serve. */
+/** The key of a store's secrets is rotated while its nodes serve. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -23,12 +23,12 @@ const DOCUMENT_COUNT = 250;
 interface Options {
   readonly storage: MemoryStorage;
   readonly directory: string;
-  /** Otherwise nothing is sealed, as by earlier versions. */
+  /** Whether secrets are sealed. Earlier versions do not seal. */
   readonly seals?: boolean;
   readonly source?: KeySource;
   readonly isSharedStore?: boolean;
   readonly onPause?: () => void | Promise<void>;
-  /** Number of values outside documents and jobs that a pass seals again. */
+  /** Number of values outside documents and jobs that a pass reseals. */
   readonly renewOthers?: () => Promise<number>;
 }
 
@@ -42,7 +42,7 @@ async function openNode({
   renewOthers = async () => 0,
 }: Options) {
   const system = createSystemRuntime();
-  // Nobody waits for other nodes here.
+  // There are no other nodes to wait for.
   const clock = { ...system.clock, sleep: async () => onPause() };
   const runtime = { ...system, clock };
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
@@ -88,7 +88,10 @@ type Node = Awaited<ReturnType<typeof openNode>>;
 const bodyOf = (more = {}) =>
   JSON.stringify({ source: `http://jan:${SECRET}@127.0.0.1:1/a`, target: "b", ...more });
 
-/** Documents with jobs; with two leaves, deleted, and just below and above what one row of the store holds. */
+/**
+ * Documents with jobs: with two leaves, deleted, and just below and above the size of one row of
+ * the store.
+ */
 async function fill({ kv, databases, replicator }: Node): Promise<void> {
   await kv.transact((tx) => databases.create(tx, "_replicator"));
   const put = (id: string, body: string, more: object = {}) =>
@@ -110,7 +113,7 @@ async function fill({ kv, databases, replicator }: Node): Promise<void> {
   await replicator.start(replication, { userName: "jan", isAdmin: false });
 }
 
-/** All that a user sees of the documents and jobs. */
+/** The user-visible state of the documents and jobs. */
 async function shown({ kv, databases, replicator }: Node) {
   const documents = await kv.read(async (tx) => {
     const database = await databases.open(tx, "_replicator");
@@ -123,7 +126,7 @@ async function shown({ kv, databases, replicator }: Node) {
   return { documents, jobs };
 }
 
-/** The ids of all keys that sealed values name, and whether a secret stands anywhere. */
+/** The ids of all keys in sealed values, and whether a secret is stored in plain text. */
 async function stored({ kv, ring }: Node) {
   const page = await kv.read((tx) =>
     tx.getRangePage({ begin: Uint8Array.of(), end: Uint8Array.of(255) }, { byteLimit: 1e9 }),
@@ -136,7 +139,7 @@ async function stored({ kv, ring }: Node) {
   return { secrets: secretsIn(bytes, [SECRET]), named };
 }
 
-test("what an earlier version stored is sealed, and nobody sees a difference", () =>
+test("data of an earlier version is sealed without a visible difference", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const earlier = await openNode({ storage, directory, seals: false });
@@ -148,14 +151,14 @@ test("what an earlier version stored is sealed, and nobody sees a difference", (
     await node.rotate();
     const { rotation, record } = await node.rotation.status();
     expect(rotation).toMatchObject({ state: "done", error: undefined });
-    // Each document has a job, but the deleted one; one has two leaves.
+    // Each document except the deleted one has a job; one has two leaves.
     expect(rotation.renewedCount).toBe(2 * (DOCUMENT_COUNT + 3) + 3);
     expect(record.inUse).toEqual([record.sealingId]);
     expect(await shown(node)).toEqual(before);
     expect(await stored(node)).toEqual({ secrets: [], named: [record.sealingId] });
   }));
 
-test("a new key seals everything, and the old one leaves the key file", () =>
+test("a new key seals everything, and the old one is removed from the key file", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await fill(node);
@@ -186,7 +189,7 @@ test("values outside documents and jobs count as renewed", () =>
     expect(left).toEqual([]);
   }));
 
-test("a rotation that was interrupted goes on with its key", () =>
+test("an interrupted rotation continues with its key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const killed = new AbortController();
@@ -197,7 +200,7 @@ test("a rotation that was interrupted goes on with its key", () =>
     await node.rotate(killed.signal);
     const half = await node.record();
     expect(half?.inUse).toEqual([oldId, half?.sealingId]);
-    // What another node sealed with the old key meanwhile.
+    // Another node has sealed with the old key meanwhile.
     node.ring.sealWith(oldId as string);
     await node.kv.transact(async (tx) => {
       const database = await node.databases.open(tx, "_replicator");
@@ -214,12 +217,12 @@ test("a rotation that was interrupted goes on with its key", () =>
     expect((await stored(again)).named).toEqual([half?.sealingId]);
   }));
 
-test("what a node seals with the old key while a rotation runs is sealed anew before that key goes", () =>
+test("values that a node seals with the old key during a rotation are resealed before the key is removed", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     let late: Node | undefined;
     const onPause = async () => {
-      // It has not followed yet.
+      // It has not switched to the new key yet.
       const { replicator } = late as Node;
       const replication = parseReplication(JSON.parse(bodyOf({ target: "late" })));
       await replicator.start(replication, { userName: "sue", isAdmin: false });
@@ -241,7 +244,7 @@ test("what a node seals with the old key while a rotation runs is sealed anew be
     expect([late.ring.sealingId, changes]).toEqual([sealingId, 1]);
   }));
 
-test("a document with more in its leaves than a transaction holds is sealed anew, leaf by leaf", () =>
+test("a document whose leaves exceed a transaction is resealed leaf by leaf", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await node.kv.transact((tx) => node.databases.create(tx, "_replicator"));
@@ -261,7 +264,7 @@ test("a document with more in its leaves than a transaction holds is sealed anew
     expect((await stored(node)).named).toEqual([record.sealingId]);
   }));
 
-test("keys of the environment are changed by giving the new one behind the old one", () =>
+test("keys in the environment are rotated by placing the new one before the old one", () =>
   withDirectory(async (directory) => {
     const next = Buffer.alloc(KEY_BYTES, 2);
     const text = KEY.toString("base64");
@@ -282,7 +285,7 @@ test("keys of the environment are changed by giving the new one behind the old o
     expect((await stored(given)).named).toEqual([keyIdOf(next)]);
   }));
 
-test("no key is made for a store that other machines share", () =>
+test("no key is generated for a store that other machines share", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory, isSharedStore: true });
     await expect(node.rotation.begin()).rejects.toMatchObject({ code: "SECRETS_NO_NEW_KEY" });

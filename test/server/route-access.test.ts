@@ -1,6 +1,6 @@
 /**
- * Who is let in where: every route of the server, asked by everybody, in every way to log in. The table is compared with the routes
- * that there are, so a new one cannot be forgotten here.
+ * Access rights: every route of the server, requested by every user, with every way to log in. The
+ * table is compared with the existing routes, so a new one cannot be forgotten here.
  */
 import { pbkdf2Sync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -20,8 +20,9 @@ interface Person {
 }
 
 /**
- * Everybody with a name. `films` has a member and an admin of its own; a monitor has the role `_metrics`, a read-only operator
- * `_tandem_reader`. The admin comes last: who may remove something does.
+ * All named users. `films` has its own member and admin; a monitor has the role `_metrics`, a
+ * read-only operator `_tandem_reader`. The admin is last, because requests that remove something
+ * succeed for it.
  */
 const PEOPLE = {
   stranger: { name: "sam", roles: [] },
@@ -38,7 +39,7 @@ const basic = ({ name }: Person): Headers => ({
   Authorization: `Basic ${Buffer.from(`${name}:${PASSWORD}`).toString("base64")}`,
 });
 
-/** The headers that log somebody in, by the way to do it. */
+/** The headers that log a user in, by way to log in. */
 const WAYS: Readonly<Record<string, (person: Person, world: OpenApi) => Promise<Headers>>> = {
   basic: async (person) => basic(person),
   cookie: async ({ name }, { ask }) => {
@@ -72,7 +73,7 @@ const SECURITY = {
   admins: { names: ["charlie"], roles: [] },
 };
 
-/** `in`: whatever the answer is, it is no refusal. */
+/** `in`: any response that is not a refusal. */
 type Outcome = "in" | 401 | 403;
 type Outcomes = Readonly<Record<"nobody" | keyof typeof PEOPLE, Outcome>>;
 
@@ -101,7 +102,10 @@ const METRICS: Outcomes = { ...SERVER_ADMIN, monitor: "in", reader: "in" };
 const OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: "in" };
 const CHANGES_OF_OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: 403 };
 
-/** Routes by what they ask of a user; `ANY` stands for all methods of a resource that is not part of Tandem. */
+/**
+ * Routes by the required rights. `ANY` stands for all methods of a resource that is not part of
+ * Tandem.
+ */
 const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
     EVERYBODY,
@@ -315,7 +319,7 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
   "\r\n",
 );
 
-/** What a request needs to come as far as the rights of who sends it; all others are sent without anything. */
+/** Requests that reach the authorization of their routes. All others are sent without a body. */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
   "GET /_tandem/events": { query: "timeout=1" },
@@ -336,7 +340,7 @@ const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }
   "DELETE /{database}/_design/{name}/{attachment...}": { query: `rev=${REVISION}` },
 };
 
-/** What stands for the placeholders of a path. Each names something that is there. */
+/** Values for the placeholders of a path. Each names something that exists. */
 const PLACES: Readonly<Record<string, string>> = {
   "{database}": "films",
   "{name}": "one",
@@ -367,7 +371,7 @@ beforeEach(async () => {
   world = await openWorld();
 });
 
-/** The API of a server, with a database, a job, and everybody who asks. */
+/** The API of a server with a database, a job, and all users. */
 async function openWorld(): Promise<OpenApi> {
   const opened = await openWholeApi({ configFile });
   const set = async (request: string, body?: unknown): Promise<void> => {
@@ -413,7 +417,7 @@ const NO_BATCH = {
 const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE,CONNECT";
 
 /** `GET /films`: one line for each route, whatever defines it. */
-function routesThereAre(): string[] {
+function existingRoutes(): string[] {
   const lines = apiRoutes(world.parts, NO_BATCH).map(({ methods, path }) => {
     const named = methods.filter((method) => method !== "HEAD").join(",");
     return `${named === ANY ? "ANY" : named} ${path}`;
@@ -421,9 +425,9 @@ function routesThereAre(): string[] {
   return [...new Set(lines)];
 }
 
-test("the table has every route, once", () => {
+test("the table contains every route once", () => {
   const listed = TABLE.flatMap(([, lines]) => lines);
-  expect(listed.toSorted()).toEqual(routesThereAre().toSorted());
+  expect(listed.toSorted()).toEqual(existingRoutes().toSorted());
 });
 
 describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, outcomes] as const)))(
@@ -455,10 +459,12 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
   },
 );
 
-/** Things that take effect later, when nobody asks: by whom they may have been asked for. */
-describe("what takes effect later has the rights of its author", () => {
+/**
+ * Work that takes effect later, without a request: it has the rights of a user who requested it.
+ */
+describe("deferred work has the rights of its author", () => {
   type Allowed = Readonly<Record<"nobody" | keyof typeof PEOPLE, boolean>>;
-  const NOBODY: Allowed = {
+  const ANONYMOUS: Allowed = {
     nobody: false,
     stranger: false,
     monitor: false,
@@ -467,7 +473,7 @@ describe("what takes effect later has the rights of its author", () => {
     chief: false,
     admin: false,
   };
-  const ADMIN_ALONE: Allowed = { ...NOBODY, admin: true };
+  const ADMIN_ALONE: Allowed = { ...ANONYMOUS, admin: true };
   const ADMIN = basic(PEOPLE.admin);
   const SECRET = { url: "http://far.example/a", headers: { "x-key": "env:CREDENTIAL_A" } };
   const GUESS = "http://jan:guess@far.example/a";
@@ -475,13 +481,13 @@ describe("what takes effect later has the rights of its author", () => {
   const asAdmin = async (request: string, body?: unknown) =>
     (await world.ask(request, { headers: ADMIN, ...(body === undefined ? {} : { body }) })).json;
 
-  /** Whether the document has a job, and the job may do what it asks for. */
+  /** Whether the document has a job, and the job may use its endpoints. */
   async function mayRun(id: string): Promise<boolean> {
     const answer = await world.ask(`GET /_scheduler/docs/_replicator/${id}`, { headers: ADMIN });
     return answer.status === 200 && !JSON.stringify(answer.json).includes("server admin");
   }
 
-  /** By what takes effect: who may have asked for it, and whether the one who logs in so may. */
+  /** Deferred effects: the users who may have requested each, and whether the current one may. */
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>
   > = {
@@ -494,7 +500,7 @@ describe("what takes effect later has the rights of its author", () => {
       },
     ],
     "a leaf that wins, with a secret of the server": [
-      NOBODY,
+      ANONYMOUS,
       async (headers, owner) => {
         const leaf = (letter: string, source: unknown) => {
           const ids = [letter.repeat(32), "0".repeat(32)];

@@ -1,4 +1,7 @@
-/** `/_tandem/rules` over the API of a node that runs no jobs: what is taken, what is shown, and what would be done. */
+/**
+ * `/_tandem/rules` over the API of a node that runs no jobs: accepted and shown rules, and dry
+ * runs.
+ */
 import { expect, test } from "vitest";
 import { openVirtualNode } from "../support/virtual-node.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";
@@ -17,7 +20,7 @@ async function open() {
   };
 }
 
-test("a rule is made, shown with its status, changed and removed", async () => {
+test("a rule is created, shown with its status, changed and removed", async () => {
   const ask = await open();
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
   expect(await ask("PUT /_tandem/rules/users", RULE)).toEqual({ status: 201, json: { ok: true } });
@@ -57,7 +60,7 @@ test("a rule is made, shown with its status, changed and removed", async () => {
   expect(await ask("DELETE /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("a rule that is longer than any may be is refused, and nothing of it is kept", async () => {
+test("a rule over the maximum length is refused, and nothing of it is stored", async () => {
   const ask = await open();
   const long = { ...RULE, databases: ["x".repeat(1_000_000)] };
   expect(await ask("PUT /_tandem/rules/users", long)).toMatchObject({
@@ -67,7 +70,7 @@ test("a rule that is longer than any may be is refused, and nothing of it is kep
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("a rule keeps the form of the numbers of its parameters, shown and changed", async () => {
+test("a rule preserves the form of its numeric parameters, when shown and changed", async () => {
   const { ask } = await openWholeApi();
   const request = (text: string, body?: string) =>
     ask(text, { headers: BASIC, ...(body === undefined ? {} : { body }) });
@@ -86,7 +89,7 @@ test("a rule keeps the form of the numbers of its parameters, shown and changed"
   expect((await request("GET /_tandem/rules")).text).toContain(parameters);
 });
 
-test("rules are listed in pages, in the order of their names", async () => {
+test("rules are listed in pages, ordered by name", async () => {
   const ask = await open();
   for (const name of ["c", "a", "b"]) await ask(`PUT /_tandem/rules/${name}`, RULE);
   const first = (await ask("GET /_tandem/rules?limit=2")).json as {
@@ -99,7 +102,7 @@ test("rules are listed in pages, in the order of their names", async () => {
   expect(second.json).toMatchObject({ total_rows: 3, bookmark: null, rules: [{ name: "c" }] });
 });
 
-test("secrets are shown as masks, which stand for them when the rule is written back", async () => {
+test("secrets are masked, and a mask stands for the stored secret when the rule is written", async () => {
   const ask = await open();
   const source = {
     url: "https://a.example/",
@@ -146,7 +149,7 @@ test.each<[string, unknown, string]>([
     " bytes; at most 32768 are allowed",
   ],
   ["GET /_tandem/rules?x=1", undefined, "Unknown parameter x. Choose from: limit, bookmark"],
-])("%s with %j is 400 and says why", async (request, body, reason) => {
+])("%s with %j is answered with 400 and a reason", async (request, body, reason) => {
   const ask = await open();
   expect(await ask(request, body)).toMatchObject({
     status: 400,
@@ -154,7 +157,7 @@ test.each<[string, unknown, string]>([
   });
 });
 
-test("a dry run says what a rule would do to databases and jobs, and does nothing", async () => {
+test("a dry run reports changes to databases and jobs, and makes none", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 2 } });
   const { world, replicator, rulePlans } = node;
   const owner = { userName: "root" };
@@ -207,7 +210,7 @@ test("a dry run names the targets whose security objects a rule would overwrite"
   expect((await plan(["copy-*"])).overwritten).toMatchObject({ count: 1, first: ["copy-user-a"] });
 });
 
-test("over the API, too", async () => {
+test("over the API as well", async () => {
   const ask = await open();
   await ask("PUT /user-a");
   const { json } = await ask("PUT /_tandem/rules/users?dry_run=true", RULE);

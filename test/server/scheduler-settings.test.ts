@@ -1,9 +1,9 @@
-/** A setting of the scheduler that changes while a node runs. */
+/** A scheduler setting that changes while a node runs. */
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../src/server/index.ts";
 
-// Less than an instalment of the fair share, at which the scheduler wakes by itself.
-test("a larger max_jobs starts a job that waits, without a further cycle", {
+// Less than the prepayment of the fair share, at which the scheduler wakes by itself.
+test("a larger max_jobs starts a waiting job without an additional cycle", {
   timeout: 10_000,
 }, async () => {
   const config = readConfig({ port: 0, store: "memory" }, {});

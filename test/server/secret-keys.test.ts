@@ -1,4 +1,4 @@
-/** Keys of a node's secrets: where they come from, and what a node does without the right one. */
+/** Keys of a node's secrets: their sources, and the behaviour of a node without the right one. */
 import {
   chmodSync,
   mkdirSync,
@@ -23,7 +23,7 @@ const ONE = Buffer.alloc(KEY_BYTES, 1);
 const TWO = Buffer.alloc(KEY_BYTES, 2);
 const base64 = (...keys: Buffer[]): string => keys.map((key) => key.toString("base64")).join(",");
 
-/** A node's start as far as its keys are concerned. */
+/** The part of a node's start that concerns its keys. */
 async function start(
   storage: MemoryStorage,
   { directory, environment = {}, ini }: { directory: string; environment?: object; ini?: string },
@@ -41,7 +41,7 @@ async function start(
   return { ring: secrets.ring, record: await kv.read(readKeyRecord) };
 }
 
-test("the first start makes a key beside the store's folder, for its owner only; the next one uses it", () =>
+test("the first start generates a key next to the store's folder, readable by its owner; the next one uses it", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const { record } = await start(storage, { directory });
@@ -57,7 +57,7 @@ test("the first start makes a key beside the store's folder, for its owner only;
     expect(again.ring.sealingId).toBe(record?.sealingId);
   }));
 
-test("of keys that are given, the newest seals a new store, and a store keeps the one that it has", () =>
+test("the newest given key seals a new store, and a store keeps its key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const first = { TANDEM_SECRETS_KEY: base64(ONE) };
@@ -75,7 +75,7 @@ test("of keys that are given, the newest seals a new store, and a store keeps th
 test.each([
   ["no key", {}],
   ["another key", { TANDEM_SECRETS_KEY: base64(TWO) }],
-])("a node with %s does not start, and says which key it needs", (_, environment) =>
+])("a node with %s does not start, and names the required key", (_, environment) =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
@@ -83,13 +83,13 @@ test.each([
     await expect(starting).rejects.toThrow(
       new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: give .*TANDEM_SECRETS_KEY`),
     );
-    // Nothing was made that would pass for the key, and the right one still serves.
+    // No new key was created that could be mistaken for the right one, which still works.
     expect(readdirSync(directory)).toEqual([]);
     await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
   }),
 );
 
-test("a key file is named by the configuration, or by the environment before it", () =>
+test("a key file is set by the configuration, overridden by the environment", () =>
   withDirectory(async (directory) => {
     mkdirSync(join(directory, "conf"));
     const [one, two] = [join(directory, "one"), join(directory, "two")];
@@ -102,7 +102,7 @@ test("a key file is named by the configuration, or by the environment before it"
     expect(named.ring.ids).toEqual([keyIdOf(TWO)]);
     rmSync(one);
     await expect(start(new MemoryStorage(), { directory, ini })).rejects.toThrow(/key file .*one/);
-    // Without a name, it is made beside the configuration.
+    // Without a configured name, it is created next to the configuration.
     await start(new MemoryStorage(), { directory, ini: "[couchdb]\n" });
     expect(readdirSync(join(directory, "conf")).sort()).toEqual(["data.key", "tandem.ini"]);
   }));
@@ -123,7 +123,7 @@ test.each(["not base64", base64(Buffer.alloc(16))])(
     }),
 );
 
-test("a key file that cannot be made is an error that says what to do", () =>
+test("a key file that cannot be created is an error with instructions", () =>
   withDirectory(async (directory) => {
     const folder = join(directory, "file");
     writeFileSync(folder, "");
@@ -131,7 +131,7 @@ test("a key file that cannot be made is an error that says what to do", () =>
     expect(making).toThrow(/cannot be written .*: name another by/);
   }));
 
-test("a store in memory has a key of its own, and leaves no file", () =>
+test("an in-memory store has its own key, and writes no file", () =>
   withDirectory(async (directory) => {
     const options = { port: 0, store: "memory", dataDirectory: join(directory, "data") };
     const server = await openServer(readConfig(options, {}), { event() {} });
@@ -139,7 +139,7 @@ test("a store in memory has a key of its own, and leaves no file", () =>
     expect(readdirSync(directory)).toEqual([]);
   }));
 
-test("the local configuration has secrets sealed, reads those that are not, and seals them on request", () =>
+test("secrets in the local configuration are sealed, readable if they are not, and sealed on request", () =>
   withDirectory(async (directory) => {
     const localFile = join(directory, "local.ini");
     const { secrets } = readConfig({ store: "memory" }, { TANDEM_SECRETS_KEY: base64(ONE) });
@@ -165,7 +165,7 @@ test("the local configuration has secrets sealed, reads those that are not, and 
     expect(opening).toThrow(`local.ini: This node lacks the key ${keyIdOf(ONE)}`);
   }));
 
-test("which store it is can be told without the key that seals a setting", () =>
+test("the store can be identified without the key that seals a setting", () =>
   withDirectory(async (directory) => {
     const options = { dataDirectory: join(directory, "data") };
     const { configuration } = readConfig(options, { TANDEM_SECRETS_KEY: base64(ONE) });

@@ -8,13 +8,16 @@ import {
   ineffectiveness,
 } from "../../src/server/settings/settings-advice.ts";
 
-/** `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, with its comments, and those that only its sources read. */
+/**
+ * `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, including comments, and those
+ * that only its sources read.
+ */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
 const opened = (given: string): Configuration =>
   new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
 
-/** What is told of the settings of `given`, and of later changes, as it comes. */
+/** Advice about the settings in `given` and about later changes, as it is announced. */
 function announcedOf(configuration: Configuration): string[] {
   const messages: string[] = [];
   announceIneffectiveSettings(configuration, FILE_SETTINGS, {
@@ -24,7 +27,7 @@ function announcedOf(configuration: Configuration): string[] {
 }
 
 describe("a setting without effect", () => {
-  test("is told of by name at the start, once, and whenever it is changed", () => {
+  test("is reported by name once at the start, and whenever it is changed", () => {
     const configuration = opened(
       "[replicator]\nmax_jobs = 7\nmax_jbos = 3\n[chttpd]\nprot = 1\n[smoosh.mine]\npriority = x\n[admins]\nann = pw",
     );
@@ -51,7 +54,7 @@ describe("a setting without effect", () => {
     ["couch_httpd_auth", "require_valid_user", "[chttpd] require_valid_user"],
     ["cors:http://a", "orgins", "[cors] origins"],
     ["replicator", "wholly_else", undefined],
-  ])("[%s] %s may be meant as %s", (section, key, meant) => {
+  ])("[%s] %s suggests %s", (section, key, meant) => {
     const question = meant === undefined ? "" : `; did you mean ${meant}?`;
     expect(ineffectiveness({ section, key }, SETTINGS)).toBe(
       `[${section}] ${key} is not a setting${question}`,
@@ -64,12 +67,12 @@ describe("a setting without effect", () => {
     ["replicator.shares", "a/_replicator"],
     ["vendor", "name"],
     ["cors:http://a", "origins"],
-  ])("is not [%s] %s", (section, key) => {
+  ])("[%s] %s gets no suggestion", (section, key) => {
     expect(ineffectiveness({ section, key }, SETTINGS)).toBeUndefined();
   });
 });
 
-test("every setting of CouchDB's default.ini has its effect, or has none for a reason", () => {
+test("every setting of CouchDB's default.ini has its effect, or a reason for having none", () => {
   const lines = readFileSync(COUCHDB_NAMES, "utf8").trimEnd().split("\n");
   expect(lines.length).toBeGreaterThan(300);
   const unknown = lines.filter((line) => {

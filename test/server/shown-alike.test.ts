@@ -1,4 +1,6 @@
-/** What is shown of a job is the same in the API, the command line, the metrics and the events, whatever happened to it. */
+/**
+ * The API, the command line, the metrics and the events agree on a job, whatever happened to it.
+ */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -25,13 +27,20 @@ const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 4);
 const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
 const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;
-/** The members of a row that are the same from one event of the job to the next. */
-const TOLD = ["state", "failing", "failing_since", "paused", "stalled", "left_behind"] as const;
+/** The members of a row that stay the same between two events of the job. */
+const STABLE_MEMBERS = [
+  "state",
+  "failing",
+  "failing_since",
+  "paused",
+  "stalled",
+  "left_behind",
+] as const;
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
 type Row = any;
 
-/** Whom the command line asks: the API of the world that is compared. */
+/** The server of the command line: the API of the world that is compared. */
 let served: OpenApi;
 const server = createServer(async ({ method, url }, response) => {
   const { status, text } = await served.ask(`${method} ${url}`);
@@ -45,7 +54,7 @@ afterAll(() => {
   server.closeAllConnections();
 });
 
-test("a job that is tried again is shown alike everywhere, and when its node is lost", async () => {
+test("all views agree on a retried job, including after its node is lost", async () => {
   const world = await openWorld();
   for (const event of ["add", "accept", "crashed", "accept", "pause", "expire", "resume"]) {
     await world.happen({ event, job: 0, failure: "timeout" });
@@ -56,7 +65,7 @@ test("a job that is tried again is shown alike everywhere, and when its node is 
   await world.kv.close();
 });
 
-test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, async () => {
+test(`all views agree on any history of jobs (${RUN_COUNT} runs)`, async () => {
   const steps = fc.array(JOB_STEP, { minLength: 20, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {
@@ -76,7 +85,7 @@ test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, async 
 
 type World = Awaited<ReturnType<typeof openWorld>>;
 
-/** Two documents and a transient job, in a time that stands still between the steps. */
+/** Two documents and a transient job. Time stands still between the steps. */
 async function openWorld() {
   let nowMs = Date.UTC(2026, 0, 1);
   const system = createSystemRuntime();
@@ -108,7 +117,7 @@ async function openWorld() {
       await history.apply(step);
       if (step.event !== "accept") return;
       await compareNow(api);
-      // As a node does with each job that it has accepted.
+      // As a node does with each accepted job.
       for (const job of [0, 1, 2]) await history.apply({ ...step, event: "begin", job });
     },
   };
@@ -117,10 +126,12 @@ async function openWorld() {
 async function compare({ api, follower }: World): Promise<void> {
   const rows = await compareNow(api);
   await follower.catchUp();
-  expect(follower.told).toEqual(new Map(rows.map((row: Row) => [nameOf(row), toldOf(row)])));
+  expect(follower.reported).toEqual(
+    new Map(rows.map((row: Row) => [nameOf(row), stableMembersOf(row)])),
+  );
 }
 
-/** All but what a client knows that has followed the events: no event tells that a node has accepted a job. */
+/** All except what a client of the events cannot know: no event reports an acceptance. */
 async function compareNow(api: OpenApi): Promise<readonly Row[]> {
   const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;
   expect(total).toBe(rows.length);
@@ -225,7 +236,7 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
   }
 }
 
-/** What a command prints. */
+/** The output of a command. */
 async function tandem(api: OpenApi, ...flags: readonly string[]): Promise<string> {
   served = api;
   const { port } = server.address() as AddressInfo;
@@ -247,7 +258,7 @@ interface Message {
   readonly data: Row;
 }
 
-/** The events behind a place, until there are no more. */
+/** The events after a position, until there are no more. */
 async function messagesSince(api: OpenApi, since: string): Promise<readonly Message[]> {
   const { text } = await api.ask(`GET /_tandem/events?since=${since}&timeout=0`);
   const blocks = text.split("\n\n").filter((block) => block.includes("event: "));
@@ -260,7 +271,7 @@ async function messagesSince(api: OpenApi, since: string): Promise<readonly Mess
   });
 }
 
-/** The rows of a client that comes now, and begins at the first event. */
+/** The rows of a new client that begins at the first event. */
 async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
   const rows = new Map<string, Row>();
   for (const { event, data } of await messagesSince(api, FROM_THE_BEGINNING)) {
@@ -269,11 +280,11 @@ async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
   return rows;
 }
 
-/** A client that was there from the beginning: it knows of a job what the last event about it said. */
+/** A client that has followed from the beginning: it knows the last event of each job. */
 class Follower {
-  readonly told = new Map<string, Row>();
+  readonly reported = new Map<string, Row>();
   readonly #api: OpenApi;
-  /** Names of jobs by the ids that events have them by. */
+  /** Names of jobs by their ids in events. */
   readonly #names = new Map<string, string>();
   #since = FROM_THE_BEGINNING;
 
@@ -289,7 +300,7 @@ class Follower {
       if (formerId !== undefined) this.#forget(formerId);
       if (job !== null) {
         this.#names.set(data.id, nameOf(job));
-        this.told.set(nameOf(job), toldOf(job));
+        this.reported.set(nameOf(job), stableMembersOf(job));
       } else if (changes.includes("removed")) {
         this.#forget(data.id);
       }
@@ -297,7 +308,7 @@ class Follower {
   }
 
   #forget(id: string): void {
-    this.told.delete(this.#names.get(id) ?? id);
+    this.reported.delete(this.#names.get(id) ?? id);
   }
 }
 
@@ -305,8 +316,8 @@ function byId(rows: readonly Row[]): ReadonlyMap<string, Row> {
   return new Map(rows.map((row) => [nameOf(row), row]));
 }
 
-function toldOf(row: Row): Row {
-  return Object.fromEntries(TOLD.map((member) => [member, row[member]]));
+function stableMembersOf(row: Row): Row {
+  return Object.fromEntries(STABLE_MEMBERS.map((member) => [member, row[member]]));
 }
 
 /** The document of a job, or its id. */

@@ -1,4 +1,4 @@
-/** What a node is started with: command line, environment and configuration file. */
+/** Start options of a node: command line, environment and configuration file. */
 import { writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ test.each([
   expect(start).toThrow(message);
 });
 
-test("variables that are there and empty say nothing", () => {
+test("empty environment variables count as unset", () => {
   const empty = {
     TANDEM_BIND_ADDRESS: "",
     TANDEM_DATA_DIR: "",
@@ -67,7 +67,7 @@ test("a configuration file that is not UTF-8 is refused", async () => {
   });
 });
 
-test.skipIf(!hasIpv6)("a node on an address of IPv6 says so in a URL", async () => {
+test.skipIf(!hasIpv6)("a node with an IPv6 address shows it in a URL", async () => {
   const config = readConfig({ store: "memory", bindAddress: "::1", port: 0 }, {});
   const server = await openServer(config, { event() {} });
   try {

@@ -1,4 +1,6 @@
-/** The API over TLS (`[ssl]`): both ports, its files and their replacement, and certificates of clients. */
+/**
+ * The API over TLS (`[ssl]`): both ports, its files and their replacement, and client certificates.
+ */
 import { once } from "node:events";
 import {
   copyFileSync,
@@ -31,7 +33,7 @@ const fixture = (name: string): string =>
   fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
 const pem = (name: string): Buffer => readFileSync(fixture(name));
 
-/** After which Node gives a handshake up. */
+/** Node.js aborts a handshake after this time. */
 const HANDSHAKE_MS_MAX = 120_000;
 
 const SERVED = {
@@ -64,7 +66,7 @@ async function open(ssl: Readonly<Record<string, string>>): Promise<RunningServe
   return server;
 }
 
-/** Over a connection of its own. */
+/** Over its own connection. */
 async function get(url = "", options: RequestOptions = {}) {
   const asked = request(url, { agent: false, ca: pem("ca.pem"), ...options }).end();
   const [answer] = await once(asked, "response");
@@ -74,7 +76,7 @@ async function get(url = "", options: RequestOptions = {}) {
   return { text, name: socket.getPeerCertificate().subject.CN, version: socket.getProtocol() };
 }
 
-test("the API is served on both ports, and each is known", async () => {
+test("the API is served on both ports, and each is announced", async () => {
   const { url, tlsUrl } = await open({});
   expect(tlsUrl).toMatch(/^https:\/\/127\.0\.0\.1:[1-9]\d*$/);
   expect(JSON.parse((await get(tlsUrl)).text).couchdb).toBe("Welcome");
@@ -103,7 +105,7 @@ describe("as a program", () => {
     expect((await get(urls[1])).text).toContain("Welcome");
   });
 
-  test("the node ends with a reason when a file is not there", async () => {
+  test("the node exits with a reason when a file is missing", async () => {
     const failing = processes.open({ ini: iniOf({ ...SERVED, key_file: "/nowhere/key.pem" }) });
     await expect(failing).rejects.toThrow(
       "[ssl] key_file = /nowhere/key.pem: expected a file that can be read (ENOENT)",
@@ -111,7 +113,7 @@ describe("as a program", () => {
   });
 });
 
-test("the cookie of a session that begins over TLS does not go over connections without it", async () => {
+test("a session cookie set over TLS is not sent over plain connections", async () => {
   const config = configOf(SERVED, "[admins]\nroot = secret\n");
   const server = await openServer(config, { event() {} });
   closing.push(() => server.stop());
@@ -127,19 +129,19 @@ test("the cookie of a session that begins over TLS does not go over connections 
   expect(plain.headers.get("set-cookie")).toMatch(/; HttpOnly$/);
 });
 
-test("a request without TLS on the port of TLS gets no answer, and the next one with TLS does", async () => {
+test("a plain request on the TLS port gets no response, and the next one with TLS does", async () => {
   const { tlsUrl = "" } = await open({});
   await expect(fetch(tlsUrl.replace("https", "http"))).rejects.toThrow();
   expect((await get(tlsUrl)).text).toContain("Welcome");
 });
 
-test("a client that never ends its handshake does not keep the server from stopping", {
+test("a client that never completes its handshake does not keep the server from stopping", {
   timeout: HANDSHAKE_MS_MAX / 2,
 }, async () => {
   const server = await open({});
   const socket = connect(Number(new URL(server.tlsUrl ?? "").port), "127.0.0.1");
   await once(socket, "connect");
-  // Connections are taken in their order, so the first one is taken now.
+  // Connections are accepted in order, so the first one has been accepted now.
   await get(server.tlsUrl);
   const closed = once(socket.on("error", () => {}).resume(), "close");
   await server.stop();
@@ -152,7 +154,7 @@ describe("files", () => {
     key_file: fixture("client-key-encrypted.pem"),
   };
 
-  test("a key with a password is opened with it", async () => {
+  test("may contain a key with a password", async () => {
     const { tlsUrl } = await open({ ...encrypted, password: "opened" });
     expect((await get(tlsUrl)).name).toBe("client");
   });
@@ -189,7 +191,7 @@ describe("files", () => {
       { ...encrypted, password: "guessed" },
       `[ssl] password: expected the password of ${encrypted.key_file}`,
     ],
-  ])("with %j the node does not start, and says why", async (ssl, message) => {
+  ])("with %j: the node does not start, and names the problem", async (ssl, message) => {
     await expect(open(ssl).finally(() => {})).rejects.toMatchObject({
       code: "CONFIG_INVALID",
       message,
@@ -211,7 +213,7 @@ describe("files", () => {
   });
 });
 
-test("a node that others can reach needs an administrator, with TLS as well", () => {
+test("a node reachable from other hosts needs an administrator, with TLS as well", () => {
   const reachable = "[chttpd]\nbind_address = 0.0.0.0\n";
   expect(() => configOf(SERVED, reachable)).toThrow(
     "bind address 0.0.0.0 without an administrator",
@@ -219,7 +221,7 @@ test("a node that others can reach needs an administrator, with TLS as well", ()
   expect(configOf(SERVED, `${reachable}[admins]\na = b\n`).tls?.port).toBe(0);
 });
 
-test("versions and ciphers are those that the configuration names", async () => {
+test("versions and ciphers are those of the configuration", async () => {
   const cipher = "ECDHE-ECDSA-AES256-GCM-SHA384";
   const rsaCipher = cipher.replace("ECDSA", "RSA");
   const { tlsUrl } = await open({
@@ -236,18 +238,18 @@ describe("clients", () => {
   const verified = { verify_ssl_certificates: "true", cacert_file: fixture("ca.pem") };
   const known = { cert: pem("client.pem"), key: pem("client-key.pem") };
 
-  test("without verification need no certificate", async () => {
+  test("need no certificate without verification", async () => {
     const { tlsUrl } = await open({});
     expect((await get(tlsUrl, known)).text).toContain("Welcome");
   });
 
-  test("come in with a certificate of the authority, or with none", async () => {
+  test("are accepted with a certificate of the authority, or with none", async () => {
     const { tlsUrl } = await open(verified);
     expect((await get(tlsUrl, known)).text).toContain("Welcome");
     expect((await get(tlsUrl)).text).toContain("Welcome");
   });
 
-  test("do not come in with a certificate of another authority", async () => {
+  test("are refused with a certificate of another authority", async () => {
     // The server's own certificate as the only authority: it has signed nothing.
     const { tlsUrl } = await open({ ...verified, cacert_file: fixture("server.pem") });
     await expect(get(tlsUrl, known)).rejects.toThrow();
@@ -259,7 +261,7 @@ describe("clients", () => {
     ["1", true],
     [undefined, true],
   ])(
-    "with ssl_certificate_max_depth = %s and one intermediate certificate come in: %s",
+    "with ssl_certificate_max_depth = %s and one intermediate certificate are accepted: %s",
     async (depth, comesIn) => {
       const { tlsUrl } = await open({
         verify_ssl_certificates: "true",
@@ -281,7 +283,7 @@ describe("clients", () => {
   });
 });
 
-/** A clock that sleeps until a test says otherwise. */
+/** A clock that sleeps until a test wakes it. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};
@@ -299,7 +301,7 @@ function heldClock(clock: Clock) {
           fellAsleep();
         }),
     },
-    /** Resolves when what had slept has done its work. */
+    /** Wakes all sleepers, and resolves when they have done their work. */
     async tick(): Promise<void> {
       await asleep;
       asleep = new Promise<void>((resolve) => {
@@ -311,7 +313,7 @@ function heldClock(clock: Clock) {
   };
 }
 
-describe("files that change", () => {
+describe("changed files", () => {
   async function openRefreshed() {
     const files = { certificate: join(folder, "cert.pem"), key: join(folder, "key.pem") };
     const place = (name: string, path: string): void => {
@@ -350,7 +352,7 @@ describe("files that change", () => {
     return { files, place, events, tick, served };
   }
 
-  test("count for new connections", async () => {
+  test("apply to new connections", async () => {
     const { files, place, events, tick, served } = await openRefreshed();
     await tick();
     expect([(await served()).name, events]).toEqual(["server", []]);
@@ -360,7 +362,7 @@ describe("files that change", () => {
     expect([(await served()).name, events]).toEqual(["client", ["tls.certificates-read {}"]]);
   });
 
-  test("do not count as long as they cannot be used, which is said once", async () => {
+  test("are ignored while they are invalid, which is logged once", async () => {
     const { files, place, events, tick, served } = await openRefreshed();
     place("client.pem", files.certificate);
     await tick();

@@ -1,4 +1,7 @@
-/** Documents of users with several leaves: any of them may win, and none lets its owner gain rights. */
+/**
+ * User documents with several leaves: any of them may win, and none grants its owner additional
+ * rights.
+ */
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
@@ -68,7 +71,7 @@ async function signUp(roles: readonly string[] = []): Promise<string> {
   return (await ask("PUT", path(), ROOT, body)).json.rev;
 }
 
-/** A sibling of the first revision, as a replication brings it. */
+/** A sibling of the first revision, as a replication writes it. */
 async function graft(as: string | undefined, changed: object, generation = 1, hash = "0") {
   const { _rev, ...body } = (await ask("GET", path(), ROOT)).json;
   const _revisions = { start: generation, ids: [hash.repeat(32)] };
@@ -83,8 +86,8 @@ async function liveLeaves(): Promise<number> {
   return json._rev === undefined ? 0 : 1 + (json._conflicts ?? []).length;
 }
 
-describe("a user document in conflict", () => {
-  test("lets its user in with no password of any leaf, and with no session", async () => {
+describe("a conflicted user document", () => {
+  test("refuses its user with the password of any leaf, and with a session", async () => {
     await signUp();
     const login = await ask("POST", "/_session", undefined, { name, password: "pw" });
     await graft(ROOT, {});
@@ -99,14 +102,14 @@ describe("a user document in conflict", () => {
     expect(response.status).toBe(401);
   });
 
-  test("lets the user in again once an administrator has resolved it", async () => {
+  test("admits the user again once an administrator has resolved it", async () => {
     await signUp();
     const { rev } = await graft(ROOT, {});
     await ask("DELETE", `${path()}?rev=${rev}`, ROOT);
     expect((await session(own())).json.userCtx.name).toBe(name);
   });
 
-  test("is not changed by the administrators of the database only by deleting a leaf", async () => {
+  test("is not changed by a database administrator except by deleting a leaf", async () => {
     await signUp();
     const { rev } = await graft(ROOT, { roles: ["_tandem_reader"] });
     const keeper = "keeper:pw";
@@ -119,7 +122,7 @@ describe("the owner of a user document", () => {
   test("cannot add a leaf next to it, whose roles would return when the winner is deleted", async () => {
     await signUp(["editor"]);
     expect((await graft(own(), {})).json).toMatchObject([{ error: "forbidden" }]);
-    // One that would win, too.
+    // One that would also win.
     expect((await graft(own(), {}, 9, "f")).json).toMatchObject([{ error: "forbidden" }]);
     expect(await liveLeaves()).toBe(1);
   });
@@ -146,7 +149,7 @@ describe("a token", () => {
       .setExpirationTime("1h")
       .sign(Buffer.from("a key of tokens"));
 
-  test("does not take over the directory user of the same name", async () => {
+  test("does not impersonate the directory user of the same name", async () => {
     const rev = await signUp(["editor"]);
     const as = await token();
     expect((await session(as)).json.userCtx).toEqual({ name, roles: [] });

@@ -26,7 +26,7 @@ afterEach(async () => {
   await node.kv.close();
 });
 
-/** A process that keeps the databases, with these settings. */
+/** A process that maintains the databases with these settings. */
 function start(given = ENABLED): Configuration {
   const configuration = new Configuration({
     given: [parseIni(given)],
@@ -61,7 +61,7 @@ const putUser = (name: string, { deleted = false, roles = [] as string[] } = {})
 const created = (database: string) =>
   node.event("users.database-created", (fields) => fields.database === database);
 
-/** All changes so far are worked off: a user who is made now comes behind them. */
+/** All changes so far are processed: the new user comes after them. */
 async function caughtUp(): Promise<void> {
   const name = `z${node.events.length}`;
   await putUser(name);
@@ -81,7 +81,7 @@ const names = (): Promise<string[]> => node.kv.read((tx) => node.databases.names
 const ofUsers = async (): Promise<string[]> =>
   (await names()).filter((name) => name.startsWith("userdb-"));
 
-test("users that exist and users that come get a database each, whose admins and members they are", async () => {
+test("existing and new users get a database each, with themselves as admin and member", async () => {
   for (let number = 0; number < 45; number++) await putUser(`u${number}`);
   const configuration = start("");
   await node.createDatabase("other");
@@ -91,14 +91,14 @@ test("users that exist and users that come get a database each, whose admins and
   await putUser("ä");
   await created("userdb-c3a4");
   expect((await ofUsers()).length).toBe(46);
-  // As CouchDB has it.
+  // As in CouchDB.
   expect(await security("userdb-c3a4")).toEqual({
     members: { roles: ["_admin"], names: ["ä"] },
     admins: { roles: ["_admin"], names: ["ä"] },
   });
 });
 
-test("a change of a user adds him to a security object that lacks him, and touches nothing else", async () => {
+test("changing a user adds them to a security object that lacks them, and changes nothing else", async () => {
   start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -112,7 +112,7 @@ test("a change of a user adds him to a security object that lacks him, and touch
   });
 });
 
-test("the database of a deleted user stays without him, unless it is to be deleted", async () => {
+test("the database of a deleted user stays without them, unless it is to be deleted", async () => {
   const configuration = start();
   await putUser("ann");
   await putUser("bob");
@@ -129,7 +129,7 @@ test("the database of a deleted user stays without him, unless it is to be delet
   expect(await names()).not.toContain("userdb-626f62");
 });
 
-test("each change is worked off once, by one of several processes", async () => {
+test("each change is processed once, by one of several processes", async () => {
   for (let number = 0; number < 30; number++) await putUser(`u${number}`);
   for (let process = 0; process < 3; process++) start();
   await caughtUp();
@@ -138,7 +138,7 @@ test("each change is worked off once, by one of several processes", async () => 
   expect(new Set(made.map(({ fields }) => fields.database)).size).toBe(31);
 });
 
-test("a process that is started again goes on where the last one stopped", async () => {
+test("a restarted process continues at its last position", async () => {
   start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -147,14 +147,14 @@ test("a process that is started again goes on where the last one stopped", async
   await putUser("bob");
   start();
   await created("userdb-626f62");
-  // Only a change of its user makes a database again.
+  // A database is re-created only after a change of its user.
   expect(await ofUsers()).toEqual(["userdb-626f62"]);
   await putUser("ann", { roles: ["a"] });
   await caughtUp();
   expect(await ofUsers()).toContain("userdb-616e6e");
 });
 
-test("another prefix begins with the first user", async () => {
+test("a new prefix applies from the first user", async () => {
   const configuration = start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -163,7 +163,7 @@ test("another prefix begins with the first user", async () => {
   expect(await names()).toContain("userdb-616e6e");
 });
 
-test("no name leads to the database of another", async () => {
+test("no name leads to the database of another user", async () => {
   start();
   await putUser("ann");
   await putUser("\u0006\u0001\u0006\u000e\u0006\u000e");
@@ -171,14 +171,14 @@ test("no name leads to the database of another", async () => {
   expect(await security("userdb-616e6e")).toMatchObject({ admins: { names: ["ann"] } });
 });
 
-test("a user whose name no database can have is passed over", async () => {
+test("a user whose name is invalid for a database is skipped", async () => {
   start();
   await putUser("u".repeat(400));
   await node.event("users.database-refused");
   await caughtUp();
 });
 
-test.each(["Upper", "_users", "1"])("%s is no prefix", (prefix) => {
+test.each(["Upper", "_users", "1"])("%s is not a valid prefix", (prefix) => {
   expect(() => start(`[couch_peruser]\ndatabase_prefix = ${prefix}`)).toThrow(
     `[couch_peruser] database_prefix = ${prefix}: expected the beginning of a database name`,
   );

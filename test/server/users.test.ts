@@ -19,7 +19,7 @@ beforeAll(async () => {
   config.configuration.set("chttpd_auth", "iterations", "10");
   config.configuration.set("couchdb", "users_db_security_editable", "true");
   server = await openServer(config, { event() {} });
-  // As before CouchDB 3: whoever comes may sign up.
+  // As before CouchDB 3: everyone may sign up.
   await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
 });
 
@@ -61,8 +61,8 @@ async function signUp(more: object = {}): Promise<string> {
   return json.rev;
 }
 
-describe("documents of users", () => {
-  test("keep a hash in the place of the password", async () => {
+describe("user documents", () => {
+  test("store a hash instead of the password", async () => {
     await signUp();
     const { json } = await ask("GET", pathOf(name), { as: `${name}:pw` });
     expect(json).toMatchObject({
@@ -75,7 +75,7 @@ describe("documents of users", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("keep no password, even when they are deleted with one", async () => {
+  test("store no password, even when they are deleted with one", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -85,7 +85,7 @@ describe("documents of users", () => {
     expect(left.json).not.toHaveProperty("password");
   });
 
-  test("can be made by somebody unknown, without roles", async () => {
+  test("can be created anonymously, without roles", async () => {
     expect((await ask("PUT", pathOf(name), { body: document() })).status).toBe(201);
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).json.userCtx.name).toBe(name);
   });
@@ -107,7 +107,7 @@ describe("documents of users", () => {
     expect(answer).toMatchObject({ status: 403, json: { error: "forbidden", reason } });
   });
 
-  test("have no role of the system, not even from an administrator", async () => {
+  test("have no system role, not even from an administrator", async () => {
     const body = document({ roles: ["_admin"] });
     expect(await ask("PUT", pathOf(name), { as: ROOT, body })).toMatchObject({
       status: 403,
@@ -144,7 +144,7 @@ describe("documents of users", () => {
     }
   });
 
-  test("are changed and deleted by their users, who give themselves no roles", async () => {
+  test("are changed and deleted by their users, who cannot grant themselves roles", async () => {
     const rev = await signUp({ roles: ["a"] });
     const as = `${name}:pw`;
     const promoted = document({ _rev: rev, roles: ["a", "b"] });
@@ -160,7 +160,7 @@ describe("documents of users", () => {
     expect((await ask("GET", "/_session", { as: `${name}:new` })).status).toBe(401);
   });
 
-  test("are not seen, changed or deleted by others", async () => {
+  test("are hidden from others, who cannot change or delete them", async () => {
     const rev = await signUp();
     const path = pathOf(name);
     name = `${name}-other`;
@@ -200,12 +200,12 @@ describe("documents of users", () => {
       "simple",
       { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
     ],
-  ])("with a wrong %s hash let nobody in", async (_, members) => {
+  ])("with a wrong %s hash admit no user", async (_, members) => {
     await signUp({ password: undefined, salt: "s", ...members });
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
   });
 
-  test("of older servers let their users in: simple, and pbkdf2 with SHA-1", async () => {
+  test("of older servers admit their users: simple, and pbkdf2 with SHA-1", async () => {
     const { createHash, pbkdf2Sync } = await import("node:crypto");
     const sha = createHash("sha1").update("pwsalt").digest("hex");
     await signUp({
@@ -223,7 +223,7 @@ describe("documents of users", () => {
   });
 });
 
-describe("a hash that asks for too much", () => {
+describe("an excessively expensive hash", () => {
   const high = "Iteration count is too high for this server";
 
   test.each([
@@ -245,7 +245,7 @@ describe("a hash that asks for too much", () => {
     expect(json).toMatchObject([{ error: "forbidden", reason }]);
   });
 
-  test("is not checked either, once the limit is lower", async () => {
+  test("is not verified once the limit is lower", async () => {
     const setting = "/_node/_local/_config/chttpd_auth/max_iterations";
     await signUp();
     await ask("PUT", setting, { as: ROOT, body: '"9"' });
@@ -261,7 +261,7 @@ describe("a hash that asks for too much", () => {
   });
 });
 
-test("whoever gives five wrong passwords is refused, also with the right one", async () => {
+test("after five wrong passwords a client is refused, even with the right one", async () => {
   await signUp();
   const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
   for (let count = 0; count < 5; count++) expect((await logIn("wrong")).status).toBe(401);
@@ -277,7 +277,7 @@ test("whoever gives five wrong passwords is refused, also with the right one", a
   expect((await ask("GET", "/_session", { as: ROOT })).status).toBe(200);
 });
 
-test("wrong passwords through a trusted proxy lock out the client that gave them alone", async () => {
+test("wrong passwords through a trusted proxy lock out only the client that sent them", async () => {
   const setting = "/_node/_local/_config/tandem/trusted_proxies";
   await signUp();
   const logIn = (client: string, password: string) =>
@@ -290,7 +290,7 @@ test("wrong passwords through a trusted proxy lock out the client that gave them
     for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
     expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
     expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
-    // The holder of an IPv6 address has its whole /64.
+    // The owner of an IPv6 address has its whole /64.
     for (let count = 0; count < 6; count++) await logIn(`2001:db8::${count}:1`, "wrong");
     expect((await logIn("2001:db8::ffff:1", "pw")).status).toBe(403);
     expect((await logIn("2001:db8:0:1::1", "pw")).status).toBe(200);
@@ -301,7 +301,7 @@ test("wrong passwords through a trusted proxy lock out the client that gave them
   expect(refused).toMatchObject({ status: 400, json: { error: "bad_request" } });
 });
 
-test("wrong passwords that are sent at once are not all looked at", async () => {
+test("concurrent wrong passwords are not all verified", async () => {
   await signUp();
   const guesses = Array.from({ length: 20 }, (_, number) =>
     ask("POST", "/_session", { body: { name, password: `wrong-${number}` } }),
@@ -311,7 +311,7 @@ test("wrong passwords that are sent at once are not all looked at", async () => 
   expect(statuses.filter((status) => status === 403).length).toBeGreaterThanOrEqual(14);
 });
 
-test("logins of one user do not hold up those of another", async () => {
+test("logins of one user do not delay those of another", async () => {
   const setting = "/_node/_local/_config/chttpd_auth/iterations";
   const lockout = "/_node/_local/_config/chttpd_auth_lockout/mode";
   await ask("PUT", setting, { as: ROOT, body: '"100000"' });
@@ -335,14 +335,14 @@ test("logins of one user do not hold up those of another", async () => {
   }
 });
 
-describe("what is public of users", () => {
+describe("the public fields of users", () => {
   const setting = "/_node/_local/_config/chttpd_auth";
   afterEach(async () => {
     await ask("DELETE", `${setting}/public_fields`, { as: ROOT });
     await ask("DELETE", `${setting}/users_db_public`, { as: ROOT });
   });
 
-  test("everybody who comes in reads, and nothing else", async () => {
+  test("all users read them, and nothing else", async () => {
     await signUp({ city: "Oslo", note: 1.5 });
     const path = pathOf(name);
     expect((await ask("GET", path)).status).toBe(404);
@@ -354,7 +354,7 @@ describe("what is public of users", () => {
   });
 
   test.each(["_revs_diff", "_missing_revs"])(
-    "is not told by %s: a document of another looks like one that is not there",
+    "are not revealed by %s: a document of another user looks missing",
     async (question) => {
       const rev = await signUp();
       const id = `org.couchdb.user:${name}`;
@@ -376,7 +376,7 @@ describe("what is public of users", () => {
     },
   );
 
-  test("is listed where the configuration says so", async () => {
+  test("are listed if the configuration says so", async () => {
     await signUp({ city: "Oslo" });
     await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"city"' });
     const list = `/_users/_all_docs?include_docs=true&key="org.couchdb.user:${name}"`;
@@ -394,7 +394,7 @@ describe("passwords", () => {
       body: JSON.stringify(value),
     });
 
-  test("that do not meet the requirements are refused with their reason", async () => {
+  test("that do not meet the requirements are refused with a reason", async () => {
     expect(await configure("password_regexp", '[".{3,}"')).toMatchObject({
       status: 400,
       json: { reason: expect.stringContaining("[chttpd_auth] password_regexp") },
@@ -408,7 +408,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Signed up when passwords were hashed in another way. */
+  /** Signed up under other password settings. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -418,7 +418,7 @@ describe("passwords", () => {
   const stored = async () => (await ask("GET", pathOf(name), { as: ROOT })).json;
   const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
 
-  test("are hashed anew at a login, when they were hashed in another way; the session goes on", async () => {
+  test("are rehashed at a login with the current scheme; the session continues", async () => {
     const before = await signUpBefore();
     await logIn("wrong");
     expect(await stored()).toEqual(before);
@@ -432,7 +432,7 @@ describe("passwords", () => {
     expect(await stored()).toEqual(after);
   });
 
-  test("stay hashed as they are where the configuration says so", async () => {
+  test("keep their hashes if the configuration says so", async () => {
     const before = await signUpBefore();
     await configure("upgrade_hash_on_auth", "false");
     expect((await logIn("pw")).status).toBe(200);
@@ -442,7 +442,7 @@ describe("passwords", () => {
 });
 
 describe("a replication into _users", () => {
-  test("brings no password that is not a text", async () => {
+  test("brings no password that is not a string", async () => {
     const copies = `copies-${name}`;
     await ask("PUT", `/${copies}`, { as: ROOT });
     for (const [user, password] of [
@@ -461,7 +461,7 @@ describe("a replication into _users", () => {
 });
 
 describe("replications of users", () => {
-  test("read and write what their users may, and nothing else", async () => {
+  test("read and write only what their users may", async () => {
     await signUp();
     for (const database of ["own", "target", "secret"]) {
       await ask("PUT", `/${name}-${database}`, { as: ROOT });
@@ -488,7 +488,7 @@ describe("replications of users", () => {
   });
 });
 
-test("a local replication leaves behind what is larger than a document may be", async () => {
+test("a local replication skips documents over the size limit", async () => {
   await ask("PUT", `/${name}`, { as: ROOT });
   await ask("PUT", `/${name}/small`, { as: ROOT, body: {} });
   await ask("PUT", `/${name}/large`, { as: ROOT, body: { text: "ä".repeat(100) } });
@@ -513,7 +513,7 @@ describe("sessions", () => {
     ["a form that is not UTF-8", form, [0x6e, 0x61, 0x6d, 0x65, 0x3d, 0xff], "not UTF-8"],
     ["a form without a name", form, "password=pw", "username"],
     ["JSON without a password", {}, { name: "x" }, "password"],
-    ["JSON with a name that is no text", {}, { name: 1, password: "pw" }, "username"],
+    ["JSON with a name that is not a string", {}, { name: 1, password: "pw" }, "username"],
   ] as const)("are refused to %s, with the reason", async (_, headers, given, reason) => {
     const body = Array.isArray(given) ? new Uint8Array(given) : given;
     const response = await fetch(`${server.url}/_session`, {
@@ -558,7 +558,7 @@ describe("sessions", () => {
     expect((await ask("GET", "/_all_dbs", { headers })).status).toBe(200);
   });
 
-  test("end by request", async () => {
+  test("end on request", async () => {
     const { status, cookie } = await ask("DELETE", "/_session");
     expect(status).toBe(200);
     expect(cookie).toMatch(/^AuthSession=; Version=1; .*Max-Age=0; Path=\/; HttpOnly$/);
@@ -576,7 +576,7 @@ describe("sessions", () => {
     });
   });
 
-  test("are not taken from a cookie that somebody else has made", async () => {
+  test("are not accepted from a forged cookie", async () => {
     await signUp();
     const time = Math.floor(Date.now() / 1000)
       .toString(16)
@@ -600,7 +600,7 @@ describe("sessions", () => {
     expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
     const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
     expect(session.json.userCtx.name).toBe(name);
-    // Nor does a session go on when the password is wrong.
+    // A session does not continue either if the password is wrong.
     const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
     expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
     const unknown = {
@@ -617,7 +617,7 @@ describe("sessions", () => {
     }
   });
 
-  test("credentials that are no base64 are not taken for none", async () => {
+  test("invalid base64 credentials are not treated as absent", async () => {
     const headers = { Authorization: "Basic root:secret" };
     expect(await ask("GET", "/_session", { headers })).toMatchObject({
       status: 400,
@@ -626,7 +626,7 @@ describe("sessions", () => {
   });
 });
 
-test("nano logs in, and its session carries its requests", async () => {
+test("nano logs in and sends its session with each request", async () => {
   await signUp({ roles: ["a"] });
   const { default: nano } = await import("nano");
   const client = nano(server.url ?? "");
@@ -646,7 +646,7 @@ test("PouchDB logs in with a name and a password", async () => {
   await expect(open("no").get("x")).rejects.toMatchObject({ status: 401 });
 });
 
-describe("other ways to say who one is", () => {
+describe("other ways to authenticate", () => {
   const configure = (section: string, key: string, value: string) =>
     ask("PUT", `/_node/_local/_config/${section}/${key}`, {
       as: ROOT,
@@ -661,7 +661,7 @@ describe("other ways to say who one is", () => {
   const session = async (headers: Readonly<Record<string, string>>) =>
     ask("GET", "/_session", { headers });
 
-  test("a proxy names the user, and proves with the secret that it is the proxy", async () => {
+  test("a proxy names the user, and proves itself with the secret", async () => {
     const claims = { "X-Auth-CouchDB-UserName": "pat", "X-Auth-CouchDB-Roles": "a, b" };
     expect((await session(claims)).json.userCtx.name).toBeNull();
     await configure("chttpd", "authentication_handlers", handlers("proxy"));
@@ -679,7 +679,7 @@ describe("other ways to say who one is", () => {
     await reset("chttpd_auth", "secret");
   });
 
-  test("a token is signed with a key of the configuration, and has what claims it must", async () => {
+  test("a token is signed with a configured key and has the required claims", async () => {
     const key = Buffer.from("a key that is long enough for SHA-256");
     const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const pem = pair.publicKey.export({ type: "spki", format: "pem" }).toString();
@@ -740,7 +740,7 @@ describe("other ways to say who one is", () => {
     expect(form.status).toBe(200);
   });
 
-  test("nobody comes in unknown where a valid user is required", async () => {
+  test("anonymous users are refused if a valid user is required", async () => {
     await configure("chttpd", "require_valid_user", "true");
     expect(await ask("GET", "/")).toMatchObject({
       status: 401,
@@ -752,7 +752,7 @@ describe("other ways to say who one is", () => {
     await configure("chttpd", "WWW-Authenticate", "Negotiate");
     expect(await challenge()).toBe("Negotiate");
     await reset("chttpd", "WWW-Authenticate");
-    // Where one logs in.
+    // The login page.
     expect((await fetch(`${server.url}/_dashboard/`)).status).toBe(200);
     expect(
       (await ask("POST", "/_session", { body: { name: "root", password: "secret" } })).status,

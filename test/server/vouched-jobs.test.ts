@@ -1,4 +1,7 @@
-/** A token or a proxy that names a user of ours: their jobs have the roles that were vouched for, and nothing that the name has here. */
+/**
+ * A token or a proxy that names a directory user: their jobs have the vouched roles, and none of
+ * the directory user's rights.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { SignJWT } from "jose";
@@ -9,13 +12,13 @@ type Headers = Readonly<Record<string, string>>;
 
 const KEY = Buffer.from("a key that is long enough for SHA-256");
 const ROOT = password("root", "secret");
-/** May read `secret`, by a role in our own directory. */
+/** May read `secret` because of a role in the directory. */
 const JOE = password("joe", "pw");
 
 let server: RunningServer;
 /** Without administrators. */
 let party: RunningServer;
-/** The documents of jobs whose runs have ended, and what is told of the next one. */
+/** The documents of jobs with an ended run, and the callback for the next one. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 
@@ -30,7 +33,7 @@ beforeAll(async () => {
   configuration.set("chttpd", "authentication_handlers", names.join(", "));
   configuration.set("chttpd_auth", "iterations", "10");
   configuration.set("jwt_keys", "hmac:_default", KEY.toString("base64"));
-  // A job that crashes is not tried again while a test lasts.
+  // A crashed job is not retried within a test.
   configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   const trace = {
@@ -81,11 +84,11 @@ async function ask(method: string, path: string, as: Headers, body?: object, at 
 const replicate = (as: Headers, source: string, more: object = {}) =>
   ask("POST", "/_replicate", as, { source, target: "loot", ...more });
 
-/** What is shown of a replication document's job, once a run of it has ended. */
+/** The status of a replication document's job after a run of it has ended. */
 async function jobOfDocument(id: string, at = server) {
   while (!ended.delete(id)) {
-    await new Promise<void>((told) => {
-      tell = told;
+    await new Promise<void>((reported) => {
+      tell = reported;
     });
   }
   const as = at === server ? ROOT : {};
@@ -105,7 +108,7 @@ test.each([
   expect(await replicate(JOE, "secret")).toMatchObject({ status: 200 });
 });
 
-test("a token that is asked with again, with other roles, has these", async () => {
+test("a repeated request with a token of other roles uses those roles", async () => {
   const source = "secret";
   const body = { continuous: true, doc_ids: ["one"] };
   const first = await replicate(await token("tim", ["reader"]), source, body);
@@ -119,7 +122,7 @@ test("a token that is asked with again, with other roles, has these", async () =
   });
 });
 
-test("who is vouched for by somebody else neither sees nor cancels a user's job, and has his own", async () => {
+test("a user vouched for by another handler neither sees nor cancels a user's job, and has their own", async () => {
   const body = { source: "secret", target: "other", continuous: true };
   const { body: joes } = await ask("POST", "/_replicate", JOE, body);
   const path = `/_scheduler/jobs/${encodeURIComponent(joes._local_id)}`;
@@ -128,7 +131,7 @@ test("who is vouched for by somebody else neither sees nor cancels a user's job,
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Another run than joe's, which is in its way.
+    // Another run than joe's, which would block it.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);
@@ -136,7 +139,7 @@ test("who is vouched for by somebody else neither sees nor cancels a user's job,
   expect((await ask("GET", path, JOE)).body.state).toBe("running");
 });
 
-test("a replication document has the rights with which its owner wrote it, whoever touches it later", async () => {
+test("a replication document keeps the rights with which its owner wrote it, whoever changes it later", async () => {
   const copy = { source: "secret", target: "loot" };
   const place = "/_replicator/copy";
   const { body: written } = await ask("PUT", place, await token("joe"), copy);
@@ -147,12 +150,12 @@ test("a replication document has the rights with which its owner wrote it, whoev
   const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
-  // With his password, the same text has his rights.
+  // With the user's password, the same text has their rights.
   expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
 
-test("a document is another user's to whom another handler vouches for the same name", async () => {
+test("a document belongs to another user if another handler vouches for the same name", async () => {
   const tokens = await token("joe");
   const users = { directory: JOE, token: tokens, proxy: proxied("joe") };
   const target = {
@@ -179,7 +182,7 @@ test("a document is another user's to whom another handler vouches for the same 
   }
 });
 
-test("a job ends when its owner is deleted, whom the database still names; one that was vouched for stays", async () => {
+test("a job ends when its owner is deleted, even if the database still names them; one of a vouched user stays", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);
@@ -196,7 +199,7 @@ test("a job ends when its owner is deleted, whom the database still names; one t
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });
 
-test("without administrators, a name that nobody has is a user without roles", async () => {
+test("without administrators, an unknown name is a user without roles", async () => {
   for (const name of ["a", "b", "_replicator"]) await ask("PUT", `/${name}`, {}, undefined, party);
   for (const name of ["a", "b"]) await ask("PUT", `/${name}/_security`, {}, {}, party);
   const copy = { source: "a", target: "b", owner: "tim" };
@@ -204,7 +207,7 @@ test("without administrators, a name that nobody has is a user without roles", a
   expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
 });
 
-test("a job that refers to a secret sends nothing once its author is no administrator any more", async () => {
+test("a job that refers to a secret sends nothing once its author is no longer an administrator", async () => {
   const seen: unknown[] = [];
   const far = createServer((request, response) => {
     seen.push(request.headers["x-key"]);

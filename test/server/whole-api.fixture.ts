@@ -1,4 +1,4 @@
-/** Every route that a server has, on the memory engine and without a socket. Nothing runs jobs. */
+/** All routes of a server on the memory engine, without a socket. No jobs run. */
 import type { ApiParts } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -23,7 +23,7 @@ export interface WholeApiOptions {
   /** Instead of the server's own ways to log in. */
   readonly authenticate?: ApiParts["authenticate"];
   readonly configFile?: string;
-  /** Instead of one of its own. */
+  /** Instead of a new node. */
   readonly node?: WholeApiNode;
 }
 

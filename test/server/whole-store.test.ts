@@ -1,4 +1,4 @@
-/** The checks that every node, copy, backup and restoration makes of a whole store. */
+/** Checks of a whole store that every node, copy, backup and restoration makes. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
@@ -24,13 +24,13 @@ async function rowsOf(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** The entrances, by the outcome that each has for the rows of a store: undefined, or the error. */
+/** The entry points, by their outcome for the rows of a store: `undefined`, or the error. */
 const ENTRANCES = {
   "a start": (kv: KeyValueStore) => checkOpenedStore(kv, "here"),
   "a copy": async (kv: KeyValueStore) => {
     const cluster = openStore();
     const target = new ClusterCopyTarget(cluster);
-    // Versions of the cluster must be later; whatever it holds is a copy.
+    // Versions of the cluster must be later; whatever it contains is a copy.
     target.begin = async () => {};
     await copyWholeStore({
       clock: runtime.clock,
@@ -54,7 +54,7 @@ test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
   await enter(kv);
 });
 
-test.each(entrances)("%s refuses a store whose copy was cut off", async (_, enter) => {
+test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter) => {
   const kv = openStore();
   const cutOff = new ClusterCopyTarget(kv);
   await cutOff.begin(0);
@@ -86,13 +86,13 @@ test.each(readers)("%s refuses an empty store, and rows of another program", asy
 });
 
 test.each(entrances.filter(([name]) => name !== "a backup"))(
-  "%s reports a cluster that does not answer by its file",
+  "%s reports an unreachable cluster by its file",
   async (_, enter) => {
     const clock = {
       ...runtime.clock,
       nowMs: () => 0,
       monotonicMs: () => 0,
-      // Every limit has passed.
+      // Every time limit has passed.
       sleep: async () => {},
     };
     const kv = new PlainStore({ runtime: { ...runtime, clock }, engine: silentEngine() });
@@ -103,7 +103,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
   },
 );
 
-/** A cluster that is away: reads wait. */
+/** An unreachable cluster: reads wait. */
 function silentEngine(): Engine {
   const get = () => new Promise<never>(() => {});
   const snapshot = { get };

@@ -1,6 +1,6 @@
 /**
- * What the fair share promises, over hours of virtual time. `SEEDS=1000-1099 npx vitest run test/simulation/fair-share.test.ts` takes
- * other workloads.
+ * Guarantees of the fair share over hours of virtual time. `SEEDS=1000-1099 npx vitest run
+ * test/simulation/fair-share.test.ts` uses other workloads.
  */
 import { expect, test } from "vitest";
 import { FAIR_SHARE_DEFAULT, usageSec } from "../../src/jobs/index.ts";
@@ -15,7 +15,7 @@ import {
 } from "./rfc017-model.ts";
 import { SLOTS, SlotCluster } from "./slot-cluster.ts";
 
-// Hours of virtual time are seconds of a core that others may want, too.
+// An hour of virtual time takes seconds of CPU time, which other tests need as well.
 const HOUR_SEC = 3600;
 const [firstSeed = 0, lastSeed = 5] = (process.env.SEEDS ?? "0-3").split("-").map(Number);
 const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, index) => firstSeed + index);
@@ -39,7 +39,7 @@ test("saturated groups with shares 50 : 100 : 200 run in that proportion", async
   expect(jainIndex(perShare)).toBeGreaterThan(0.99);
 });
 
-test("one job beside ten thousand of another group starts within one cycle", async () => {
+test("one job starts within one cycle despite ten thousand of another group", async () => {
   const cluster = await SlotCluster.open("newcomer");
   for (let batch = 0; batch < 10; batch++) {
     await cluster.add("big", 1000);
@@ -54,11 +54,11 @@ test("one job beside ten thousand of another group starts within one cycle", asy
   expect(turn?.sinceSec).toBe(addedAtSec);
 });
 
-test("two hundred groups of ten jobs are served alike, and every job runs", async () => {
+test("two hundred groups of ten jobs get equal shares, and every job runs", async () => {
   const cluster = await SlotCluster.open("many");
   const groups = Array.from({ length: 200 }, (_, number) => `g${number}`);
   for (const group of groups) await cluster.add(group, 10, 60);
-  // 2,000 jobs of a minute on 20 slots.
+  // 2,000 jobs of one minute on 20 slots.
   await cluster.run(1.5 * HOUR_SEC);
   const half = groups.map((group) => cluster.ranSec.get(group) ?? 0);
   expect(jainIndex(half)).toBeGreaterThan(0.99);
@@ -78,7 +78,7 @@ function randomGroups(random: SeededRandom): readonly ModelGroup[] {
   }));
 }
 
-/** What part of the run time of all `groups` each had. */
+/** Fraction of the total run time of all `groups` that each had. */
 function partsOf(
   groups: readonly ModelGroup[],
   ranSec: ReadonlyMap<string, number>,
@@ -122,7 +122,7 @@ test.each(seeds)(
   },
 );
 
-test("the decay that RFC 017 proposed misses the shares when it is applied each cycle, CouchDB's does not", () => {
+test("the decay proposed by RFC 017 misses the shares when it is applied each cycle, CouchDB's does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);
@@ -136,7 +136,7 @@ test("the decay that RFC 017 proposed misses the shares when it is applied each 
   expect(missedBy(COUCHDB_PRIORITY_COEFFICIENT)).toBeLessThan(0.03);
 });
 
-/** The bound of docs/spec/jobs.md for a turn of a group that has used `usage` and has `shares`. */
+/** Upper bound from docs/spec/jobs.md for the wait of a group with this usage and these shares. */
 function longestWaitSec(
   usage: number,
   shares: number,
@@ -168,7 +168,8 @@ test.each(seeds)("no turn comes later than the documented bound (mix %i)", async
   const oneShotSecMax = 120;
   const usages: { atSec: number; usage: Map<string, number> }[] = [];
   for (let step = 0; step < 60; step++) {
-    // Groups come and go in bursts; the first ones alone, so that they have used much when the others come.
+    // Groups arrive and leave in bursts. The first two start alone, so that they have used much
+    // when the others arrive.
     for (const { name } of groups.slice(0, step < 10 ? 2 : groups.length)) {
       if (!random.chance(0.15)) continue;
       const oneShotSec = random.chance(0.6) ? random.between(1, oneShotSecMax) : undefined;
@@ -185,12 +186,12 @@ test.each(seeds)("no turn comes later than the documented bound (mix %i)", async
   const limits = {
     sharesMax: 1000,
     otherCount: groups.length - 1,
-    // Slots change hands at cycles only, and in ten of twenty at most.
+    // Slots are reassigned at cycles only, and at most ten of twenty.
     runSecMax: Math.max(oneShotSecMax, SLOTS.minRunSec + SLOTS.cycleSec) + 2 * SLOTS.cycleSec,
   };
   expect(cluster.turns.length).toBeGreaterThan(100);
   for (const { group, sinceSec, waitedSec } of cluster.turns) {
-    // What it had used is known at the end of a step; the most it can have had in between is what it had at either end.
+    // Usage is sampled at the end of a step. The maximum in between is that of either end.
     const around = usages.filter(({ atSec }) => Math.abs(atSec - sinceSec) <= 21 * SLOTS.cycleSec);
     const usage = Math.max(...around.map((one) => one.usage.get(group) ?? 0));
     const shares = groups.find(({ name }) => name === group)?.shares as number;

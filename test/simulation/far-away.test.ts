@@ -1,16 +1,20 @@
 /**
- * How fast a replication is between servers that are far away, in virtual time, beside the same between servers that are near. The
- * servers' processors are the only limit of the near ones, so the ratio says how well the way is hidden, whatever machine this runs on.
+ * Speed of replications between distant servers in virtual time, relative to the same servers
+ * nearby. The servers' processors are the only limit nearby, so the ratio shows how well latency is
+ * hidden, independently of the machine that runs the test.
  */
 import { expect, test } from "vitest";
 import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
 
 const NEAR_MS = 0.5;
 const MEBIBYTE = 1024 * 1024;
-/** What a job of four copiers may hold: as many bytes wherever the servers are. */
+/** Bytes that a job of four copiers may hold, at any distance. */
 const HELD_BYTES_MAX = 32 * MEBIBYTE;
 
-/** Documents a second, once the first have arrived and the number of batches is found, and before the last. */
+/**
+ * Documents per second, measured after the number of batches has settled and before the last
+ * documents.
+ */
 function steadyRate({ servers }: FarRun, fromCount: number, untilCount: number): number {
   const beganMs = servers.writtenAtMs(fromCount);
   return ((untilCount - fromCount) * 1000) / (servers.writtenAtMs(untilCount) - beganMs);
@@ -20,19 +24,22 @@ const SMALL = { count: 60_000, from: 20_000, until: 55_000 };
 const small = (roundTripMs: number, members?: object) =>
   replicateFar({ roundTripMs, bodyBytes: 500, changeCount: () => SMALL.count }, members);
 
-test.each([100, 300])("small documents go four fifths as fast %d ms away", async (roundTripMs) => {
-  const near = await small(NEAR_MS);
-  const far = await small(roundTripMs);
-  expect(far.servers.writtenCount).toBe(SMALL.count);
-  const ratio =
-    steadyRate(far, SMALL.from, SMALL.until) / steadyRate(near, SMALL.from, SMALL.until);
-  expect(ratio).toBeGreaterThan(0.8);
-  expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX);
-  expect(near.servers.underWayMax).toMatchObject({ _bulk_get: 4, _bulk_docs: 4 });
-});
+test.each([100, 300])(
+  "small documents reach four fifths of the local rate %d ms away",
+  async (roundTripMs) => {
+    const near = await small(NEAR_MS);
+    const far = await small(roundTripMs);
+    expect(far.servers.writtenCount).toBe(SMALL.count);
+    const ratio =
+      steadyRate(far, SMALL.from, SMALL.until) / steadyRate(near, SMALL.from, SMALL.until);
+    expect(ratio).toBeGreaterThan(0.8);
+    expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX);
+    expect(near.servers.underWayMax).toMatchObject({ _bulk_get: 4, _bulk_docs: 4 });
+  },
+);
 
 test.each([100, 300])(
-  "a continuous job catches up four fifths as fast %d ms away",
+  "a continuous job catches up at four fifths of the local rate %d ms away",
   async (roundTripMs) => {
     const catchUp = (ms: number, untilMs: number) =>
       replicateFar(
@@ -50,7 +57,7 @@ test.each([100, 300])(
 );
 
 test.each([100, 300])(
-  "documents with 50 KiB of attachments go four fifths as fast %d ms away",
+  "documents with 50 KiB of attachments reach four fifths of the local rate %d ms away",
   async (roundTripMs) => {
     const copy = (ms: number) =>
       replicateFar({
@@ -67,7 +74,7 @@ test.each([100, 300])(
   },
 );
 
-/** Documents whose attachments are too large for texts, by their size and number. */
+/** Documents whose attachments are too large to inline, by size and number. */
 const LARGE = [
   [130, 3600],
   [200, 2400],
@@ -75,7 +82,7 @@ const LARGE = [
 ] as const;
 
 test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count] as const)))(
-  "documents with %d KiB of attachments go four fifths as fast %d ms away",
+  "documents with %d KiB of attachments reach four fifths of the local rate %d ms away",
   async (kib, roundTripMs, count) => {
     const attachmentBytes = kib * 1024;
     const copy = (ms: number) =>
@@ -87,7 +94,7 @@ test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count
     expect(steadyRate(far, from, until) / steadyRate(near, from, until)).toBeGreaterThan(0.8);
     expect(near.servers.underWayMax).toMatchObject({ read: 20, write: 20 });
     expect(far.servers.underWayMax.read).toBeLessThanOrEqual(160);
-    // They pass through, and are not held.
+    // They are streamed, not held.
     expect(far.servers.heldBytesMax).toBeLessThan(4 * MEBIBYTE);
   },
 );
@@ -103,11 +110,12 @@ test.each([100, 300])("a feed of 100 changes a second arrives %d ms away", async
     { continuous: true },
     20_000,
   );
-  // What is on its way at the end came within the last four round trips.
+  // Documents still in flight at the end were written to the source within the last four round
+  // trips.
   expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
 });
 
-test("a target that becomes slow has no more requests at once than a near one, and as many as before when it is over", async () => {
+test("a target that slows down gets no more concurrent requests than a near one, and as many as before afterwards", async () => {
   const slowFromMs = 8000;
   const slowUntilMs = 20_000;
   const underWay: { readonly atMs: number; readonly count: number }[] = [];
@@ -128,7 +136,7 @@ test("a target that becomes slow has no more requests at once than a near one, a
   expect(most(slowUntilMs + 3000, Number.POSITIVE_INFINITY)).toBeGreaterThan(12);
 }, 600_000);
 
-test("servers that become slow have no more documents alone at once than near ones", async () => {
+test("servers that slow down get no more concurrent single documents than near ones", async () => {
   const slowFromMs = 6000;
   const most = { before: 0, after: 0 };
   const far = await replicateFar({
@@ -144,11 +152,11 @@ test("servers that become slow have no more documents alone at once than near on
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty in work, and those that are on their way at eleven a second.
+  // Twenty in progress, plus those in flight at eleven per second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 
-test("no more documents travel alone at once than a user says", async () => {
+test("no more documents are copied individually at once than configured", async () => {
   for (const [members, least, most] of [
     [{ http_connections: 3 }, 3, 3],
     [{ http_connections: 3, http_connections_max: 9 }, 4, 9],
@@ -169,7 +177,7 @@ test("no more documents travel alone at once than a user says", async () => {
   }
 });
 
-test("there are never more copiers than a user says", async () => {
+test("no more copiers run than configured", async () => {
   for (const members of [
     { worker_processes: 2 },
     { worker_processes: 1, worker_processes_max: 2 },

@@ -1,13 +1,13 @@
 /** Figures of a distribution. */
 
-/** 1 when all are equal, 1/n when one has everything (Jain, Chiu and Hawe, 1984). */
+/** 1 if all values are equal, 1/n if one has everything (Jain, Chiu and Hawe, 1984). */
 export function jainIndex(values: readonly number[]): number {
   const sum = values.reduce((left, right) => left + right, 0);
   const squares = values.reduce((total, value) => total + value * value, 0);
   return sum ** 2 / (values.length * squares);
 }
 
-/** The value that `percent` of all do not exceed; 0 of none. */
+/** The value that `percent` of all do not exceed; 0 for an empty list. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = Float64Array.from(values).sort();
   const rank = Math.ceil((percent / 100) * sorted.length);

@@ -1,5 +1,6 @@
 /**
- * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run test/simulation/jobs.test.ts` runs other seeds.
+ * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run
+ * test/simulation/jobs.test.ts` runs other seeds.
  */
 import { expect, test } from "vitest";
 import type { Jobs } from "../../src/jobs/index.ts";
@@ -15,7 +16,7 @@ import { ForgetfulStorage, LosingStorage, TearingStorage } from "./kernel/sabota
 
 const [firstSeed = 0, lastSeed = 59] = (process.env.SEEDS ?? "0-59").split("-").map(Number);
 
-test("every job ends, no former holder writes, and all indexes and counters are right", async () => {
+test("every job ends, no former worker writes, and all indexes and counters are correct", async () => {
   let expelledCount = 0;
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/jobs.test.ts`;
@@ -33,7 +34,7 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** What is found in the first seeds, until something is. */
+/** Runs the first seeds until one finds a problem, and returns it. */
 async function found(options: () => JobsClusterOptions): Promise<string> {
   const problems: string[] = [];
   for (let seed = 0; seed < 40 && problems.length === 0; seed++) {
@@ -47,31 +48,31 @@ async function found(options: () => JobsClusterOptions): Promise<string> {
   return problems.join("\n");
 }
 
-test("a store that forgets what transactions have read is found out", async () => {
-  // Jobs that two accepted.
+test("detects a store that forgets what transactions have read", async () => {
+  // Jobs accepted by two workers.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
 });
 
-test("a store that carries out half a commit is found out", async () => {
+test("detects a store that applies half a commit", async () => {
   expect(await found(() => ({ storage: new TearingStorage() }))).toMatch(
     /a row is missing|a row too many|and became|former holder/,
   );
 });
 
-test("a store that loses a commit of which it said that it was carried out is found out", async () => {
+test("detects a store that loses an acknowledged commit", async () => {
   expect(await found(() => ({ storage: new LosingStorage() }))).toMatch(
     /though nothing happened|and became|former holder|ended:/,
   );
 });
 
 test.each([
-  ["does not ask for the lock", CarelessJobs, /(update|finish) of job-\d+ by a former holder/],
-  ["takes jobs from workers that live", ImpatientJobs, /accepts job-\d+, which is running/],
+  ["does not check the lock", CarelessJobs, /(update|finish) of job-\d+ by a former holder/],
+  ["takes jobs from live workers", ImpatientJobs, /accepts job-\d+, which is running/],
   ["does not renew leases", SilentJobs, /though nothing happened to it/],
-  ["drops what is given to a job while it runs", ForgetfulJobs, /job-\d+ is .*, and became/],
-  ["writes an earlier format that says less", LossyJobs, /a row|counter of|due at/],
-] as const)("a queue that %s is found out", async (_, Saboteur, problem) => {
+  ["drops data given to a job while it runs", ForgetfulJobs, /job-\d+ is .*, and became/],
+  ["writes an earlier format with fewer fields", LossyJobs, /a row|counter of|due at/],
+] as const)("detects a queue that %s", async (_, Saboteur, problem) => {
   const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new Saboteur(...parts);
   expect(await found(() => ({ openJobs }))).toMatch(problem);
 });

@@ -1,6 +1,6 @@
 /**
- * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run test/simulation/replication.test.ts`
- * runs other seeds.
+ * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run
+ * test/simulation/replication.test.ts` runs other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { AttachmentStore } from "../../src/databases/index.ts";
@@ -36,7 +36,7 @@ import type { WorkloadName } from "./replication/workloads/draw-workloads.ts";
 
 const [firstSeed = 0, lastSeed = 29] = (process.env.SEEDS ?? "0-29").split("-").map(Number);
 
-/** What the seeds together have to come across. */
+/** Events that the seeds together have to cover. */
 const SEEN = [
   "replication.checkpoint",
   "jobs.worker-expelled",
@@ -57,7 +57,7 @@ const SEEN = [
   "fault: slow store",
 ];
 
-test("targets become what their sources are, no checkpoint passes what did not arrive, and one node at a time writes", async () => {
+test("targets match their sources, no checkpoint passes undelivered documents, and one node at a time writes", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/replication.test.ts`;
@@ -76,12 +76,15 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** Shorter than in good runs, where it is not the question what comes about in the end. */
+/** Shorter than in sound runs, because the final state does not matter here. */
 const SABOTAGED_CALM_MS = 60_000;
-/** Few need more than ten; the rarest has to be found when the seeds give other runs than today. */
+/**
+ * Few need more than ten. The rarest problem has to be found even if the seeds give other runs than
+ * today.
+ */
 const SABOTAGED_SEEDS = 200;
 
-/** The problems of the seeds from `firstSeed` on, until one is `problem`. */
+/** Problems of the seeds from `firstSeed` on, until one is `problem`. */
 async function found(
   problem: RegExp,
   options: () => ReplicationClusterOptions,
@@ -102,37 +105,37 @@ async function found(
 
 test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["loses one document in twenty", losing, / passes /],
-  ["takes a store's refusal for consent", swallowing, / passes | completed without /],
+  ["treats a store's refusal as success", swallowing, / passes | completed without /],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
-  ["lets pass what nobody selected", unfiltering, / which nobody selected/, 5],
-  ["writes elsewhere what a hostile server says", misdirecting, / b has doc-\d+-stray /, 12],
-])("an endpoint that %s is found out", async (_, sabotage, problem, firstSeed) => {
+  ["returns documents that no filter selected", unfiltering, / which nobody selected/, 5],
+  ["follows redirects of a hostile server", misdirecting, / b has doc-\d+-stray /, 12],
+])("detects an endpoint that %s", async (_, sabotage, problem, firstSeed) => {
   const workloads: WorkloadName[] = ["one-shots", "hostility"];
   const options = () => ({ workloads, endpointsOver: sabotage() });
   expect(await found(problem, options, firstSeed)).toMatch(problem);
 });
 
-test("a client that takes a server's silence for consent is found out", async () => {
+test("detects a client that treats silence of a server as success", async () => {
   expect(await found(/ passes /, () => ({ fetchOver: trusting }))).toMatch(/ passes /);
 });
 
 const distorted = (distort: (data: JobData) => JobData) => ({ openJobs: distortingJobs(distort) });
 
 test.each([
-  ["counts errors that were none", { errorCount: 1000 }, / counts 1000 errors/],
+  ["counts errors that did not occur", { errorCount: 1000 }, / counts 1000 errors/],
   [
-    "says that all ended well",
+    "reports success for all ends",
     { state: "completed", failure: undefined },
     /crashed.*: is completed/,
   ],
   ["forgets why a job failed", { failure: undefined }, / without an error| with undefined/],
-])("a queue that %s is found out", async (_, change, problem) => {
+])("detects a queue that %s", async (_, change, problem) => {
   const options = () => distorted((data) => ({ ...data, ...change }));
   expect(await found(problem, options)).toMatch(problem);
 });
 
-test("a queue that takes jobs from nodes that run them is found out", async () => {
+test("detects a queue that takes jobs from nodes that run them", async () => {
   const openJobs = (...parts: ConstructorParameters<typeof SilentJobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);
@@ -144,15 +147,15 @@ test.each([
     ForgetfulStorage,
     /former holder|counts|a row| both run /,
   ],
-  ["carries out half a commit", TearingStorage, /a row|and became|counts|Assertion/],
+  ["applies half a commit", TearingStorage, /a row|and became|counts|Assertion/],
   ["loses a commit", LosingStorage, /and became|though nothing| passes |former holder/],
-])("a store that %s is found out", async (_, Storage, problem) => {
+])("detects a store that %s", async (_, Storage, problem) => {
   expect(await found(problem, () => ({ storage: new Storage() }))).toMatch(problem);
 });
 
 const claim = ReplicationOwnership.prototype.claim;
 
-/** Claims a replication also when its owner only waits. */
+/** Claims a replication even if its owner is waiting. */
 async function claimOfWaiting(
   this: ReplicationOwnership,
   ...[tx, replicationId, job]: Parameters<ReplicationOwnership["claim"]>
@@ -170,12 +173,12 @@ async function claimOfWaiting(
 
 const setBudget = Budgets.prototype.set;
 
-/** Sets a budget of next to nothing, whatever is asked for. */
+/** Sets a tiny budget, whatever is requested. */
 function setTightBudget(this: Budgets, name: string): Promise<boolean> {
   return setBudget.call(this, name, { read: { requests: 0.01 }, write: {} });
 }
 
-/** A part of the program that does not do its work, what that leaves behind, and how it is broken. */
+/** A disabled part of the program, the resulting problem, and how it is disabled. */
 const IDLE: [
   name: string,
   problem: RegExp,
@@ -190,15 +193,16 @@ const IDLE: [
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockResolvedValue({ kind: "owner" }),
   ],
   [
-    "a check of ownership that passes over those that wait for their turn",
+    "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With them a job that waits is robbed of a replication that it is about to run in one seed of forty.
+    // With them, in one seed of forty, a waiting job is robbed of a replication that it is about to
+    // run.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,
   ],
   [
-    "a checkpoint that nobody asks the lock for",
+    "a checkpoint that does not check the lock",
     / without asking for its lock/,
     [],
     () => vi.spyOn(HeldReplication.prototype, "verifyNow").mockResolvedValue(),
@@ -222,7 +226,7 @@ const IDLE: [
     () => vi.spyOn(FailureLists.prototype, "change").mockResolvedValue(),
   ],
   [
-    "a deletion of databases that leaves their jobs",
+    "a deletion of databases that keeps their jobs",
     /is there, and its database is not/,
     ["removals"],
     () => vi.spyOn(RemovedDatabases.prototype, "mark").mockReturnValue(),
@@ -234,13 +238,13 @@ const IDLE: [
     () => vi.spyOn(JobCommands.prototype, "resume").mockResolvedValue("no-need"),
   ],
   [
-    "a budget that is never given back",
+    "a budget that is never refunded",
     /after all faults were healed/,
     ["spending"],
     () => vi.spyOn(Budgets.prototype, "set").mockImplementation(setTightBudget),
   ],
   [
-    "a store of attachments that gives other bytes",
+    "a store of attachments that returns other bytes",
     / has other bytes as /,
     [],
     () => vi.spyOn(AttachmentStore.prototype, "read").mockImplementation(otherBytes),
@@ -251,7 +255,7 @@ async function* otherBytes(): ReturnType<AttachmentStore["read"]> {
   yield Buffer.from("other");
 }
 
-test.each(IDLE)("%s is found out", async (_, problem, workloads, sabotage, firstSeed) => {
+test.each(IDLE)("detects %s", async (_, problem, workloads, sabotage, firstSeed) => {
   const sabotaged = sabotage();
   try {
     expect(await found(problem, () => ({ workloads }), firstSeed)).toMatch(problem);

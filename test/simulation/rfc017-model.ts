@@ -1,10 +1,11 @@
 /**
- * RFC 017 to the letter, as a model to compare with: usage per database, a priority per job, all priorities decayed and those of
- * running jobs raised each cycle, and the churn of the scheduler of CouchDB 3.
+ * RFC 017 to the letter, as a reference model: usage per database, a priority per job, all
+ * priorities decayed and those of running jobs raised each cycle, and the churn of CouchDB 3's
+ * scheduler.
  *
- * The RFC leaves open how often its three steps are taken. Here it is once in a cycle, as CouchDB 3.2 does, and then its K2 of
- * 0.75 forgets a priority within some cycles; CouchDB's 0.98 is 0.75 in fourteen cycles. "pending(Db)" are all jobs of a database,
- * as in CouchDB.
+ * The RFC does not define how often its three steps run. Here they run once per cycle, as in
+ * CouchDB 3.2. The RFC's K2 of 0.75 then forgets a priority within some cycles; CouchDB's 0.98 is
+ * 0.75 in fourteen cycles. "pending(Db)" are all jobs of a database, as in CouchDB.
  */
 import type { SeededRandom } from "./kernel/seeded-random.ts";
 
@@ -21,20 +22,20 @@ export interface ModelOptions {
   readonly churnMax: number;
   readonly cycleSec: number;
   readonly cycleCount: number;
-  /** K2 of the RFC: what is left of a priority after a cycle. */
+  /** K2 of the RFC: fraction of a priority left after a cycle. */
   readonly priorityCoefficient: number;
 }
 
 export interface ModelOutcome {
   /** Run time by group. */
   readonly ranSec: ReadonlyMap<string, number>;
-  /** The longest time that a group with a pending job was not given a slot. */
+  /** The longest time for which a group with a pending job had no slot. */
   readonly longestWaitSec: ReadonlyMap<string, number>;
 }
 
 /** K1 of the RFC. */
 const USAGE_COEFFICIENT = 0.5;
-/** K2 as the RFC proposed it, and as CouchDB has it since 3.2. */
+/** K2 as proposed in the RFC, and CouchDB's since 3.2. */
 export const RFC_PRIORITY_COEFFICIENT = 0.75;
 export const COUCHDB_PRIORITY_COEFFICIENT = 0.98;
 

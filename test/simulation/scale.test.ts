@@ -1,9 +1,10 @@
 /**
- * Fair shares at scale. CI runs a small cluster; an operator's nightmare takes minutes:
+ * Fair shares at scale. CI runs a small cluster. An extreme one takes minutes:
  *
- *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 npx vitest run test/simulation/scale.test.ts
+ *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 \
+ *     npx vitest run test/simulation/scale.test.ts
  *
- * The numbers are nodes, jobs and groups; what it prints is explained in docs/performance.md.
+ * The numbers are nodes, jobs and groups. docs/performance.md explains the output.
  */
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";
@@ -30,7 +31,7 @@ test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${j
   const outcome = await cluster.run();
   process.stdout.write(report(outcome, (performance.now() - startedAtMs) / 1000));
   const { groups } = outcome;
-  // Nobody is forgotten.
+  // Every group ran.
   expect(groups.filter(({ ranSec }) => ranSec === 0)).toEqual([]);
   expect(jainIndex(perShare(saturated(groups)))).toBeGreaterThan(0.9);
 }, 3_600_000);
@@ -46,7 +47,10 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
   return groups.map(({ ranSec, shares }) => ranSec / shares);
 }
 
-/** Scheduling as it was simulated, and what running nodes ask for beside it, from the intervals of the code. */
+/**
+ * The simulated scheduling load, and the other requests of running nodes, from the intervals in the
+ * code.
+ */
 function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {
   const { workerLeaseSec, activityTimeoutSec, statisticsIntervalSec } = REPLICATOR_CONFIG_DEFAULT;
   const runningCount = nodeCount * SLOTS_PER_NODE;

@@ -1,7 +1,7 @@
 /**
- * A cluster as large as an operator dreads, on the real queue under virtual time: every node charges, accepts, and lets jobs give way as the
- * scheduler of a node does, all at once over a store that is some milliseconds away. Nothing is copied: jobs are continuous,
- * and always have something to do.
+ * A very large cluster on the real queue under virtual time: every node charges, accepts and
+ * preempts jobs like the scheduler of a node, all concurrently over a store some milliseconds away.
+ * Nothing is copied: jobs are continuous, and always have changes.
  */
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";
@@ -21,15 +21,15 @@ const TYPE = "replication";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const ACCEPT_ROWS_MAX = 20;
 const LOAD_ROWS_MAX = 5000;
-/** Between two transactions of loading: the store forgets what it need not remember any more. */
+/** Pause between two loading transactions, in which the store drops old conflict ranges. */
 const LOAD_PAUSE_MS = 100;
-/** One way to the store. */
+/** Maximum one-way delay to the store. */
 const DELAY_MS_MAX = 4;
 const CYCLE_SEC = 15;
 const TURN_SEC = 60;
 const CHURN_MAX = 100;
 const SHARES = [50, 100, 200];
-/** Of the jobs, in the largest group; the next has half of it, and so on, but none has fewer than one. */
+/** Fraction of the jobs in the largest group. Each next one has half as many, but at least one. */
 const LARGEST_GROUP_RATIO = 0.2;
 
 export interface ScaleOptions {
@@ -41,7 +41,7 @@ export interface ScaleOptions {
   readonly durationSec: number;
 }
 
-/** What a store was asked for; what was repeated counts again. */
+/** Load on a store. Repeated attempts count again. */
 export interface StoreLoad extends KeyCounts {
   transactions: number;
   /** Attempts that had to be repeated. */
@@ -57,7 +57,7 @@ export interface GroupOutcome {
 
 export interface ScaleOutcome {
   readonly groups: readonly GroupOutcome[];
-  /** From the moment that a group's job was due and none of the group ran until one did. */
+  /** From the moment that a group's job was due while no job of the group ran until one did. */
   readonly groupWaitsSec: readonly number[];
   /** From the moment that a job was due until it ran. */
   readonly jobWaitsSec: readonly number[];
@@ -159,7 +159,7 @@ export class ScaleCluster {
               await jobs.groups.setShares(tx, TYPE, name, shares);
               await jobs.add(tx, { type: TYPE, id: `${number}-0` }, {}, { group: name });
             }
-            // The others as `add` writes them, without its reads: a million of those take minutes.
+            // Rows as `add` writes them, but without its reads: a million of those take minutes.
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
               const terms = { scheduledAtSec: 0, group: name, hasRequest: false };
@@ -188,7 +188,7 @@ export class ScaleCluster {
     return sizes;
   }
 
-  // What the nodes tell
+  // Reports of the nodes.
 
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;
@@ -211,7 +211,7 @@ export class ScaleCluster {
   }
 }
 
-/** A node's scheduler without what it runs. */
+/** The scheduler of a node, without runs. */
 class ScaleNode {
   readonly #cluster: ScaleCluster;
   readonly #node: SimulatedNode;
@@ -231,7 +231,7 @@ class ScaleNode {
   async run(untilSec: number): Promise<void> {
     const { clock, random } = this.#node.runtime;
     const untilMs = untilSec * 1000;
-    // Nodes of a real cluster were not started in one instant.
+    // The nodes of a real cluster do not start at the same moment.
     await clock.sleep(random.ratio() * CYCLE_SEC * 1000);
     while (clock.monotonicMs() < untilMs) {
       await this.#charge();

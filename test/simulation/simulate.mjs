@@ -1,8 +1,9 @@
 /**
- * Runs the simulations from many seeds, in processes beside each other, and prints the seeds in which something was found, with the
- * command that repeats each.
+ * Runs the simulations from many seeds in parallel processes, and prints the seeds that found a
+ * problem, with the command that repeats each.
  *
- *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0] [--of jobs|replication|watching]
+ *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0]
+ *                       [--of jobs|replication|watching]
  */
 import { fork } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -58,7 +59,7 @@ async function direct() {
     say(`  again: SEEDS=${seed}-${seed} npx vitest run test/simulation/${kind}.test.ts`);
   };
 
-  /** Gives a process one seed after the other; another process takes the place of one that died over a seed. */
+  /** Gives a process one seed after the other. Another process replaces one that died. */
   const work = () =>
     new Promise((resolve) => {
       const worker = fork(fileURLToPath(import.meta.url), [], { cwd: ROOT });
@@ -92,7 +93,7 @@ async function direct() {
   process.exitCode = foundCount + failedCount === 0 ? 0 : 1;
 }
 
-/** Runs the seeds that come. */
+/** Runs the seeds that it receives. */
 async function serve() {
   const load = async (path) =>
     (await runnerImport(path, { root: ROOT, configFile: false, logLevel: "error" })).module;

@@ -1,6 +1,6 @@
 /**
- * Slots that groups share, on the real queue under virtual time. Once a cycle: charge, accept into free slots, and when there are none
- * let jobs give way as the scheduler of a node decides it.
+ * Slots shared by groups, on the real queue under virtual time. Once per cycle it charges, accepts
+ * into free slots, and preempts jobs like the scheduler of a node if none is free.
  */
 import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -13,7 +13,7 @@ const TYPE = "test";
 export interface SlotOptions {
   readonly slotCount: number;
   readonly cycleSec: number;
-  /** Jobs that are stopped in one cycle at most. */
+  /** Maximum number of jobs stopped per cycle. */
   readonly churnMax: number;
   readonly minRunSec: number;
 }
@@ -26,7 +26,7 @@ interface Run extends RunningJob {
   readonly held: HeldJob;
 }
 
-/** A group got its turn after waiting since `sinceSec`, when a job of it was due and it was not served. */
+/** A group got a slot after waiting since `sinceSec`, when a job of it was due and not served. */
 export interface Turn {
   readonly group: string;
   readonly sinceSec: number;
@@ -40,7 +40,7 @@ export class SlotCluster {
   readonly #meter: RunMeter;
   readonly jobs: Jobs;
   #running: Run[] = [];
-  /** Run time of one-shot jobs; all others go on until they have to give way. */
+  /** Run time of one-shot jobs. All others run until they are preempted. */
   readonly #oneShotSec = new Map<string, number>();
   readonly #waitingSinceSec = new Map<string, number>();
   /** Run time by group so far. */
@@ -86,7 +86,7 @@ export class SlotCluster {
     return this.transact((tx) => this.jobs.groups.standing(tx, TYPE, group));
   }
 
-  /** Adds continuous jobs, or one-shots that run for so long. */
+  /** Adds continuous jobs, or one-shots with this run time. */
   async add(group: string, jobCount: number, oneShotSec?: number): Promise<void> {
     await this.transact(async (tx) => {
       for (let number = 0; number < jobCount; number++) {

@@ -1,6 +1,7 @@
 /**
- * No change waits longer than the audit interval for a watcher that died, or for a server that does not announce it, and only as long
- * where the server lies. `SEEDS=1000-2999 npx vitest run test/simulation/watching.test.ts` runs other seeds.
+ * A change waits at most the audit interval if a watcher died or a server does not announce it, and
+ * only seconds otherwise, except where the server lies. `SEEDS=1000-2999 npx vitest run
+ * test/simulation/watching.test.ts` runs other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { ParkedJobs } from "../../src/replicator/index.ts";
@@ -10,7 +11,7 @@ import { runWatchingCluster, type WatchingClusterOptions } from "./watching/clus
 
 const [firstSeed = 8, lastSeed = 9] = (process.env.SEEDS ?? "8-9").split("-").map(Number);
 
-/** What the seeds together have to come across. */
+/** Events that the seeds together have to cover. */
 const SEEN = [
   "replication.parked",
   "replication.woken",
@@ -29,7 +30,7 @@ const SEEN = [
   "old places",
 ];
 
-test("a change that a watcher can hear of arrives at once, and any other within the audit interval", async () => {
+test("a change visible to a watcher arrives immediately, and any other within the audit interval", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;
@@ -48,7 +49,7 @@ test("a seed gives the same run each time", async () => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** A part of the program that does not do its work, and how it is broken; `firstSeed` finds it soon. */
+/** A disabled part of the program, and how it is disabled. `firstSeed` detects it soon. */
 const IDLE: [
   name: string,
   options: WatchingClusterOptions,
@@ -56,7 +57,7 @@ const IDLE: [
   firstSeed: number,
 ][] = [
   [
-    "a watcher that does not compare when it begins",
+    "a watcher that does not compare sequences when it starts",
     { lies: false },
     () => vi.spyOn(SourceWatcher.prototype, "compareFirst").mockResolvedValue(),
     1,
@@ -68,17 +69,17 @@ const IDLE: [
     70,
   ],
   [
-    "a watcher that does not wake whom the feed names",
+    "a watcher that does not wake the databases named by the feed",
     { lies: false },
     () => vi.spyOn(ParkedJobsWaking.prototype, "wakeDatabases").mockResolvedValue(),
     0,
   ],
-  ["a parked job that never looks for itself", { lies: true, neverAudits: true }, () => {}, 2],
+  ["a parked job that never polls", { lies: true, neverAudits: true }, () => {}, 2],
 ];
 
 const SABOTAGED_SEEDS = 40;
 
-test.each(IDLE)("%s is found out", async (_, options, sabotage, firstSeed) => {
+test.each(IDLE)("detects %s", async (_, options, sabotage, firstSeed) => {
   sabotage();
   try {
     const problems: string[] = [];

@@ -1,20 +1,22 @@
 /**
- * One thing that a simulated cluster is put to, and what has to hold of it (FoundationDB's workloads). A run composes several of
- * them, beside each other and beside the faults.
+ * A workload of a simulated cluster, with its invariants (FoundationDB's workloads). A run combines
+ * several of them, concurrently and under faults.
  */
 import type { ReadTransaction } from "../../src/kv/index.ts";
 
 export interface Workload {
-  /** Before anything goes wrong. */
+  /** Before any fault. */
   setup?(): Promise<void>;
-  /** While everything goes wrong; ends by itself soon after `untilMs` of the world's time. */
+  /** During faults. Ends by itself soon after `untilMs` of the world's time. */
   start?(untilMs: number): Promise<void>;
-  /** When all faults are healed: takes back what would keep the rest from its end. Called again and again. */
+  /**
+   * After all faults are healed: undoes what would keep the rest from ending. Called repeatedly.
+   */
   tend?(): Promise<void>;
-  /** What has not come about yet, and will. */
+  /** Goals that are not reached yet. */
   lacking?(tx: ReadTransaction): Promise<readonly string[]>;
-  /** What must not be at any moment. */
+  /** Violations at this moment. */
   watch?(tx: ReadTransaction): Promise<readonly string[]>;
-  /** What must not be in the end. */
+  /** Violations at the end. */
   check?(tx: ReadTransaction): Promise<readonly string[]>;
 }

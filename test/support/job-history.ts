@@ -121,8 +121,8 @@ export class History {
         const side = FAILURE_CLASSES.indexOf(failure) % 2 === 0 ? "target" : undefined;
         const host = FAILURE_CLASSES.indexOf(failure) % 3 === 0 ? "example.com:5984" : undefined;
         const cause = { class: failure, phase: undefined, side, host } as const;
-        const told = { error: "e", reason: "r" };
-        await this.#end(id, { kind: event, failure: told, cause, unreachable: undefined });
+        const reported = { error: "e", reason: "r" };
+        await this.#end(id, { kind: event, failure: reported, cause, unreachable: undefined });
         return;
       }
       case "expire": {

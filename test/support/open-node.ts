@@ -155,15 +155,15 @@ export async function openNode({
     /** Resolves once the ids of the database's documents pass. The database may not exist yet. */
     async onceContent(database: string, passes: (ids: readonly string[]) => boolean) {
       for (;;) {
-        const { isThere, changed } = await kv.transact(async (tx) => {
+        const { exists, changed } = await kv.transact(async (tx) => {
           const opened = await databases.open(tx, database).catch((error: unknown) => {
             if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
             throw error;
           });
           const changed = opened?.watchChanges(tx) ?? databases.updates.watch(tx);
-          return { isThere: opened !== undefined, changed };
+          return { exists: opened !== undefined, changed };
         });
-        if (isThere && passes(Object.keys(await this.content(database)))) return changed.cancel();
+        if (exists && passes(Object.keys(await this.content(database)))) return changed.cancel();
         await patience.until(`documents of ${database} that pass`, changed.fired());
       }
     },

@@ -8,7 +8,7 @@ import { askUntil, Patience } from "./patience.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const never = new Promise<never>(() => {});
 
-test("a wait in which nothing happens ends, and names all that is waited for", async () => {
+test("a wait without activity ends, and names everything that is waited for", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
   const waits = [patience.until("a document", never), patience.until("an event", never)];
   const outcomes = await Promise.allSettled(waits);
@@ -19,7 +19,7 @@ test("a wait in which nothing happens ends, and names all that is waited for", a
   ]);
 });
 
-test("a wait in which something happens goes on, longer than silence may last", async () => {
+test("a wait with activity continues beyond the silence limit", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
   const ticks = new EventEmitter();
   const beat = setInterval(() => ticks.emit("tick"), 1);
@@ -36,7 +36,7 @@ test("a wait in which something happens goes on, longer than silence may last", 
   clearInterval(beat);
 });
 
-test("a wait in which something happens all the time ends, and names all that is waited for", async () => {
+test("a wait with constant activity ends, and names everything that is waited for", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20, ticksMax: 40 });
   const beat = setInterval(() => patience.heard(), 1);
   const whole = patience.until("a test", never, 80);
@@ -47,7 +47,7 @@ test("a wait in which something happens all the time ends, and names all that is
   clearInterval(beat);
 });
 
-test("a question that is asked in a circle ends with the last answer", async () => {
+test("a poll that never succeeds ends with the last answer", async () => {
   let last = -1;
   const ask = async (): Promise<number> => {
     last += 2;

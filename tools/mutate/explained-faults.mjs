@@ -1,6 +1,6 @@
 /**
- * Faults that make no visible difference, or that only something other than a test can notice. Each
- * is named by the excerpt that it changes, as in `named-faults.mjs`.
+ * Faults without a visible effect, or with one that no test can notice. Each is identified by the
+ * excerpt that it changes, as in `named-faults.mjs`.
  */
 export const EXPLAINED_FAULTS = [
   {
@@ -79,19 +79,19 @@ export const EXPLAINED_FAULTS = [
     path: "src/kv/tuple.ts",
     text: "index = start; index < end; index++",
     replacement: "index = start; index <= end; index++",
-    reason: "a typed array ignores what is written past its end",
+    reason: "a typed array ignores writes past its end",
   },
   {
     path: "src/kv/tuple.ts",
     text: "while (end >= 0 &&",
     replacement: "while (end >= 1 &&",
-    reason: "a zero byte is never first, since the type of the item precedes it",
+    reason: "a zero byte is never first, because the type of the item precedes it",
   },
   {
     path: "src/kv/tuple.ts",
     text: "if (end < 0 ||",
     replacement: "if (end < 1 ||",
-    reason: "a zero byte is never first, since the type of the item precedes it",
+    reason: "a zero byte is never first, because the type of the item precedes it",
   },
   {
     path: "src/replicator/copying/copy-batch.ts",
@@ -103,7 +103,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/replicator/job-lists/index-tail.ts",
     text: "if (foldedId <= this.#afterId) return;",
     replacement: "if (foldedId < this.#afterId) return;",
-    reason: "it filters the same events once more",
+    reason: "it filters the same events again",
   },
   {
     path: "src/host/system/garbage-collection.ts",
@@ -121,7 +121,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/replicator/slotless/slotless-jobs.ts",
     text: "        this.#running.delete(run);\n",
     replacement: "        ;\n",
-    reason: "only settled promises stay in the set, and waiting for these takes no time",
+    reason: "only settled promises stay in the set, and awaiting them takes no time",
   },
   {
     path: "src/host/lmdb/environment.ts",
@@ -146,7 +146,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/dashboard/app.tsx",
     text: '<main id="main" tabIndex={-1}>',
     replacement: '<main id="main" tabIndex={-2}>',
-    reason: "every negative number takes an element out of the order of the Tab key",
+    reason: "every negative number removes an element from the tab order",
   },
   {
     path: "src/api/documents/bulk-get.ts",
@@ -164,7 +164,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/indexes/indexes.ts",
     text: "if (this.#sets.size > CACHED_SETS_MAX) {",
     replacement: "if (false) {",
-    reason: "a cache without a limit only takes more memory",
+    reason: "a cache without a limit only uses more memory",
   },
   {
     path: "src/kv/key-value-store.ts",

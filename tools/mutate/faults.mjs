@@ -1,10 +1,10 @@
-/** Faults that a seed chooses: one changed operator, condition, number or statement in a file of `src/`. */
+/** Seeded faults: one changed operator, condition, number or statement in a file of `src/`. */
 import { createHash } from "node:crypto";
 import ts from "typescript";
 
 const { SyntaxKind } = ts;
 
-/** Operators and the ones that a tired author writes instead. */
+/** Operators and their typical confusions. */
 const OPERATORS = new Map([
   [SyntaxKind.LessThanToken, "<="],
   [SyntaxKind.LessThanEqualsToken, "<"],
@@ -23,15 +23,15 @@ const METHODS = new Map([
   ["startsWith", "endsWith"],
 ]);
 /**
- * Statements without an effect that a test should insist on: messages, measurements, assertions, estimates of sizes, and the release of
- * timers and listeners that would end with their owner.
+ * Statements whose effect tests should not check: messages, measurements, assertions, size
+ * estimates, and the release of timers and listeners that would end with their owner.
  */
 const UNCHECKED =
   /\b(trace\.event|assert\w*|stderr\.write|log\.\w+|metrics|span|learn|unref|watch\.cancel|clearTimeout|clearInterval|removeEventListener|yielder|markResourceTiming)\b/;
-/** Names of limits, page sizes, pauses and other numbers that could as well be one more. */
+/** Names of limits, page sizes, pauses and other numbers for which one more makes no difference. */
 const TUNING = /^#?([A-Z][A-Z0-9_]*|\w*(Ms|Sec|Bytes|Max|Min|Factor|Share|Limit|Rows|Size))$/;
 
-/** Returns all faults of a source text, in the order of their places. */
+/** Returns all faults of a source text, in source order. */
 export function faultsOf(path, text) {
   const kind = path.endsWith("x") ? ts.ScriptKind.TSX : ts.ScriptKind.TS;
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true, kind);
@@ -82,7 +82,10 @@ function propose(node, source, add) {
   }
 }
 
-/** Whether a number, perhaps within a calculation, is the value of a constant or member that `TUNING` names, or of an enumeration. */
+/**
+ * Whether a number, perhaps within a calculation, is the value of an enumeration member, or of a
+ * constant or member matching `TUNING`.
+ */
 function isTuning(node) {
   let { parent } = node;
   while (ts.isBinaryExpression(parent) || ts.isParenthesizedExpression(parent))
@@ -96,7 +99,10 @@ function isTuning(node) {
   return isValue && TUNING.test(parent.name.getText());
 }
 
-/** Whether an expression is there for its effect: a call, or an assignment outside a constructor. */
+/**
+ * Whether an expression is evaluated for its side effect: a call, or an assignment outside a
+ * constructor.
+ */
 function effect(expression) {
   if (ts.isAwaitExpression(expression)) return effect(expression.expression);
   if (ts.isCallExpression(expression))
@@ -105,8 +111,9 @@ function effect(expression) {
 }
 
 /**
- * Draws `count` faults, from each folder in proportion to the square root of its number of faults. A fault's place in the order depends
- * on the seed and its own text alone, so that a change elsewhere leaves the choice as it is.
+ * Selects `count` faults, from each folder in proportion to the square root of its number of
+ * faults. A fault's rank depends only on the seed and its own text, so that changes elsewhere do
+ * not affect the selection.
  */
 export function drawFaults(faults, count, seed) {
   const folders = groups(faults);
@@ -117,7 +124,7 @@ export function drawFaults(faults, count, seed) {
     const ordered = inOrder(placed);
     return ordered.slice(0, Math.ceil((count * weight) / sum));
   });
-  // The folders are mixed, so that the first faults are a sample, too.
+  // The folders are mixed, so that the first faults are a sample as well.
   return inOrder(drawn).map(({ fault }) => fault);
 }
 

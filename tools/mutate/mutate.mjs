@@ -1,13 +1,15 @@
 /**
  * Plants faults in a copy of the tree, one at a time, and prints those that no test notices.
  *
- *   npm run mutate -- [--count 200] [--seed 1] [--in src/kv] [--named TEXT] [--long] [--survey new|more] [--seconds 60] [--jobs 1]
+ *   npm run mutate -- [--count 200] [--seed 1] [--in src/kv] [--named TEXT] [--long]
+ *                     [--survey new|more] [--seconds 60] [--jobs 1]
  *
- * A survey notes once which lines each test file runs, in its own process and in the programs that it starts. A fault is then met by the
- * files that run its line, those of its name and the quickest first, for `--seconds` of their usual time. `--in`, which may be repeated,
- * is the beginning of `src/path.ts:line`. `--named` plants those of `named-faults.mjs` that the text
- * names; "" names all. Survivors in `explained-faults.mjs` are printed with their explanation.
- * Exit code 1 if another fault survived.
+ * A survey records once which lines each test file runs, in its own process and in the programs
+ * that it starts. A fault is then tested by the files that run its line, those with its name and
+ * the fastest first, for up to `--seconds` of their usual time. `--in`, which may be repeated, is
+ * the beginning of `src/path.ts:line`. `--named` plants the faults of `named-faults.mjs` that
+ * contain the text; "" matches all. Survivors in `explained-faults.mjs` are printed with their
+ * explanation. The exit code is 1 if another fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -32,15 +34,17 @@ import { NAMED_FAULTS } from "./named-faults.mjs";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
-/** A faulty program may hang. Its tests get this multiple of their usual time, and time to start. */
+/**
+ * A faulty program may hang. The limit of its tests is their usual time times `factor`, plus `ms`.
+ */
 const PATIENCE = { factor: 4, ms: 60_000 };
-/** Part of the usual limit of a wait in tests. */
+/** Factor on the usual limit of a wait in tests. */
 const TEST_PATIENCE = "0.4";
 const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */
 const UNSURVEYED_MS = 5_000;
 const STATEMENT_LINES_MAX = 10;
-/** Files of the same folder are met first unless they take longer than others by this factor. */
+/** Files in the same folder are tested first unless they take longer than others by this factor. */
 const NEIGHBOURS_FACTOR = 4;
 const CONFIG = "tools/mutate/vitest.config.ts";
 
@@ -74,7 +78,10 @@ await Promise.all(Array.from({ length: Number(values.jobs) }, plantInTurn));
 const unreliable = await failingWithoutFault();
 report();
 
-/** Prints the figures. A wait that ends only at its limit is counted by itself, as it could be the machine that is slow. */
+/**
+ * Prints the figures. A wait that reached its limit is counted separately, because the machine may
+ * be slow.
+ */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
     unreliable.some((line) => line.replace(IN_VAIN, "") === noticedBy?.replace(IN_VAIN, ""));
@@ -97,7 +104,10 @@ function report() {
   if (openCount + unreliable.length > 0) process.exitCode = 1;
 }
 
-/** Returns why no test notices a fault: the reason of the entry that changes the file in the same way. */
+/**
+ * Returns why no test notices a fault: the reason of the entry that changes the file in the same
+ * way.
+ */
 function explanationOf({ path, from, to, replacement }) {
   const before = textOf(path);
   const after = before.slice(0, from) + replacement + before.slice(to);
@@ -105,7 +115,7 @@ function explanationOf({ path, from, to, replacement }) {
   return EXPLAINED_FAULTS.find((each) => each.path === path && isSame(each))?.reason;
 }
 
-/** Runs the tests that noticed faults once more, in a tree without. */
+/** Repeats the tests that noticed faults, in a tree without a fault. */
 async function failingWithoutFault() {
   const names = outcomes.map(({ noticedBy }) => /^(\S+\.ts) > /.exec(noticedBy ?? "")?.[1]);
   const files = [...new Set(names.filter((name) => name !== undefined))];
@@ -121,7 +131,7 @@ function drawnFaults() {
   return drawFaults(all, Number(values.count), values.seed);
 }
 
-/** Which lines the tests ran, and the texts of the sources and the tests then. */
+/** The lines that the tests ran, and the texts of sources and tests at that time. */
 function readSurvey() {
   const read = (name) => JSON.parse(readFileSync(join(SURVEY, name), "utf8"));
   const names = readdirSync(SURVEY).filter((name) => /\.ts\.json$/.test(name));
@@ -143,7 +153,7 @@ function textOf(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** Those whose rule or place contains the text. */
+/** The faults whose rule or place contains the text. */
 function namedFaults(part) {
   const named = NAMED_FAULTS.filter(({ rule, path }) => `${path} ${rule}`.includes(part));
   return named.map(({ path, text, replacement, rule, tests }) => {
@@ -178,7 +188,10 @@ async function plantInTurn() {
   }
 }
 
-/** Plants a fault, and resolves with the first test that notices it. Tests that start programs come last: they need a bundle. */
+/**
+ * Plants a fault, and resolves with the first test that notices it. Tests that start programs come
+ * last: they need a bundle.
+ */
 async function plant(tree, fault) {
   const files = fault.files ?? filesFor(fault);
   const fileCount = files.length;
@@ -207,7 +220,7 @@ function isOfDashboard({ path }) {
   return path.startsWith("src/dashboard/");
 }
 
-/** Whether a test file, or what it imports, starts `dist/program`. */
+/** Whether a test file or one of its imports starts `dist/program`. */
 function startsPrograms(file, seen = new Set()) {
   if (seen.has(file) || !existsSync(join(ROOT, file))) return false;
   seen.add(file);
@@ -219,8 +232,9 @@ function startsPrograms(file, seen = new Set()) {
 }
 
 /**
- * Files whose tests run the line, as far as the time allows: those of the same name next to it, those of that name elsewhere, and then
- * the quickest. For a line that is new since the survey, those that run any of its file.
+ * Files whose tests run the line, within the time limit: those with the same name next to it, those
+ * with that name elsewhere, and then the fastest. For a line added since the survey, those that run
+ * any line of its file.
  */
 function filesFor(fault) {
   const { path } = fault;
@@ -228,7 +242,7 @@ function filesFor(fault) {
   const name = basename(path).replace(/\.tsx?$/, "");
   const isRunning = ({ file, ran }) => {
     if (isOfDashboard(fault)) return file.startsWith("test/dashboard/");
-    // An edited test may run other lines than it did.
+    // An edited test may run other lines than before.
     const isUnsure = line === undefined || sources[file] !== textOf(file);
     return isUnsure ? ran[path] !== undefined : ran[path]?.includes(line);
   };
@@ -250,7 +264,10 @@ function filesFor(fault) {
   });
 }
 
-/** Where the statement of a line begins: the line itself or the last before it that a test ran. What is built from it has fewer lines. */
+/**
+ * The line of the enclosing statement: the line itself, or the last one before it that a test ran.
+ * Built files have fewer lines.
+ */
 function statementLine(path, line) {
   if (line === undefined) return undefined;
   const isRun = (number) => surveyed.some(({ ran }) => ran[path]?.includes(number) === true);
@@ -258,7 +275,10 @@ function statementLine(path, line) {
   return before.find(isRun);
 }
 
-/** The number that the line of a fault had in the survey: of the lines with its text, the one whose neighbours are most alike. */
+/**
+ * The line number of a fault at the time of the survey: of the lines with the same text, the one
+ * with the most similar neighbours.
+ */
 function surveyedLine({ path, line }) {
   const before = sources[path]?.split("\n") ?? [];
   const now = textOf(path).split("\n");
@@ -301,7 +321,7 @@ async function test(tree, files, { limitMs, environment = {}, isWhole = false })
   const code = await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   try {
-    // Programs that a test which failed left running.
+    // Programs left running by a failed test.
     process.kill(-child.pid, "SIGKILL");
   } catch {}
   return { output, code };
@@ -335,7 +355,7 @@ function copyTree() {
   return tree;
 }
 
-/** Builds a tree, or what one of its sources becomes, except the bundle. Throws if it is not valid. */
+/** Builds a tree or one of its sources, without the bundle. Throws if it is invalid. */
 function build(tree, path) {
   if (path === undefined) {
     for (const tool of ["transpile", "bundle", "dashboard"]) run(tree, [`tools/${tool}.mjs`]);

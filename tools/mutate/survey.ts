@@ -1,4 +1,7 @@
-/** Notes which lines of `src/` the tests of a file run, in this process and in the programs that they start. */
+/**
+ * Records which lines of `src/` the tests of a file run, in this process and in its child
+ * processes.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { SourceMap, type SourceMapping } from "node:module";
@@ -22,11 +25,11 @@ interface ScriptCoverage {
 
 interface Script {
   readonly text: string;
-  /** For each line of the script: where it begins, and its place in the sources. */
+  /** The offset and the source location of each line of the script. */
   readonly lines: readonly { offset: number; path: string; line: number }[];
 }
 
-/** One for the process, which runs many files. */
+/** State of the process, which runs many files. */
 const kept = globalThis as { surveySession?: Session; surveyScripts?: Map<string, Script> };
 kept.surveyScripts ??= new Map();
 const scripts = kept.surveyScripts;
@@ -67,7 +70,7 @@ function note({ url, functions }: ScriptCoverage, lines: Map<string, Set<number>
   const script = scripts.get(path) ?? open(path);
   scripts.set(path, script);
   const counts = new Uint8Array(script.text.length);
-  // The first function is the module, which ran when the process loaded it, perhaps for another file.
+  // The first function is the module itself, which may have been loaded for another file.
   const [, ...inner] = functions;
   const isUsed = inner.some(({ ranges }) => (ranges[0]?.count ?? 0) > 0);
   if (!isUsed) return;

@@ -1,4 +1,4 @@
-/** The tests without their build, for a tree that holds a planted fault, or in which the survey notes which lines each file runs. */
+/** The tests without their build, for a tree with a planted fault, or for the survey. */
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type Reporter, type TestCase, type TestModule } from "vitest/node";
@@ -8,7 +8,7 @@ import config from "../../vitest.config.ts";
 const ORDER = (process.env.MUTATE_FILES ?? "").split(",");
 const { globalSetup: _, sequence, ...test } = config.test ?? {};
 
-/** Saves a survey that is interrupted. */
+/** Runs the longest files last, so that an interrupted survey is useful. */
 class LongestLast extends LongestFirst {
   override async sort(files: Parameters<BaseSequencer["sort"]>[0]) {
     return (await super.sort(files)).reverse();
@@ -23,7 +23,7 @@ class AsNamed extends BaseSequencer {
   }
 }
 
-/** Prints each failure in one line, which `mutate.mjs` reads. */
+/** Prints each failure on one line, which `mutate.mjs` reads. */
 class FailureLines implements Reporter {
   onTestCaseResult(testCase: TestCase): void {
     const { state, errors } = testCase.result();

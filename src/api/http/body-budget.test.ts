@@ -49,7 +49,7 @@ test("bodies that together exceed the budget wait until others are answered", as
   expect(budget.heldBytes).toBe(0);
 });
 
-test("a body that waits for longer than ten seconds is refused as overload", async () => {
+test("a body that waits longer than ten seconds is refused as overload", async () => {
   const { budget, pass } = open(4 * MIB);
   for (let body = 0; body < 2; body++) await budget.open().hold(4 * MIB, never);
   const waiting = budget.open().hold(MIB, never);
@@ -67,7 +67,7 @@ test("short bodies never wait, and one body at a time may exceed the budget", as
   expect(budget.heldBytes).toBe(0);
 });
 
-test("a client that goes leaves the line", async () => {
+test("a disconnected client leaves the queue", async () => {
   const { budget } = open(MIB);
   for (let body = 0; body < 2; body++) await budget.open().hold(MIB, never);
   const leaving = new AbortController();

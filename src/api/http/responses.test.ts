@@ -15,7 +15,7 @@ function openPieces() {
   return { state, pieces };
 }
 
-test("pieces that have begun are read once each, in their order", async () => {
+test("pieces that have begun are read once each, in order", async () => {
   const { state, pieces } = openPieces();
   const read: string[] = [];
   for await (const piece of await begun(pieces)) read.push(piece);
@@ -23,7 +23,7 @@ test("pieces that have begun are read once each, in their order", async () => {
   expect(state.isFree).toBe(true);
 });
 
-test.each([0, 1])("pieces that are given up after %d are free again", async (count) => {
+test.each([0, 1])("pieces that are aborted after %d are released", async (count) => {
   const { state, pieces } = openPieces();
   const iterator = (await begun(pieces))[Symbol.asyncIterator]();
   for (let index = 0; index < count; index++) await iterator.next();

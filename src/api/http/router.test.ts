@@ -18,7 +18,7 @@ function pathOf(method: string, segments: readonly string[]): string | undefined
   return match.kind === "found" ? match.route.path : undefined;
 }
 
-test("a path is compared with the routes of its length, and with open ones that are no longer", () => {
+test("a path is compared with routes of its length, and with shorter open routes", () => {
   expect(pathOf("GET", [])).toBe("/");
   expect(pathOf("GET", ["_up"])).toBe("/_up");
   expect(pathOf("PUT", ["a"])).toBe("/{database}");
@@ -26,7 +26,7 @@ test("a path is compared with the routes of its length, and with open ones that 
   expect(pathOf("GET", ["a", "doc"])).toBe("/{database}/{id...}");
 });
 
-test.each([2, 3, 4, 5, 50])("an open route takes a path of %d segments", (length) => {
+test.each([2, 3, 4, 5, 50])("an open route accepts a path of %d segments", (length) => {
   const segments = Array.from({ length }, (_, index) => `s${index}`);
   const match = router.match("GET", segments);
   expect(match.kind === "found" && Object.fromEntries(match.parameters)).toEqual({
@@ -35,7 +35,7 @@ test.each([2, 3, 4, 5, 50])("an open route takes a path of %d segments", (length
   });
 });
 
-test("a fixed text comes before a placeholder, and its methods are what is allowed", () => {
+test("a fixed segment precedes a placeholder, and its methods are those allowed", () => {
   expect(router.match("GET", ["a", "_find"])).toEqual({
     kind: "wrong-method",
     allowed: ["POST"],

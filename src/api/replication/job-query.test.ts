@@ -23,7 +23,7 @@ test.each([
   ["state=failed,crashing", { states: ["failed", "crashing"] }, undefined],
   ["paused=false&parked=true", { paused: false, parked: true }, undefined],
   ["owner=ann&reason=refused", { owner: "ann", reason: "refused" }, undefined],
-])("%s becomes a filter, in pages, commands and feeds alike", (text, filter, behindSec) => {
+])("%s becomes the same filter in pages, commands and feeds", (text, filter, behindSec) => {
   const expected = { filter, behindSec, database: undefined, rule: undefined };
   expect(pageOf(asking(text))).toMatchObject(expected);
   expect(commandFilterOf(asking(text))).toEqual(expected);
@@ -40,7 +40,7 @@ test("a command without a filter names no jobs unless it names all", () => {
   }
 });
 
-test("only failing jobs are ordered by their failures", () => {
+test("only failing jobs are sorted by failures", () => {
   for (const order of ["since", "tries"]) {
     const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
     expect(reason).toBe(`sort=${order} lists jobs that fail: leave out failing=false`);

@@ -6,7 +6,7 @@ const beginning = (text: string, valueCount: number) =>
   parseBeginning(utf8Encode(text), valueCount);
 
 test.each([["1"], ['"é, ["'], ["{}"], ["[]"], ['{"a":[1,{"b":null}],"c":[[]]}'], [" [ 1 , 2 ] "]])(
-  "%s is short, and whole",
+  "%s is short and complete",
   (text) => {
     expect(beginning(text, 1)).toEqual(JSON.parse(text));
   },
@@ -17,11 +17,11 @@ const many = (text: (at: number) => string) => Array.from({ length: 9_000 }, (_,
 test.each([
   ["numbers", `[${many(String)}]`],
   ["with space", `[ ${many((at) => ` ${at} ,\n`).join("")} 1 ]`],
-  ["texts", `[${many((at) => `"é ] } \\\\\\" , ${at}"`)}]`],
-  ["long texts", `[${many((at) => `"${"x".repeat(at % 9_000)}"`)}]`],
+  ["strings", `[${many((at) => `"é ] } \\\\\\" , ${at}"`)}]`],
+  ["long strings", `[${many((at) => `"${"x".repeat(at % 9_000)}"`)}]`],
   ["objects", `{${many((at) => `"${at}":{"a":[${at}],"b":{}}`)}}`],
   ["objects in arrays", `{"a":[[${many((at) => `{"b":[[${at},null]],"c":"d"}`)}]],"e":1}`],
-])("the first of many values are there, and few behind them: %s", (_, text) => {
+])("contains the first of many values, and few after them: %s", (_, text) => {
   const all = preorder(JSON.parse(text));
   for (const valueCount of [1, 10, 700, 2_000]) {
     const found = preorder(beginning(text, valueCount));

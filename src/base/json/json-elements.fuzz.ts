@@ -27,7 +27,7 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
 }
 
-test("elements come out as they went in, however the text is cut, and the rest is what stands around them", () => {
+test("elements are returned unchanged, however the text is split, and so is the surrounding text", () => {
   fc.assert(
     fc.property(answer, fc.array(fc.nat()), ({ text, results, members }, places) => {
       const elements = new JsonElements({ name: "results", elementBytesMax: 1_000_000 });
@@ -47,7 +47,7 @@ test("elements come out as they went in, however the text is cut, and the rest i
   );
 });
 
-test("an element is handed out with the piece that ends it, not with the end of the array", () => {
+test("an element is returned with the piece that ends it, not with the end of the array", () => {
   const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
   const push = (text: string): string | undefined => {
     const whole = elements.push(utf8Encode(text));
@@ -62,7 +62,7 @@ test("an element is handed out with the piece that ends it, not with the end of 
   expect(elements.rest).toBe('{"results" : [],"last_seq":"7 [,]"}');
 });
 
-test("what stands before the array may be any text, and what is no UTF-8 is no JSON", () => {
+test("any text may precede the array, and invalid UTF-8 is refused", () => {
   for (let length = 0; length < 200; length++) {
     const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
     const before = "é€😀".repeat(length);
@@ -74,7 +74,7 @@ test("what stands before the array may be any text, and what is no UTF-8 is no J
   expect(() => elements.rest).toThrow(SyntaxError);
 });
 
-test("what is longer than allowed is refused, also when it comes in small pieces", () => {
+test("too long input is refused, even in small pieces", () => {
   const piece = utf8Encode('"aaaaaaaaaaaaaaaaaaaaaaaa');
   const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
   elements.push(utf8Encode('{"results":['));

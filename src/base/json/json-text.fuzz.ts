@@ -36,7 +36,7 @@ const quoted = fc
     isSpelled ? `"${[...plain].map(spell).join("")}"` : JSON.stringify(plain),
   );
 
-test("an object is the sum of its members, whatever is in them", () => {
+test("an object is the sum of its members, whatever they are", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string(), spaced)), (pairs) => {
       const text = `{ ${pairs.map(([name, value]) => `${JSON.stringify(name)} : ${value}`).join(" ,\n")} }`;
@@ -50,7 +50,7 @@ test("an object is the sum of its members, whatever is in them", () => {
   );
 });
 
-test("an object without some of its members is what joining the others makes", () => {
+test("removing members of an object equals joining the others", () => {
   const space = fc.constantFrom("", "", "", " ", "\n");
   const member = fc.tuple(space, quoted, space, space, spaced, space).map((parts) => {
     const [before, text, behind, inside, value, after] = parts;
@@ -72,7 +72,7 @@ test("an object without some of its members is what joining the others makes", (
   );
 });
 
-test("a string is what JSON.parse makes of it, and nothing else is one", () => {
+test("accepts exactly the strings that JSON.parse accepts, with the same value", () => {
   fc.assert(
     fc.property(fc.oneof(quoted, spaced), (text) => {
       const parsed: unknown = JSON.parse(text);
@@ -92,7 +92,7 @@ test("an array is the sum of its elements", () => {
   );
 });
 
-test("a repeated name is found, however deep it stands and however it is spelled", () => {
+test("a duplicate name is found at any depth and in any spelling", () => {
   fc.assert(
     fc.property(
       spaced,
@@ -120,7 +120,7 @@ test("a repeated name is found, however deep it stands and however it is spelled
   expect(repeatedIn('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
 });
 
-test("of several repeated names, that of the object that begins first is told", () => {
+test("of several duplicate names, that of the first object is reported", () => {
   const inner = '{"b":1,"b":2}';
   for (const depthMax of [0, 1, 9]) {
     expect(repeatedIn(`{"a":${inner},"a":1}`, depthMax)).toBe("a");
@@ -134,7 +134,7 @@ function repeatedIn(text: string, depthMax = Number.POSITIVE_INFINITY): string |
   return outlineJson(text, { depthMax, findsRepeats: true }).repeatedName;
 }
 
-test("values that were not asked for keep no memory once they have ended", () => {
+test("values that were not requested are not retained", () => {
   const options = { findsRepeats: true, nestingMax: 9, valueCountMax: 1_000_000 };
   const roomOf = (text: string): number =>
     scanJson(utf8Encode(text), { ...options, depthMax: 1, isPortable: true }).rows.length;
@@ -146,7 +146,7 @@ test("values that were not asked for keep no memory once they have ended", () =>
   expect(roomOf(many)).toBeLessThan(many.length / 10);
 });
 
-test("many names are looked at in turns, with the same answer", async () => {
+test("checking many names in steps gives the same answer", async () => {
   let gaveCount = 0;
   const clock = {
     nowMs: () => 0,
@@ -169,7 +169,7 @@ test("many names are looked at in turns, with the same answer", async () => {
   }
 });
 
-test("names that were chosen to meet in one place of a table are looked at all the same", async () => {
+test("names chosen to collide in a hash table are still checked", async () => {
   // FNV-1a; the table uses the low bits.
   const hashOf = (text: string) => {
     let hash = 0x811c9dc5;
@@ -207,7 +207,7 @@ const damaged = fc
     return text.slice(0, at) + added + text.slice(at + lost);
   });
 
-test("a text is JSON when JSON.parse says so", () => {
+test("accepts the texts that JSON.parse accepts", () => {
   const letter = fc.constantFrom(...'-+0123.eE"\\u/bfnrtdD8cC \u0000\u001f\t\u007f');
   const numberOrString = fc.array(letter, { maxLength: 12 }).map((letters) => letters.join(""));
   fc.assert(
@@ -218,7 +218,7 @@ test("a text is JSON when JSON.parse says so", () => {
   );
 });
 
-test("a text that is looked through in pieces has the same values, wherever they end", () => {
+test("a text read in pieces has the same values, wherever they are split", () => {
   const options: ScanOptions = {
     depthMax: 1,
     findsRepeats: true,
@@ -237,7 +237,7 @@ test("a text that is looked through in pieces has the same values, wherever they
   );
 });
 
-test("a piece ends inside a long string, too", () => {
+test("a piece may end inside a long string", () => {
   const bytes = utf8Encode(`["${"x".repeat(1_000)}"]`);
   const options = { depthMax: 1, findsRepeats: false, nestingMax: 1, valueCountMax: 2 };
   const pause = scanUntil(bytes, { ...options, isPortable: true }, 500) as ScanPause;
@@ -261,7 +261,7 @@ function outcome(scan: () => ScannedJson): unknown {
   }
 }
 
-test("an escape that is half of a character is no error unless asked for", () => {
+test("an unpaired surrogate escape is refused only on request", () => {
   const unit = fc.constantFrom("d800", "DBFF", "dc00", "DfFf", "0041", "d7ff", "e000");
   fc.assert(
     fc.property(fc.array(unit, { maxLength: 5 }), (units) => {
@@ -273,7 +273,7 @@ test("an escape that is half of a character is no error unless asked for", () =>
   );
 });
 
-test("a number that no double holds is no error unless asked for", () => {
+test("a number that no double represents is refused only on request", () => {
   const number = fc.record({
     sign: fc.constantFrom("", "-"),
     zeros: fc.integer({ min: 0, max: 320 }),
@@ -290,7 +290,7 @@ test("a number that no double holds is no error unless asked for", () => {
   );
 });
 
-test("values are cut out down to the depth that was asked for", () => {
+test("values are extracted down to the requested depth", () => {
   fc.assert(
     fc.property(spaced, (text) => {
       const cut = (value: JsonValue): unknown => {
@@ -322,18 +322,18 @@ function isTaken(parse: () => unknown): boolean {
   }
 }
 
-test("values come out as the text that went in", () => {
+test("values are returned as in the input text", () => {
   const text =
     '{"a":12345678901234567890,"b":1.0,"c":1e2,"d":-0,"e":"\\u00e9\\"}","__proto__":{"x":[1, 2]}}';
   expect(joinObject(splitObject(text))).toBe(text);
 });
 
-test("the kind of a text is that of its value", () => {
+test("the kind of a text is the kind of its value", () => {
   const kinds = ["{}", "[]", '"x"', "-1", "true", "false", " null"].map(jsonKind);
   expect(kinds).toEqual(["object", "array", "string", "number", "boolean", "boolean", "null"]);
 });
 
-test("whatever stands in a long string is found, wherever it stands", () => {
+test("finds everything in a long string, at any position", () => {
   const special = fc.constantFrom(
     ...['"', "\\", "\\n", "\\u00e9", "\u0000", "\u001f", "\u007f", "\u0080", "é", "€", "😀"],
   );
@@ -357,7 +357,7 @@ test("whatever stands in a long string is found, wherever it stands", () => {
   );
 });
 
-test("bytes are JSON when they are UTF-8 and what they say is JSON", () => {
+test("bytes are JSON if they are UTF-8 and contain JSON", () => {
   // A string of bytes at the limits of the ranges for characters of each length.
   const byte = fc.constantFrom(
     ...[0x00, 0x1f, 0x20, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf],

@@ -25,7 +25,7 @@ describe("parseJson and printJson", () => {
     ['{"b":{"10":[],"9":{}},"a":1.0}'],
     ['{"n":1.0,"__proto__":{"a":2}}'],
     ['{"n":1.0,"a":"\\"],\\\\","b":"\\\\"}'],
-  ])("keep the form of %s", (text) => {
+  ])("preserve the form of %s", (text) => {
     expect(printJson(parseJson(text))).toBe(text);
   });
 
@@ -50,7 +50,7 @@ describe("parseJson and printJson", () => {
     ),
   }));
 
-  test("keep every text without spaces as it is", () => {
+  test("preserve every text without spaces", () => {
     fc.assert(
       fc.property(text, (json) => {
         expect(printJson(parseJson(json))).toBe(json);
@@ -60,7 +60,7 @@ describe("parseJson and printJson", () => {
     );
   });
 
-  test("refuse what is not JSON, with or without a number that has to be kept", () => {
+  test("refuse invalid JSON, with and without exact numbers", () => {
     for (const broken of ['{"a":1.0', "[1.0,]", "[01.0]", "1.0.0", "{1:1.0}"]) {
       expect(() => parseJson(broken)).toThrow(SyntaxError);
     }
@@ -100,7 +100,7 @@ test("numbers have exact values, and integers have no fraction and no exponent",
   expect(integerOf("7")).toBe(7n);
 });
 
-test("a number that JSON.stringify would change is not printed by it", () => {
+test("JSON.stringify refuses numbers that it would change", () => {
   const value = parseJson('{"n":[1.0]}');
   expect(hasJsonNumber(value)).toBe(true);
   expect(hasJsonNumber(parseJson('{"n":[1]}'))).toBe(false);

@@ -27,7 +27,7 @@ const list = fc
     return { texts, json: `[${space}${texts.join(`${space},${space}`)}${space}]` };
   });
 
-test("the elements of a list are where JSON.parse has them, in whatever order they are asked for", async () => {
+test("the elements of a list equal those of JSON.parse, in any order of access", async () => {
   const asked = fc.array(fc.nat(30_000), { minLength: 1, maxLength: 20 });
   await fc.assert(
     fc.asyncProperty(list, asked, async ({ texts, json }, numbers) => {
@@ -40,7 +40,7 @@ test("the elements of a list are where JSON.parse has them, in whatever order th
   );
 });
 
-test("a path goes into lists and objects of a long text, and only a number into a list", async () => {
+test("a path resolves lists and objects of a long text, and only numbers in a list", async () => {
   const rows = Array.from({ length: 20_000 }, (_, at) => ({ b: [at, { c: `${at}` }] }));
   const text = JSON.stringify({ a: rows, d: { 7: "seven" } });
   const fields = await JsonFields.open(utf8Encode(text), 1, new Yielder(clock));

@@ -59,7 +59,7 @@ const HERE: Answers = {
 };
 const DELETE = "DELETE /_replicator/a";
 
-test("a job that goes on though its document says that it has ended is stopped", async () => {
+test("a running job is stopped even if its document says that it has ended", async () => {
   let isDeleted = false;
   const from = {
     "GET /_replicator/_all_docs": rows(),
@@ -75,7 +75,7 @@ test("a job that goes on though its document says that it has ended is stopped",
   expect(isDeleted).toBe(true);
 });
 
-test("what has ended is left alone", async () => {
+test("ended jobs are left alone", async () => {
   const from = {
     "GET /_replicator/_all_docs": rows(),
     "GET /_scheduler/docs/_replicator/a": { state: "failed", id: null },
@@ -143,17 +143,17 @@ test.each([
   expect(found[0]?.reason).toContain(reason);
 });
 
-test("only jobs that were taken over are started, and a server that is gone is not asked", async () => {
+test("only adopted jobs are started, and an unreachable server is not queried", async () => {
   const { found, asked } = await outcomes(start, {}, PAUSED, { anyway: true });
   expect([found.map(({ id }) => id), asked.there]).toEqual([["a"], []]);
 });
 
-test("only chosen jobs are started", async () => {
+test("only selected jobs are started", async () => {
   const options = { anyway: true, only: new Set(["b"]) };
   expect((await outcomes(start, {}, PAUSED, options)).found).toEqual([]);
 });
 
-test("a document that only has the name of one that was deleted there stays here", async () => {
+test("a document with the name of one deleted on the other server stays here", async () => {
   const from = {
     "POST /_replicator/_all_docs": { rows: [{ key: "a", value: { rev: "2-z", deleted: true } }] },
     "POST /_replicator/_revs_diff": { a: { missing: ["1-a"] } },
@@ -164,7 +164,7 @@ test("a document that only has the name of one that was deleted there stays here
   expect(asked.here).not.toContain(DELETE);
 });
 
-test("a document is written back without the state of a job that goes on", () => {
+test("a document is written back without the state of a running job", () => {
   const body = { _id: "a", _rev: "1-a", source: "s", _replication_state: "error" };
   expect(writtenBack(body)).toEqual({ _id: "a", source: "s" });
   const ended = { _id: "a", _replication_state: "completed", _replication_stats: {} };

@@ -17,7 +17,7 @@ function sources(changed: Partial<CredentialSources> = {}): CredentialSources {
 }
 
 test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
-  ["nobody", "http://couch.example/", {}, undefined],
+  ["no source", "http://couch.example/", {}, undefined],
   ["the URL", "http://a%40b:p%3A@couch.example/", {}, { user: "a@b", password: "p:" }],
   [
     "the environment",
@@ -38,13 +38,13 @@ test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
     { user: "una", password: "env" },
   ],
   [
-    "the file, where the environment has another user's password",
+    "the file, if the environment has another user's password",
     "http://nora@couch.example/",
     { environment: { TANDEM_USER: "eve", TANDEM_PASSWORD: "env" }, netrc: () => NETRC },
     { user: "nora", password: "from-netrc" },
   ],
   [
-    "nobody for the user of the URL, where the environment has another one's password",
+    "no source for the user in the URL, if the environment has another one's password",
     "http://una@couch.example/",
     { environment: { TANDEM_USER: "eve", TANDEM_PASSWORD: "env" } },
     { user: "una", password: "" },
@@ -62,12 +62,12 @@ test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
     { user: "somebody", password: "default-password" },
   ],
   [
-    "a person, where the file knows another user",
+    "a prompt, if the file has another user",
     "http://una@couch.example:5984/",
     { netrc: () => NETRC, prompt: async (question) => `answer to ${question}` },
     { user: "una", password: "answer to Password of una at couch.example:5984: " },
   ],
-  ["no person", "http://una@couch.example/", {}, { user: "una", password: "" }],
+  ["no prompt", "http://una@couch.example/", {}, { user: "una", password: "" }],
 ])("credentials come from %s", async (_, url, changed, expected) => {
   expect(await findCredentials(new URL(url), sources(changed))).toEqual(expected);
 });
@@ -82,7 +82,7 @@ test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
     { environment: { TANDEM_USER: "eve" }, prefixes: { used: "A_", best: "B_" } },
     "as eve, of A_USER: the URL, B_USER and B_PASSWORD, or ~/.netrc specify the user",
   ],
-])("who was refused by %s as %j: %j", (url, given, changed, words) => {
+])("refused by %s as %j: %j", (url, given, changed, words) => {
   const credentials = given && { password: "p", user: "", ...given };
   const described = describeAsker(new URL(url), credentials, sources(changed));
   expect(described).toContain(`http://couch.example was asked ${words}`);

@@ -19,12 +19,12 @@ const wordsOf = (job: object): readonly string[] => {
   return text.split("\n")[1]?.split(/\s{2,}/) ?? [];
 };
 
-test("a job of a document is named by it, and another one by its id", () => {
+test("a document's job is named by the document, and another one by its id", () => {
   expect(wordsOf({})[0]).toBe("_replicator/doc");
   expect(wordsOf({ id: "abc", database: null, doc_id: null })[0]).toBe("abc");
 });
 
-test("a job's state, and whether it rests, is shown with its lag", () => {
+test("a job's state, and whether it is paused, is shown with its lag", () => {
   expect(wordsOf({}).slice(1, 3)).toEqual(["running", "3 s"]);
   expect(wordsOf({ parked: true, lag_sec: 0 }).slice(1, 3)).toEqual(["parked", "0 s"]);
   expect(wordsOf({ parked: true, paused: true, lag_sec: null }).slice(1, 3)).toEqual([

@@ -21,7 +21,7 @@ test.each([
   expect(written).toEqual([shown]);
 });
 
-test("JSON means the same, and steers nothing", () => {
+test("JSON keeps its value, and controls nothing", () => {
   fc.assert(
     fc.property(fc.json({ stringUnit: "binary" }), (text) => {
       const { output, written } = open();
@@ -32,7 +32,7 @@ test("JSON means the same, and steers nothing", () => {
   );
 });
 
-test("bytes are written as they are", () => {
+test("bytes are written unchanged", () => {
   const { output, written } = open();
   const bytes = Buffer.from("\r\u001b[2K");
   output.write(bytes);

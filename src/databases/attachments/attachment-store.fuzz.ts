@@ -32,7 +32,7 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 describe("attachments", () => {
-  test("are there as long as a leaf has them, and no longer", async () => {
+  test("exist exactly as long as a leaf refers to them", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 14 }), async (steps) => {
         let nowMs = 1;

@@ -97,7 +97,7 @@ function noise(byteCount: number): Uint8Array {
 }
 
 describe("staging and reading", () => {
-  test("bytes that are at hand are stored many at a time, and are what each would be alone", async () => {
+  test("stores bytes in memory in batches, with the same result as individually", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const transact = vi.spyOn(store.kv, "transact");
@@ -128,7 +128,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("small contents that are on their way are stored with others, and large ones as they come", async () => {
+  test("stores small streamed contents together, and large ones as they arrive", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const transact = vi.spyOn(store.kv, "transact");
@@ -161,7 +161,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("equal small contents are stored once, and each document's attachment is read and reclaimed for itself", async () => {
+  test("equal small contents are stored once, and each document's attachment is read and reclaimed separately", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array(3).fill({ bytes: HELLO, options: {} });
@@ -179,7 +179,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("others have a turn before the many attachments of a document are written, and in between", async () => {
+  test("yields before and between the many attachments of a document", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
@@ -192,7 +192,7 @@ describe("staging and reading", () => {
     expect(await store.attachmentsOf("many")).toHaveLength(501);
   });
 
-  test("bytes at hand that are not what was announced end it, and what was stored is reclaimed", async () => {
+  test("a mismatch of bytes in memory ends the upload, and the stored part is reclaimed", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = [
@@ -208,7 +208,7 @@ describe("staging and reading", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("bytes come back as they were, in any size and from any place", async () => {
+  test("bytes are returned unchanged, at any size and offset", async () => {
     const store = await openAttachments();
     for (const byteCount of [0, 1, 65_535, 65_536, 65_537, 1_048_576, 3_000_000]) {
       const bytes = noise(byteCount);
@@ -223,7 +223,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("the digest is checked as the bytes came", async () => {
+  test("the digest is verified over the received bytes", async () => {
     const store = await openAttachments();
     const content = await store.stage(HELLO, { expectedDigest: HELLO_DIGEST, expectedLength: 5 });
     expect(content.digest).toBe(HELLO_DIGEST);
@@ -240,7 +240,7 @@ describe("staging and reading", () => {
     expect(compressed.digest).not.toBe(HELLO_DIGEST);
   });
 
-  test("compressed bytes are read plain or as stored", async () => {
+  test("compressed bytes are read decoded or as stored", async () => {
     const store = await openAttachments();
     const text = utf8Encode("abc".repeat(100_000));
     const content = await store.stage(text, { compressionLevel: 6 });
@@ -256,7 +256,7 @@ describe("staging and reading", () => {
     expect(utf8Decode(part)).toBe("bc");
   });
 
-  test("bytes that come compressed are kept so, and their decoded length is found", async () => {
+  test("compressed uploads are stored as they are, with their decoded length", async () => {
     const store = await openAttachments();
     const zipped = new Uint8Array(gzipSync(noise(500_000)));
     const content = await store.stage(zipped, { encoding: "gzip", compressionLevel: 6 });
@@ -274,7 +274,7 @@ describe("staging and reading", () => {
 });
 
 describe("an upload", () => {
-  test("that lasts for hours is not reclaimed while its bytes come", async () => {
+  test("that lasts for hours is not reclaimed while bytes arrive", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
@@ -303,7 +303,7 @@ describe("an upload", () => {
     expect(Buffer.compare(concatBytes(read), bytes)).toBe(0);
   });
 
-  test("that stood still for longer than reclaim waits fails, and stores nothing", async () => {
+  test("that stalls for longer than the reclaim delay fails, and stores nothing", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
@@ -322,7 +322,7 @@ describe("an upload", () => {
 });
 
 describe("references", () => {
-  test("the same bytes are kept once", async () => {
+  test("the same bytes are stored once", async () => {
     const store = await openAttachments();
     for (const id of ["a", "b", "c"]) {
       const content = await store.stage(HELLO);
@@ -369,7 +369,7 @@ describe("references", () => {
     expect(await store.edit(unknown)).toEqual([{ kind: "missing-stub", id: "b", name: "x" }]);
   });
 
-  test("many attachments of a document refer to their contents as few do", async () => {
+  test("many attachments of a document refer to their contents like few", async () => {
     const store = await openAttachments();
     const contents = [await store.stage(HELLO), await store.stage(noise(200_000))];
     const edits = Array.from({ length: 501 }, (_, at) =>
@@ -389,7 +389,7 @@ describe("references", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("what no leaf refers to is reclaimed after its age, and only that", async () => {
+  test("contents without a leaf are reclaimed after their retention time, and only those", async () => {
     const store = await openAttachments();
     const kept = await store.stage(HELLO);
     const released = await store.stage(noise(200_000));
@@ -416,7 +416,7 @@ describe("references", () => {
     expect(info.sizes.active).toBe(2 + HELLO.length);
   });
 
-  test("a reclaimed content gives its digest free", async () => {
+  test("reclaiming a content releases its digest", async () => {
     const store = await openAttachments();
     await store.stage(HELLO);
     const first = await store.stage(HELLO);

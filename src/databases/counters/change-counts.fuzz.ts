@@ -27,7 +27,7 @@ const round = fc.array(
 );
 
 describe("the counts of the update sequence", () => {
-  test("are those of counting", async () => {
+  test("match a count of all changes", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(round, { maxLength: 40 }), fc.nat(), async (rounds, seed) => {
         const runtime = createSystemRuntime();
@@ -84,7 +84,7 @@ describe("the counts of the update sequence", () => {
     );
   });
 
-  test("of a long life stay few", async () => {
+  test("stay few over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));

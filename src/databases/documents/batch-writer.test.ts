@@ -5,7 +5,7 @@ import { createSystemRuntime } from "../../host/index.ts";
 import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
-test("edits that a document refuses are judged without reading it for each of them", async () => {
+test("edits that a document refuses are checked without reading it for each of them", async () => {
   // A batch begins a new share with a certain probability, and then reads to sweep old ones. The
   // highest random number does not.
   const random: Random = {
@@ -29,7 +29,7 @@ test("edits that a document refuses are judged without reading it for each of th
   expect(await readFor(200)).toBe(await readFor(1));
 });
 
-test("an edit after one that was refused is judged by what the edits before it wrote", async () => {
+test("an edit after a refused one is checked against the edits before it", async () => {
   const store = await openStore();
   const hash = (digit: string) => digit.repeat(32);
   const outcomes = await store.edit(
@@ -48,7 +48,7 @@ test("an edit after one that was refused is judged by what the edits before it w
   ]);
 });
 
-test("edits that replace thousands of keys together are refused together, and written one by one", async () => {
+test("edits that together replace thousands of keys are refused together, and written individually", async () => {
   const store = await openStore();
   const attachments = new AttachmentStore(store);
   const database = await store.read(async (_, opened) => opened);

@@ -23,7 +23,7 @@ const updateSequence = (store: OpenStore) =>
 const versionOf = (sequence: string) => Number.parseInt(sequence, 10);
 
 describe("a purge", () => {
-  test("makes a document one that never was", async () => {
+  test("removes all traces of a document", async () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
     const revision = revisionOf(written);
@@ -43,7 +43,7 @@ describe("a purge", () => {
     expect(revisionOf(again)).toMatch(/^1-/);
   });
 
-  test("of one leaf leaves the others, at a new place", async () => {
+  test("of one leaf keeps the others, at a new sequence", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
     await store.edit(interactive("b"));
@@ -59,7 +59,7 @@ describe("a purge", () => {
     });
   });
 
-  test("of an ancestor, or of what is not known, removes nothing and is remembered", async () => {
+  test("of an ancestor or an unknown revision removes nothing and is recorded", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]));
     expect(await purgedOf(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
@@ -69,7 +69,7 @@ describe("a purge", () => {
     expect(await store.read((tx, database) => database.leaves(tx, "a"))).toHaveLength(1);
   });
 
-  test("takes the update sequence forward, never back", async () => {
+  test("moves the update sequence forward, never back", async () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
     const before = await updateSequence(store);
@@ -98,7 +98,7 @@ describe("a purge", () => {
     expect(await chunkCount()).toBe(0);
   });
 
-  test("of large leaves takes several transactions, and none of these leaves wins between", async () => {
+  test("of large leaves takes several transactions, and none of these leaves wins in between", async () => {
     const store = await openStore({ keepOldBodiesMs: () => 0 });
     const attachments = new AttachmentStore(store);
     const database = await store.read(async (_, opened) => opened);
@@ -143,26 +143,26 @@ describe("a purge", () => {
     expect(infos.flatMap(({ revisions }) => revisions)).toHaveLength(hashes.length + 2);
   });
 
-  test("is told to hooks as a deletion of what is gone, and as a write of what stays", async () => {
-    const told: Pick<Document, "id" | "revision" | "deleted">[] = [];
+  test("is reported to hooks as a deletion of purged documents, and as a write of remaining ones", async () => {
+    const reported: Pick<Document, "id" | "revision" | "deleted">[] = [];
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterWrite: async (_tx, _database, { id, revision, deleted }) => {
-        told.push({ id, revision, deleted });
+        reported.push({ id, revision, deleted });
       },
     };
     const store = await openStore({ hooks: [hook] });
     await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
-    told.length = 0;
+    reported.length = 0;
     await purge(store, "a", "2-y");
     await purge(store, "a", "2-x");
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { id: "a", revision: "2-x", deleted: false },
       { id: "a", revision: "2-x", deleted: true },
     ]);
   });
 
-  test("forgets the oldest of many, and counts on", async () => {
+  test("drops the oldest purge records, and keeps counting", async () => {
     const store = await openStore();
     await store.write((tx, database) => database.setPurgedInfosLimit(tx, 2));
     for (const id of ["a", "b", "c"]) await purge(store, id, "1-x");
@@ -172,7 +172,7 @@ describe("a purge", () => {
     });
   });
 
-  test("wakes who waits for a change", async () => {
+  test("wakes clients waiting for a change", async () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
     const watch = await store.write(async (tx, database) => database.watchChanges(tx));

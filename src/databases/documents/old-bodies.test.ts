@@ -59,7 +59,7 @@ describe("a sweep of old bodies", () => {
     ["the same attachment and body", {}, { file: "poster" }],
     ["another name of the attachment", { name: "other" }, { other: "poster" }],
     ["a shorter body", { text: "short" }, { file: "poster" }],
-  ])("leaves all of a revision that is a leaf again, with %s", async (_, again, files) => {
+  ])("keeps everything of a revision that is a leaf again, with %s", async (_, again, files) => {
     const store = await openKeeping();
     await store.writeFirst("a");
     await store.edit(replicated("a", ["2-y", "1-x"]));
@@ -71,7 +71,7 @@ describe("a sweep of old bodies", () => {
     expect(await store.readLeaf("a")).toEqual(before);
   });
 
-  test("releases the attachments of revisions that are no leaves", async () => {
+  test("releases the attachments of revisions that are not leaves", async () => {
     const store = await openKeeping();
     await store.writeFirst("a");
     await store.edit(replicated("a", ["2-y", "1-x"]));
@@ -81,7 +81,7 @@ describe("a sweep of old bodies", () => {
     expect(await store.readLeaf("a")).toMatchObject({ revision: "2-y", files: {} });
   });
 
-  test("leaves what a branch still refers to", async () => {
+  test("keeps attachments that a branch still refers to", async () => {
     const store = await openKeeping();
     await store.writeFirst("a");
     await store.writeFirst("b");

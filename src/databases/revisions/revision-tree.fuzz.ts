@@ -175,7 +175,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("is read from its record as it was written", () => {
+  test("is decoded from its record as it was encoded", () => {
     fc.assert(
       fc.property(arrivals, ({ nodes, tips }) => {
         const tree = grown(nodes, tips);
@@ -187,7 +187,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("keeps after stemming what lies within the limit of some leaf", () => {
+  test("keeps after stemming exactly the revisions within the limit of some leaf", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 6 }), ({ nodes, tips }, limit) => {
         const tree = grown(nodes, tips);

@@ -26,7 +26,7 @@ async function write(name = "whole"): Promise<string> {
   return file;
 }
 
-test("what was written is read, and only the owner may read it", async () => {
+test("a written backup can be read, only by its owner", async () => {
   const file = await write();
   const rows: KeyValue[] = [];
   const summary = await readBackup(file, { rows: (read) => rows.push(...read) });
@@ -49,7 +49,7 @@ test("a backup with any byte changed is refused", async () => {
   }
 });
 
-test("a backup that ends anywhere before its end, or goes on behind it, is refused", async () => {
+test("a backup that is truncated or extended is refused", async () => {
   const bytes = readFileSync(await write());
   const file = join(directory, "damaged");
   for (let length = 0; length < bytes.length; length++) {
@@ -64,7 +64,7 @@ test("a backup that ends anywhere before its end, or goes on behind it, is refus
   });
 });
 
-test("blocks that changed places, or of which one is left out, are refused", async () => {
+test("reordered or missing blocks are refused", async () => {
   const bytes = readFileSync(await write());
   const blocks: Buffer[] = [];
   for (let at = 16; at < bytes.length; ) {
@@ -85,7 +85,7 @@ test("blocks that changed places, or of which one is left out, are refused", asy
   }
 });
 
-test("a backup that fails leaves nothing, and one that is there is not written over", async () => {
+test("a failing backup leaves nothing, and an existing one is not overwritten", async () => {
   const file = join(directory, "whole");
   function* broken(): Generator<readonly KeyValue[]> {
     yield page("a", 4);

@@ -21,7 +21,7 @@ function connect(connectionsMax: number, clients: readonly string[]): readonly b
   return sockets.map((socket) => !destroyed.has(socket));
 }
 
-test("each new connection displaces another one, though those displaced have not closed yet", () => {
+test("each new connection displaces another one, even if displaced ones have not closed yet", () => {
   expect(connect(2, ["::1", "::1", "::1", "::1", "::1"])).toEqual([
     false,
     false,

@@ -81,7 +81,7 @@ describe("by default", () => {
   });
 
   test.each(["169.254.169.254", "::ffff:169.254.169.254", "fe80::1%eth0"])(
-    "a name that is resolved to %s may not be connected to",
+    "a name that resolves to %s may not be connected to",
     (address) => {
       expect(refusal(rules({}), "http://x.example/", address)).toMatch(
         `the address ${address} of host x.example is denied by the rule "`,
@@ -102,7 +102,7 @@ describe("by default", () => {
     [["metadata.google.internal"], "http://metadata.google.internal/", "169.254.169.254", true],
     [["*.google.internal"], "http://metadata.google.internal/", "192.0.2.1", false],
     [["x.example"], "http://x.example/", "169.254.169.254", false],
-  ])("%j lifts the default for %s only where it names it", (allow, url, address, isLifted) => {
+  ])("%j lifts the default for %s only if it names it", (allow, url, address, isLifted) => {
     expect(refusal(rules({ allow }), url, address) === undefined).toBe(isLifted);
   });
 });
@@ -178,7 +178,7 @@ describe("a rule", () => {
     "[10.0.0.1]:80",
     "[::1]5984",
     "fe80::1%eth0",
-  ])("%j is none", (text) => {
+  ])("%j is not a rule", (text) => {
     expect(parseEgressRule(text)).toBe(undefined);
   });
 });
@@ -201,7 +201,7 @@ test("deny precedes allow, and allow permits nothing but what it names", () => {
   );
 });
 
-test("a name that a proxy resolves is allowed by its name alone", () => {
+test("a name resolved by a proxy is allowed by its name alone", () => {
   const target = { host: "other.example", port: 80 };
   const ranges = rules({ allow: ["10.0.0.0/8"] });
   expect(ranges.refusalOfHost(target, true)).toBe(undefined);

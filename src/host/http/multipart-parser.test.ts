@@ -19,11 +19,11 @@ async function read(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   return bodies;
 }
 
-test("parts come whole and in order", async () => {
+test("parts arrive complete and in order", async () => {
   expect(await read(pieces(TEXT))).toEqual(['{"a":1}', "hello world"]);
 });
 
-test("parts without headers, and without a body, are parts", async () => {
+test("parts may have no headers and no body", async () => {
   const text = "--b\r\n\r\nplain\r\n--b\r\nX-Y: z\r\n\r\n\r\n--b\r\n\r\nlast\r\n--b--";
   expect(await read(pieces(text))).toEqual(["plain", "", "last"]);
 });
@@ -42,7 +42,7 @@ test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
 );
 
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
-  "a source that breaks off after %i bytes fails whoever reads",
+  "a source that breaks off after %i bytes fails the reader",
   async (length) => {
     const failure = new Error("The connection was reset");
     await expect(read(pieces(TEXT.slice(0, length), failure))).rejects.toThrow(failure);
@@ -50,7 +50,7 @@ test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
 );
 
 test.each(["", "x".repeat(201), "x".repeat(253), "x".repeat(500), "\u00e9".repeat(101)])(
-  "a boundary that is empty or too long is an error of the sender: %j",
+  "a boundary that is empty or too long is a client error: %j",
   async (boundary) => {
     const parts = parseMultipart(pieces(TEXT), boundary)[Symbol.asyncIterator]();
     await expect(parts.next()).rejects.toMatchObject({ status: 400, error: "bad_request" });
@@ -72,12 +72,12 @@ async function* endless(start: string, filler: string): AsyncIterable<Uint8Array
 test.each([
   ["no part", "x"],
   ["no end of a part's headers", "--b\r\na: b\r\n"],
-])("a body in which there is %s fails whoever reads", async (_, start) => {
+])("a body in which there is %s fails the reader", async (_, start) => {
   const reading = read(endless(start, "c: d\r\n  "));
   await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
 });
 
-test("a part may be as long as it likes", async () => {
+test("the length of a part is unlimited", async () => {
   const length = 40 * 1024 * 1024;
   const long = async function* () {
     yield Buffer.from("--b\r\n\r\n");

@@ -11,7 +11,7 @@ function openWorld(freeBytes: number) {
   return { world, room };
 }
 
-test("a full disk is announced once, and once when it clearly has room again", () => {
+test("a full disk is announced once, and once when it clearly has space again", () => {
   const { world, room } = openWorld(20_000);
   room.look();
   expect(room.isFull).toBe(false);
@@ -32,7 +32,7 @@ test("a full disk is announced once, and once when it clearly has room again", (
   expect(world.events).toEqual(["kv.disk-full", "kv.disk-has-room"]);
 });
 
-test("a limit that the system does not show is over when nothing was refused for a minute", () => {
+test("a limit hidden by the system ends after a minute without refusals", () => {
   const { world, room } = openWorld(1e12);
   room.refused("quota");
   world.nowMs += 59_000;

@@ -26,14 +26,14 @@ function open(runningMax = 2) {
   };
 }
 
-test("calls of equals are taken in order", () => {
+test("calls of equal priority are taken in order", () => {
   const { queue, add } = open(9);
   for (const id of ["1", "2", "3"]) add(id, "ann", "films");
   expect([queue.take()?.id, queue.take()?.id, queue.take()?.id]).toEqual(["1", "2", "3"]);
   expect(queue.take()).toBeUndefined();
 });
 
-test("a user who has used threads waits, in whatever database, and so do all users of a database that has", () => {
+test("users and databases that used threads wait, in all their databases and for all their users", () => {
   const { queue, add, use } = open();
   use("eve", "bait", 1_000);
   add("same user", "eve", "other");
@@ -57,7 +57,7 @@ test("neither a user nor a database runs more than its share at a time", () => {
   expect(queue.take()?.id).toBe("2");
 });
 
-test("use is forgotten with time", () => {
+test("usage decays with time", () => {
   const { queue, add, use, wait } = open();
   use("eve", "a", 1_000);
   wait(600_000);

@@ -11,7 +11,7 @@ function textOf(texts: LateTexts, id: number): string {
   }
 }
 
-test("of a long text only what is around its long members comes at first", () => {
+test("a long text is sent without its long members at first", () => {
   const long = JSON.stringify("\u20ac".repeat(50_000));
   const texts = new LateTexts();
   const [id, ...late] = texts.add(
@@ -24,7 +24,7 @@ test("of a long text only what is around its long members comes at first", () =>
   ]);
 });
 
-test("a string with escapes comes as JSON", () => {
+test("a string with escapes is sent as JSON", () => {
   const texts = new LateTexts();
   const long = JSON.stringify(`${"x".repeat(70_000)}\n`);
   const [, late] = texts.add(utf8Encode(`{"a":${long}}`));
@@ -32,7 +32,7 @@ test("a string with escapes comes as JSON", () => {
   expect(textOf(texts, 1)).toBe(long);
 });
 
-test("a short text comes as a whole, and so does one without long members", () => {
+test("a short text is sent completely, as is one without long members", () => {
   const texts = new LateTexts();
   for (const text of ['{"a":1}', "null", JSON.stringify(Array(30_000).fill("abc"))]) {
     const [id, ...late] = texts.add(utf8Encode(text));
@@ -41,7 +41,7 @@ test("a short text comes as a whole, and so does one without long members", () =
   }
 });
 
-test("what was added since a mark is forgotten, and its numbers are not used again", () => {
+test("texts added since a mark are dropped, and their numbers are not reused", () => {
   const texts = new LateTexts();
   const [kept] = texts.add(utf8Encode("1"));
   const { mark } = texts;

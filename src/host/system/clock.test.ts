@@ -6,7 +6,7 @@ afterEach(() => {
 });
 
 test.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 100 * 86_400_000])(
-  "sleeps for %i ms, also for longer than a timer of Node.js can",
+  "sleeps for %i ms, even for longer than a timer of Node.js can",
   async (durationMs) => {
     vi.useFakeTimers();
     let isOver = false;

@@ -31,7 +31,7 @@ test("a line has the level by name, the time, the event and its members", () => 
   for (const { time } of json()) expect(new Date(time).toISOString()).toBe(time);
 });
 
-test("for people a line is short, and still one line", () => {
+test("the human-readable form is short and on one line", () => {
   const { log, lines } = openLog("pretty");
   log.event("replication.crashed", { jobId: "j", error: "e", reason: "two\nlines", pauseSec: 3 });
   expect(lines.join("")).toMatch(
@@ -51,7 +51,7 @@ test("the level can change at any time", () => {
   expect(json()).toMatchObject([{ level: "debug", failureCount: 2 }]);
 });
 
-test("trouble that repeats is one line a minute, with a count", () => {
+test("repeated errors are one line a minute, with a count", () => {
   const { log, json, pass } = openLog();
   const crash = (jobId: string, reason = "away") =>
     log.event("replication.crashed", { jobId, error: "http_request_failed", reason, pauseSec: 1 });

@@ -90,7 +90,7 @@ test("requests that were all aborted while they waited are not sent", async () =
   expect(paths()).toEqual([]);
 });
 
-test("requests to a Tandem travel together while another one is under way, and each gets its answer", async () => {
+test("requests to a Tandem are batched while another one is pending, and each gets its response", async () => {
   const { fetch, paths, requests } = await openBusy();
   const post = { method: "POST", body: '{"é":1}', headers: { "content-type": "text/x" } } as const;
   const answers = await askAll(fetch, [short("a/"), short("b/_revs_diff?x=1", post), short("c/")]);
@@ -113,7 +113,7 @@ test("requests to a Tandem travel together while another one is under way, and e
   expect(Object.fromEntries(first.headers)).toEqual({ ...TANDEM, own: "1" });
 });
 
-test("a request that is the only one under way goes as it is, and so does one alone behind it", async () => {
+test("a sole request is sent unbatched, and so is a single one after it", async () => {
   const { fetch, paths, busy, release } = await openBusy();
   await fetch(short("second"));
   release();
@@ -123,7 +123,7 @@ test("a request that is the only one under way goes as it is, and so does one al
 });
 
 test.each(["CouchDB/3.5.0 (Erlang OTP/25)", undefined])(
-  "requests to a server that calls itself %s go as they are",
+  "requests to a server that calls itself %s are not batched",
   async (server) => {
     const headers = server === undefined ? {} : { server };
     const { fetch, requests } = openServer(() => ({ status: 200, headers }));
@@ -135,7 +135,7 @@ test.each(["CouchDB/3.5.0 (Erlang OTP/25)", undefined])(
   },
 );
 
-test("what is not short, is a stream, or leads elsewhere goes as it is", async () => {
+test("long requests, streams and requests to other paths are not batched", async () => {
   const { fetch, paths } = await openBusy();
   const { batchRoot: _, ...long } = short("long");
   const stream = async function* () {
@@ -153,7 +153,7 @@ test("what is not short, is a stream, or leads elsewhere goes as it is", async (
   expect(paths()).toHaveLength(others.length + 1);
 });
 
-test("only requests of the same sender, over the same connections, travel together", async () => {
+test("batches contain only requests of one sender over the same connections", async () => {
   const { fetch, requests } = await openBusy();
   const anna = { authorization: "anna", accept: "a/b" };
   const bob = { authorization: "bob" };
@@ -190,7 +190,7 @@ test("only requests of the same sender, over the same connections, travel togeth
   ]);
 });
 
-test("a hundred requests travel together, and bodies of a mebibyte", async () => {
+test("a batch contains up to a hundred requests, and bodies of a mebibyte", async () => {
   const { fetch, requests } = await openBusy();
   await askAll(
     fetch,
@@ -208,10 +208,10 @@ test("a hundred requests travel together, and bodies of a mebibyte", async () =>
 });
 
 test.each([
-  ["says that there is none", { status: 404 }],
-  ["answers something else", { status: 200, headers: { "content-type": "text/html" } }],
-  ["sends elsewhere", { status: 302 }],
-])("where a server %s, each is asked alone, and so is all for ten minutes", async (_, reply) => {
+  ["reports that batches do not exist", { status: 404 }],
+  ["answers with something else", { status: 200, headers: { "content-type": "text/html" } }],
+  ["redirects", { status: 302 }],
+])("if a server %s, requests are sent individually for ten minutes", async (_, reply) => {
   const { fetch, paths, clock } = await openBusy((request) =>
     request.url.endsWith("/_batch") ? reply : answerWell(request),
   );
@@ -226,7 +226,7 @@ test.each([
 });
 
 test.each([401, 403, 429, 500, 503])(
-  "after %i each is asked alone, and so is all for a minute",
+  "after status %i requests are sent individually for a minute",
   async (status) => {
     const { fetch, paths, clock } = await openBusy((request) =>
       request.url.endsWith("/_batch") ? { status } : answerWell(request),
@@ -241,7 +241,7 @@ test.each([401, 403, 429, 500, 503])(
   },
 );
 
-test("a Tandem is known as soon as it answers itself, and not a proxy for it", async () => {
+test("recognizes a Tandem that answers itself, but not a proxy in front of it", async () => {
   let server = "nginx";
   const { fetch, requests } = openServer((request) => ({
     ...answerWell(request),
@@ -262,7 +262,7 @@ test("a Tandem is known as soon as it answers itself, and not a proxy for it", a
   ]);
 });
 
-test("an answer that is too long for a batch is asked for alone", async () => {
+test("requests again a response that is too long for a batch", async () => {
   const { fetch, paths } = await openBusy((request) =>
     request.url.endsWith("/_batch")
       ? {
@@ -282,15 +282,15 @@ test("an answer that is too long for a batch is asked for alone", async () => {
 test.each([
   ["ends before all are answered", "", "BODY_BROKEN_OFF"],
   [
-    "answers what nobody asked",
+    "answers requests that were not sent",
     messageText({ request: 7, status: 200, headers: {} }),
     "BATCH_MALFORMED",
   ],
   ["answers twice", messageText({ request: 0, status: 200, headers: {} }), "BATCH_MALFORMED"],
-  ["says no status", messageText({ request: 1, headers: {} }), "BATCH_MALFORMED"],
-  ["says no headers", messageText({ request: 1, status: 200 }), "BATCH_MALFORMED"],
+  ["contains no status", messageText({ request: 1, headers: {} }), "BATCH_MALFORMED"],
+  ["contains no headers", messageText({ request: 1, status: 200 }), "BATCH_MALFORMED"],
 ])(
-  "where a batch %s, those without an answer fail, and are not sent so for a minute",
+  "if a batch %s, unanswered requests fail, and requests are sent individually for a minute",
   async (_, rest, cause) => {
     const { fetch, paths, clock } = await openBusy((request) =>
       request.url.endsWith("/_batch")
@@ -312,7 +312,7 @@ test.each([
   },
 );
 
-test("the failure of a batch is that of each request in it", async () => {
+test("a failed batch fails each of its requests", async () => {
   const { fetch } = await openBusy(() => {
     throw new RequestFailedError({
       method: "POST",
@@ -325,14 +325,14 @@ test("the failure of a batch is that of each request in it", async () => {
   }
 });
 
-test("what is no batch is the failure of all that were in it", async () => {
+test("an invalid batch fails all of its requests", async () => {
   const { fetch } = await openBusy(() => ({ ...BATCH, body: "<html>\n" }));
   for (const failure of await Promise.allSettled([fetch(short("a")), fetch(short("b"))])) {
     expect(failure).toMatchObject({ reason: { details: { cause: "BATCH_MALFORMED" } } });
   }
 });
 
-test("who gives up leaves, before it is sent and afterwards, and the others get their answers", async () => {
+test("an aborted request leaves its batch before and after sending, and the others get their responses", async () => {
   const [early, late] = [new AbortController(), new AbortController()];
   const { fetch, requests } = await openBusy((request) => {
     late.abort(new Error("late"));
@@ -361,7 +361,7 @@ async function* endless(): AsyncGenerator<Uint8Array, void> {
   for (;;) yield utf8Encode("\n");
 }
 
-test("a server that answers without end is not listened to for ever", async () => {
+test("an endless response is not read indefinitely", async () => {
   let leave = (): void => {};
   const left = new Promise<void>((resolve) => {
     leave = resolve;
@@ -394,7 +394,7 @@ test("a server that answers without end is not listened to for ever", async () =
   void busy;
 });
 
-test("a batch is given up when nobody waits for it", async () => {
+test("a batch is aborted when all its requests are", async () => {
   const [one, other] = [new AbortController(), new AbortController()];
   let asked: FetchRequest | undefined;
   const { fetch } = await openBusy((request) => {

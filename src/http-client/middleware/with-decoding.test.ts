@@ -38,14 +38,14 @@ test.each([
   ["identity", BYTES],
   ["utf-8", BYTES],
   ["", BYTES],
-])("an answer in the coding %j is decoded", async (encoding, bytes) => {
+])("a response in the encoding %j is decoded", async (encoding, bytes) => {
   const response = await answering(encoding, bytes);
   expect(response.headers.has("content-length")).toBe(false);
   expect(await readText(response)).toBe(TEXT);
 });
 
 test.each(["gzip", "deflate", "br"])(
-  "an empty answer in the coding %s is empty",
+  "an empty response in the encoding %s is empty",
   async (coding) => {
     expect(await readText(await answering(coding, new Uint8Array()))).toBe("");
   },
@@ -58,7 +58,7 @@ test("limits count decoded bytes", async () => {
 });
 
 test.each(["zstd", "compress", "gzip, gzip, gzip"])(
-  "an answer in the coding %s is refused by name",
+  "a response in the encoding %s is refused by name",
   async (encoding) => {
     await expect(answering(encoding, BYTES)).rejects.toMatchObject({
       code: "HTTP_ENCODING_UNSUPPORTED",
@@ -71,7 +71,7 @@ test.each([
   ["gzip", gzipSync(BYTES)],
   ["deflate", deflateSync(BYTES)],
   ["br", brotliCompressSync(Buffer.alloc(10_000, BYTES))],
-])("an answer in the coding %s that is cut off counts as broken off", async (coding, bytes) => {
+])("a truncated response in the encoding %s counts as broken off", async (coding, bytes) => {
   await expect(readText(await answering(coding, bytes.subarray(0, 15)))).rejects.toMatchObject({
     code: "HTTP_REQUEST_FAILED",
     details: { cause: "BODY_BROKEN_OFF" },
@@ -79,7 +79,7 @@ test.each([
 });
 
 test.each(["gzip", "x-gzip"])(
-  "a plain answer that claims to be %s is read as it is",
+  "a plain response that claims to be %s is read unchanged",
   async (coding) => {
     expect(await readText(await answering(coding, utf8Encode(TEXT)))).toBe(TEXT);
   },
@@ -89,14 +89,17 @@ test.each([
   ["gzip", Uint8Array.of(0x1f, ...utf8Encode(TEXT))],
   ["br", utf8Encode(TEXT)],
   ["deflate", utf8Encode("x is no zlib header")],
-])("an answer that is not the %s that it claims to be is named as such", async (coding, bytes) => {
-  await expect(readText(await answering(coding, bytes))).rejects.toMatchObject({
-    code: "HTTP_REQUEST_FAILED",
-    details: { cause: "BODY_MISENCODED" },
-  });
-});
+])(
+  "a response that is not the %s that it claims to be is reported as such",
+  async (coding, bytes) => {
+    await expect(readText(await answering(coding, bytes))).rejects.toMatchObject({
+      code: "HTTP_REQUEST_FAILED",
+      details: { cause: "BODY_MISENCODED" },
+    });
+  },
+);
 
-test("a request that names its encodings gets the answer as it came", async () => {
+test("a request that names its encodings gets the response undecoded", async () => {
   const bytes = gzipSync(BYTES);
   const response = await answering("gzip", bytes, { "accept-encoding": "gzip" });
   expect(await readBytes(response, 1000)).toEqual(new Uint8Array(bytes));

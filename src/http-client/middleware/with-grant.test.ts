@@ -63,19 +63,22 @@ test.each([
   ["; Max-Age=100x; Path=/", 549_000, 551_000],
   ["; Path=/, Other=1; Max-Age=10", 549_000, 551_000],
   ["; Expires=Sat, 21 Nov 2026 10:00:00 GMT; Max-Age=100", 89_000, 91_000],
-])("a cookie with %s is used until shortly before its end", async (attributes, before, after) => {
-  const couch = openCouch(attributes);
-  const { fetch, clock } = openUser(couch);
-  await fetch(get(URL_OF_DATABASE));
-  clock.move(before);
-  await fetch(get(URL_OF_DATABASE));
-  expect(couch.logins()).toHaveLength(1);
-  clock.move(after - before);
-  await fetch(get(URL_OF_DATABASE));
-  expect(couch.logins()).toHaveLength(2);
-});
+])(
+  "a cookie with %s is used until shortly before it expires",
+  async (attributes, before, after) => {
+    const couch = openCouch(attributes);
+    const { fetch, clock } = openUser(couch);
+    await fetch(get(URL_OF_DATABASE));
+    clock.move(before);
+    await fetch(get(URL_OF_DATABASE));
+    expect(couch.logins()).toHaveLength(1);
+    clock.move(after - before);
+    await fetch(get(URL_OF_DATABASE));
+    expect(couch.logins()).toHaveLength(2);
+  },
+);
 
-test("a session that the server forgot is opened anew, and the request sent again", async () => {
+test("a session that the server forgot is opened again, and the request repeated", async () => {
   const couch = openCouch();
   const { fetch, clock } = openUser(couch);
   await fetch(get(URL_OF_DATABASE));
@@ -86,7 +89,7 @@ test("a session that the server forgot is opened anew, and the request sent agai
   expect(couch.logins()).toHaveLength(2);
 });
 
-test("a user who is let in and may not do something does not log in again and again", async () => {
+test("a user without permission does not log in repeatedly", async () => {
   const couch = openCouch();
   const { fetch } = openUser(couch);
   await fetch(get(URL_OF_DATABASE));
@@ -95,7 +98,7 @@ test("a user who is let in and may not do something does not log in again and ag
   expect(couch.logins()).toHaveLength(1);
 });
 
-test("a body that can be read once is not sent twice; the next request finds a new session", async () => {
+test("a one-time body is not sent twice; the next request finds a new session", async () => {
   const couch = openCouch();
   const { fetch, clock } = openUser(couch);
   await fetch(get(URL_OF_DATABASE));
@@ -107,7 +110,7 @@ test("a body that can be read once is not sent twice; the next request finds a n
   expect(couch.logins()).toHaveLength(2);
 });
 
-test("a cookie that an answer brings along is taken over", async () => {
+test("a cookie in a response replaces the session", async () => {
   const server = openServer(({ url }) =>
     url.endsWith("/_session")
       ? { status: 200, headers: { "set-cookie": "AuthSession=first; Path=/" } }
@@ -120,7 +123,7 @@ test("a cookie that an answer brings along is taken over", async () => {
 });
 
 test.each([[404], [405], [500], [200]])(
-  "a server that answers a login with %i gets the password with each request",
+  "if a server answers a login with %i, each request sends the password",
   async (status) => {
     const couch = openCouch("", () => ({ status }));
     const { fetch } = openUser(couch);
@@ -132,7 +135,7 @@ test.each([[404], [405], [500], [200]])(
   },
 );
 
-test("a server that wants to know who logs in is told", async () => {
+test("the login names the user agent", async () => {
   const headers = { "www-authenticate": 'Basic realm="server"' };
   const server = openServer(({ headers: sent = {} }) => {
     if (sent.cookie !== undefined) return { status: 200 };
@@ -143,14 +146,14 @@ test("a server that wants to know who logs in is told", async () => {
   expect((await fetch(get(URL_OF_DATABASE))).status).toBe(200);
 });
 
-test("wrong credentials are the answer to the request itself", async () => {
+test("wrong credentials are reported by the request itself", async () => {
   const couch = openCouch("", () => ({ status: 401 }));
   const { fetch } = openUser(couch);
   expect((await fetch(get(URL_OF_DATABASE))).status).toBe(401);
   expect(couch.requests).toHaveLength(1);
 });
 
-test("a login that fails is a request that fails, and tells no secret", async () => {
+test("a failed login fails the request, and reveals no secret", async () => {
   const couch = openCouch("", () => ({ status: 503 }));
   const { fetch } = openUser(couch);
   const error = await fetch(get(URL_OF_DATABASE)).catch((failure: unknown) => failure);
@@ -158,7 +161,7 @@ test("a login that fails is a request that fails, and tells no secret", async ()
   expect(JSON.stringify((error as RequestFailedError).details)).not.toContain("apple");
 });
 
-test("a session that cannot be renewed is used to its end", async () => {
+test("a session that cannot be renewed is used until it expires", async () => {
   let isDown = false;
   const couch = openCouch("; Max-Age=100", () => (isDown ? { status: 503 } : undefined));
   const { fetch, clock } = openUser(couch);
@@ -170,7 +173,7 @@ test("a session that cannot be renewed is used to its end", async () => {
   await expect(fetch(get(URL_OF_DATABASE))).rejects.toBeInstanceOf(RequestFailedError);
 });
 
-test("an API key is exchanged for a token, which is renewed before it ends", async () => {
+test("an API key is exchanged for a token, which is renewed before it expires", async () => {
   let count = 0;
   const server = openServer(({ url }) =>
     url === IAM_TOKEN_URL
@@ -205,7 +208,7 @@ test.each([[400], [401]])(
   },
 );
 
-test("t_do_refresh_without_max_age, session_min_update_interval: both times are settings", async () => {
+test("t_do_refresh_without_max_age, session_min_update_interval: both times are configurable", async () => {
   const couch = openCouch();
   const clock = openClock();
   const settings = { sessionRenewalSec: 60, grantAgeSecMin: 1 };

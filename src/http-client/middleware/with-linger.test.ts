@@ -17,7 +17,7 @@ async function sendMany(
   return getEventListeners(run.signal, "abort").length;
 }
 
-test("leaves no listener at the signal of a run once an answer was read", async () => {
+test("leaves no listener on the signal of a run after a response was read", async () => {
   const left = await sendMany(async ({ body }) => {
     for await (const _ of body) {
       // Reads the body to its end.
@@ -26,12 +26,12 @@ test("leaves no listener at the signal of a run once an answer was read", async 
   expect(left).toBe(0);
 });
 
-test("leaves no listener at the signal of a run once an answer was discarded", async () => {
+test("leaves no listener on the signal of a run after a response was discarded", async () => {
   expect(await sendMany((response) => response.discard())).toBe(0);
 });
 
 test.each([
-  ["sent as a whole", "{}", false],
+  ["sent from memory", "{}", false],
   ["streamed to its end", streamOf(["{", "}"]), false],
   ["still being streamed", streamOf(["{"], new Promise(() => {})), true],
 ] as const)("a write whose body was %s when its run stops", async (_, body, endsAtOnce) => {

@@ -41,13 +41,7 @@ function open(answer: (request: FetchRequest) => Reply) {
 test.each([
   ["a password", basic("jan", "x"), basic("jan", "y"), 401, WRONG],
   ["a session", form("name=jan&password=x"), form("name=jan&password=y"), 401, WRONG],
-  [
-    "a session that is forbidden",
-    form("name=jan&password=x"),
-    form("name=jan&password=y"),
-    403,
-    "",
-  ],
+  ["a forbidden session", form("name=jan&password=x"), form("name=jan&password=y"), 403, ""],
   ["a locked account", basic("jan", "x"), basic("jan", "y"), 403, LOCKED],
   ["a key", form("apikey=x", "http://t/token"), form("apikey=x", "http://t/token"), 400, "{}"],
   [
@@ -72,9 +66,9 @@ test.each([
   ["another account", basic("sue", "x")],
   ["another server", basic("jan", "x", "http://b/db")],
   ["another port", basic("jan", "x", "http://a:8080/db")],
-  ["a living session", request({ headers: { cookie: "AuthSession=x" } })],
+  ["a valid session", request({ headers: { cookie: "AuthSession=x" } })],
   ["a token", request({ headers: { authorization: "Bearer x" } })],
-  ["nothing", request({})],
+  ["no credentials", request({})],
 ])("a request with %s passes a closed gate", async (_, other) => {
   const { fetch, requests } = open(() => ({ status: 401, body: WRONG }));
   await fetch(basic("jan", "x"));
@@ -82,14 +76,14 @@ test.each([
   expect(requests).toHaveLength(2);
 });
 
-test("a request that its user may not make is no failed login", async () => {
+test("a request without permission is not a failed login", async () => {
   const { fetch, requests } = open(() => ({ status: 403, body: '{"error":"forbidden"}' }));
   await fetch(basic("jan", "x"));
   await fetch(basic("jan", "x"));
   expect(requests).toHaveLength(2);
 });
 
-test("a session that a server does not read without a password is no failed login", async () => {
+test("a session that a server rejects without checking a password is not a failed login", async () => {
   const { fetch, requests } = open(() => ({
     status: 401,
     headers: { "www-authenticate": "Basic" },
@@ -100,7 +94,7 @@ test("a session that a server does not read without a password is no failed logi
   expect(requests).toHaveLength(2);
 });
 
-test("requests that begin together with an unproven password are one attempt", async () => {
+test("concurrent requests with an unproven password are one attempt", async () => {
   const { fetch, requests } = open(() => ({ status: 401, body: WRONG }));
   const asked = Array.from({ length: 20 }, () => fetch(basic("jan", "x")));
   const outcomes = await Promise.allSettled(asked);
@@ -108,7 +102,7 @@ test("requests that begin together with an unproven password are one attempt", a
   expect(requests).toHaveLength(1);
 });
 
-test("a password that was accepted is not held up, until the server refuses it", async () => {
+test("an accepted password is not delayed until the server refuses it", async () => {
   let status = 200;
   const { fetch, requests } = open(() => ({ status, body: status === 200 ? "{}" : WRONG }));
   await fetch(basic("jan", "x"));

@@ -20,7 +20,7 @@ test("the interval grows by a fifth with each 429, up to 25 s", () => {
   expect(estimate.intervalMs).toBe(25_000);
 });
 
-test("answers that were in flight together count once", () => {
+test("responses to concurrent requests count once", () => {
   expect(afterTooMany(at(24), 80)).toEqual(at(24));
   expect(afterTooMany(at(24, 1000), 1080)).toEqual(at(24, 1000));
   expect(afterAnswer(at(24), 80)).toEqual(at(24));
@@ -37,18 +37,18 @@ test.each([
   expect(afterAnswer(at(beforeMs), 100)).toEqual(at(afterMs, 100));
 });
 
-test("an interval that shrinks to nothing is forgotten, and there is nothing to shrink without one", () => {
+test("an interval that shrinks to zero is dropped, and nothing shrinks without one", () => {
   expect(afterAnswer(at(20), 100)).toBeUndefined();
   expect(afterAnswer(undefined, 100)).toBeUndefined();
 });
 
-test("time that passed without a request counts twice", () => {
+test("time without a request counts twice", () => {
   expect(afterAnswer(at(20_000), 1000)).toEqual(at(19_000, 1000));
   expect(afterAnswer(at(20_000), 5000)).toEqual(at(9900, 5000));
   expect(afterAnswer(at(20_000), 10_000)).toBeUndefined();
 });
 
-test("a 429 holds back the requests of that endpoint and method, and of no other", async () => {
+test("a 429 delays requests of that endpoint and method, and of no other", async () => {
   const limits = new RateLimits();
   const slept: number[] = [];
   let nowMs = 0;
@@ -84,7 +84,7 @@ test("a 429 holds back the requests of that endpoint and method, and of no other
   expect(slept).toEqual([24, 29, 20]);
 });
 
-test("an endpoint that answers without a 429 for long enough is not kept, nor are old estimates of many", () => {
+test("an endpoint without a 429 for long enough is dropped, as are old estimates of many", () => {
   const limits = new RateLimits();
   limits.observe("GET http://a/db/", 429, 0);
   expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);
@@ -98,7 +98,7 @@ test("an endpoint that answers without a 429 for long enough is not kept, nor ar
   expect(limits.list()).toEqual([{ endpointUrl: "http://c/db/", intervalMs: 24 }]);
 });
 
-test.each([408, 500, 503])("status %d tells nothing of the rate", (status) => {
+test.each([408, 500, 503])("status %d does not affect the rate", (status) => {
   const limits = new RateLimits();
   limits.observe("GET http://host/db", 429, 1_000);
   limits.observe("GET http://host/db", status, 2_000);

@@ -24,14 +24,17 @@ function request(url: string, more: Partial<FetchRequest> = {}): FetchRequest {
   return { method: "GET", url, headers, inactivityTimeoutMs: 1000, signal, ...more };
 }
 
-test.each([301, 302, 307, 308])("%i repeats method and body at the new place", async (status) => {
-  const { seen, fetch } = server({ "http://a/db/": [status, "http://a/moved/"] });
-  const post = request("http://a/db/", { method: "POST", body: "{}" });
-  expect((await fetch(post)).status).toBe(200);
-  expect(seen[1]).toEqual({ ...post, url: "http://a/moved/" });
-});
+test.each([301, 302, 307, 308])(
+  "%i repeats method and body at the new location",
+  async (status) => {
+    const { seen, fetch } = server({ "http://a/db/": [status, "http://a/moved/"] });
+    const post = request("http://a/db/", { method: "POST", body: "{}" });
+    expect((await fetch(post)).status).toBe(200);
+    expect(seen[1]).toEqual({ ...post, url: "http://a/moved/" });
+  },
+);
 
-test("303 asks for the other place, without the body", async () => {
+test("303 sends a GET without the body", async () => {
   const { seen, fetch } = server({ "http://a/db/": [303, "/other?x=1"] });
   const headers = { accept: "application/json", "content-type": "application/json" };
   await fetch(request("http://a/db/", { method: "POST", body: "{}", headers }));
@@ -46,14 +49,14 @@ test.each([
   "https://a/db/",
   "http://user:word@b/db/",
   "//b/db/",
-])("no credential goes to %s", async (location) => {
+])("no credential is sent to %s", async (location) => {
   const { seen, fetch } = server({ "http://a/db/": [302, location] });
   await fetch(request("http://a/db/"));
   expect(seen[1]?.headers).toEqual({ accept: "application/json" });
   expect(seen[1]?.url).not.toContain("word");
 });
 
-test("credentials that were dropped do not come back on the way home", async () => {
+test("dropped credentials are not restored by a redirect back", async () => {
   const { seen, fetch } = server({
     "http://a/db/": [302, "http://b/db/"],
     "http://b/db/": [302, "http://a/secret"],
@@ -63,7 +66,7 @@ test("credentials that were dropped do not come back on the way home", async () 
   expect(seen[2]?.headers).toEqual({ accept: "application/json" });
 });
 
-test("a circle ends with an error that shows no password", async () => {
+test("a redirect loop ends with an error that shows no password", async () => {
   const { seen, fetch } = server({
     "http://x:y@a/db/": [301, "/db/"],
     "http://a/db/": [301, "/db/"],
@@ -76,7 +79,7 @@ test("a circle ends with an error that shows no password", async () => {
   expect(seen).toHaveLength(11);
 });
 
-test("a body that can be read once is not sent twice: the next one goes to the new place, without credentials", async () => {
+test("a one-time body is not sent twice: the next one goes to the new location, without credentials", async () => {
   const { seen, fetch } = server({
     "http://a/db/one?x=1": [307, "http://b/other/db/one?x=1"],
     "http://b/other/db/three": [307, "http://b/back/db/three"],
@@ -96,7 +99,7 @@ test("a body that can be read once is not sent twice: the next one goes to the n
   expect(seen.at(-1)?.url).toBe("http://a/db/four");
 });
 
-test("a place that is none is an error", async () => {
+test("an invalid location is an error", async () => {
   const { fetch } = server({ "http://a/odd": [301, "gopher://a/"] });
   await expect(fetch(request("http://a/odd"))).rejects.toMatchObject({
     details: { cause: "BAD_REDIRECT" },

@@ -36,13 +36,13 @@ test.each<[number, Record<string, string>, number]>([
   expect(await pauseAfter({ status, headers })).toBe(pauseMs);
 });
 
-test("a date without the server's own clock is read by ours", async () => {
+test("without the server's own clock a date is compared with the local one", async () => {
   // The test's clock starts 1,000 s after the epoch.
   const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
   expect(await pauseAfter(reply)).toBe(9000);
 });
 
-test("a server that answers nothing but 429 is not asked for longer than a failing one", async () => {
+test("a server that answers only 429 is retried no longer than a failing one", async () => {
   const clock = openClock();
   const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
   const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
@@ -52,7 +52,7 @@ test("a server that answers nothing but 429 is not asked for longer than a faili
 });
 
 test.each([429, 503])(
-  "a server that answers %d is asked until the time is over, the last moment included",
+  "a server that answers %d is retried until the time is over, the last moment included",
   async (status) => {
     const clock = openClock();
     const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));

@@ -39,7 +39,7 @@ async function neverWhole({ signal }: { readonly signal: AbortSignal }): Promise
   };
 }
 
-test("a request that takes too long fails as one without an answer, in the middle of its body too", async () => {
+test("a request over the time limit fails like one without a response, even within its body", async () => {
   const { clock, ring } = openAlarm();
   const fetch = withTimeLimit({ clock }, neverWhole, () => 1000);
   const reading = readText(await fetch(get("http://host/db/")));
@@ -50,7 +50,7 @@ test("a request that takes too long fails as one without an answer, in the middl
   });
 });
 
-test("nothing is waited for after an answer was read or given up, and never without a limit", async () => {
+test("no timer remains after a response was read or discarded, and none starts without a limit", async () => {
   const { clock, waiting } = openAlarm();
   const whole = async (): Promise<FetchResponse> => ({
     status: 200,

@@ -71,7 +71,7 @@ test("a transaction conflicts exactly if something it read was written since", (
   );
 });
 
-test("what was committed long ago is forgotten, and who read before it is too old", () => {
+test("old commits are dropped, and transactions that read before them are too old", () => {
   const resolver = new Resolver(0);
   const key = { begin: "a", end: undefined };
   for (let version = 1; version <= 100; version++) {

@@ -26,7 +26,7 @@ function entriesOf(map: SortedMap<number>, reverse = false): [string, number][] 
   return entries;
 }
 
-test("a sorted map is a map in order, and a clone does not see what comes after it", () => {
+test("a sorted map matches a sorted list, and a clone does not see later changes", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 1_500, size: "max" }), key, key, (steps, from, to) => {
       const map = new SortedMap<number>();
@@ -58,7 +58,7 @@ test("a sorted map is a map in order, and a clone does not see what comes after 
   );
 });
 
-test("a set of ranges holds what was added, in disjoint pieces", () => {
+test("a set of ranges contains what was added, in disjoint pieces", () => {
   const letter = fc.constantFrom(..."abcdefgh");
   fc.assert(
     fc.property(fc.array(fc.tuple(letter, letter)), letter, letter, (ranges, from, to) => {

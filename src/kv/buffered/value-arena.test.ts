@@ -21,7 +21,7 @@ function expectFilled(values: readonly Uint8Array[], first: number): void {
   }
 }
 
-test("each copy keeps what it was made of, beside those of other transactions", () => {
+test("each copy is separate from those of other transactions", () => {
   const pool = new SlabPool();
   const first = new ValueArena(pool);
   const second = new ValueArena(pool);
@@ -31,7 +31,7 @@ test("each copy keeps what it was made of, beside those of other transactions", 
   expectFilled(ofSecond, 100);
 });
 
-test("a slab that was given back serves the next transaction, and only one", () => {
+test("a released slab serves the next transaction, and only one", () => {
   const pool = new SlabPool();
   const before = new ValueArena(pool);
   const slabs = new Set(copies(before, 0).map(({ buffer }) => buffer));
@@ -46,12 +46,12 @@ test("a slab that was given back serves the next transaction, and only one", () 
   expectFilled(ofSecond, 2);
 });
 
-test("without a pool every copy is one of its own", () => {
+test("without a pool every copy is allocated", () => {
   const values = copies(new ValueArena(undefined), 0);
   expect(new Set(values.map(({ buffer }) => buffer)).size).toBe(VALUE_COUNT);
 });
 
-test("what nobody changes is copied only where it outlives its transaction", () => {
+test("unchanged values are copied only if they outlive their transaction", () => {
   const value = new Uint8Array(VALUE_BYTES).fill(7);
   expect(new ValueArena(new SlabPool()).constant(value)).toBe(value);
   const copy = new ValueArena(undefined).constant(value);

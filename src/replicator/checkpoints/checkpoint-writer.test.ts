@@ -64,8 +64,8 @@ const lost = async (): Promise<void> => {
 
 test.each([
   ["with the checkpoints of both sides", undefined],
-  ["where the run before parked", { sequence: 5, ...PLACE }],
-  ["where the run before parked at the beginning", { sequence: 0, ...PLACE }],
+  ["where the earlier run parked", { sequence: 5, ...PLACE }],
+  ["where the earlier run parked at the beginning", { sequence: 0, ...PLACE }],
 ])("a run that began %s writes only while it owns its job", async (_, parkedAt) => {
   for (const ownership of [undefined, lost]) {
     const opened = openWriter({ parkedAt, ...(ownership === undefined ? {} : { ownership }) });

@@ -17,7 +17,7 @@ function session(count: number): readonly (readonly EarlierCheckpoint[])[] {
 const numbersOf = (checkpoints: readonly EarlierCheckpoint[]) =>
   checkpoints.map(({ number }) => number);
 
-test("the last ones are kept, and fewer of those that are older", () => {
+test("the latest ones are kept, and fewer of the older ones", () => {
   const [latest = []] = session(30).slice(-1);
   expect(latest[0]).toEqual({ number: 29, seq: 290 });
   expect(numbersOf(latest)).toEqual([29, 28, 24, 16]);
@@ -48,7 +48,7 @@ test("a long session keeps twenty, and one with long sequences the last", () => 
   expect(earlierCheckpoints("s".repeat(1000), earlier)).toHaveLength(1);
 });
 
-test("what others wrote is read as far as it is sound", () => {
+test("logs of other servers are read as far as they are valid", () => {
   const isSequence = (value: unknown) => value !== undefined && value !== "bad";
   const sound = { number: 4, seq: "4-x" };
   const odd = [

@@ -34,14 +34,14 @@ function openSide({ instanceStartTime = "1" } = {}) {
 }
 
 describe("a log", () => {
-  test("is written over the one that was written before", async () => {
+  test("replaces the one written before", async () => {
     const { side, state } = openSide();
     await side.write('{"a":1}', signal);
     await side.write('{"a":2}', signal);
     expect(state.log).toEqual({ revision: "0-2", body: '{"a":2}' });
   });
 
-  test("of another run is not written over, and the checkpoint fails", async () => {
+  test("of another run is not overwritten, and the checkpoint fails", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-7", body: '{"other":1}' };
     await expect(side.write('{"a":1}', signal)).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe("a log", () => {
     expect(side.hasLog).toBe(false);
   });
 
-  test("whose answer was lost counts as written, and is written over later", async () => {
+  test("whose response was lost counts as written, and is replaced later", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-4", body: '{"a":1}' };
     await side.write('{"a":1}', signal);
@@ -60,8 +60,8 @@ describe("a log", () => {
   });
 });
 
-describe("a side that does not tell when it was made", () => {
-  test("is another one once the log of the run is gone", async () => {
+describe("a side that does not report its creation time", () => {
+  test("counts as re-created once the log of the run is gone", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);
     expect(await side.makeDurable(true, signal)).toBe(true);
@@ -72,7 +72,7 @@ describe("a side that does not tell when it was made", () => {
     });
   });
 
-  test("is asked to be durable although the run is short once another run wrote the log", async () => {
+  test("is committed although the run is short, once another run wrote the log", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);
     await side.makeDurable(true, signal);

@@ -16,7 +16,7 @@ test.each([
   [{ source: "0", target: "2" }, false],
   [{ source: "1", target: "0" }, false],
 ])(
-  "a run that parked at the beginning goes on there between the same databases only: %j",
+  "a run that parked at the beginning continues there between the same databases only: %j",
   async (now, isFound) => {
     const parts = {
       source: madeAt(now.source),

@@ -32,19 +32,19 @@ test("a side without a log means a start from the beginning", () => {
   });
 });
 
-test("the same session on both sides goes on from its sequence", () => {
+test("the same session on both sides is resumed at its sequence", () => {
   const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
   expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
 });
 
-test("a session that only one side recorded is passed over", () => {
+test("a session that only one side recorded is skipped", () => {
   const source = { session_id: "c", history: [entry("c", 30), entry("b", 20), entry("a", 10)] };
   const target = { session_id: "b", history: [entry("b", 20), entry("a", 10)] };
   expect(commonAncestry(source, target).sequence).toBe(20);
   expect(commonAncestry(target, source).sequence).toBe(20);
 });
 
-describe("a session that is at two places, since one side was not written or was put back", () => {
+describe("a session at two positions, because one side was not written or was restored", () => {
   const at = (sequence: unknown, ...earlier: readonly number[]) => ({
     session_id: "b",
     source_last_seq: sequence,
@@ -52,13 +52,13 @@ describe("a session that is at two places, since one side was not written or was
     history: [{ ...entry("b", sequence), start_last_seq: 10 }, entry("a", 10)],
   });
 
-  test("goes on from the earlier place, where they are one checkpoint apart", () => {
+  test("resumes at the earlier position, if they are one checkpoint apart", () => {
     const behind = at(20);
     expect(commonAncestry(at(30, 20), behind)).toEqual({ sequence: 20, history: behind.history });
     expect(commonAncestry(behind, at(30, 20))).toEqual({ sequence: 20, history: behind.history });
   });
 
-  test("goes on from the latest place that both know", () => {
+  test("resumes at the latest position that both know", () => {
     const behind = at(20, 15);
     expect(commonAncestry(at(40, 30, 20, 15), behind)).toEqual({
       sequence: 20,
@@ -68,20 +68,20 @@ describe("a session that is at two places, since one side was not written or was
     expect(commonAncestry(at(40, 30, 15), at(20, 15))).toEqual(aside);
   });
 
-  test("goes on from where it began elsewhere", () => {
+  test("resumes where it began elsewhere", () => {
     const began = { sequence: 10, history: [entry("a", 10)] };
     expect(commonAncestry(at(40, 30), at(20))).toEqual(began);
     expect(commonAncestry(at(20), at(40, 30))).toEqual(began);
     expect(commonAncestry(at(40), at(30))).toEqual(began);
   });
 
-  test("is followed from the beginning where the two did not begin at one place", () => {
+  test("is resumed from the beginning if both sides did not begin at one position", () => {
     const other = { ...at(20), history: [entry("b", 20)] };
     expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
   });
 
-  test("counts as far as it has come on both sides, when one of them has a later one", () => {
+  test("counts up to the common position, if one of them has a later one", () => {
     const later = { session_id: "c", history: [entry("c", 50), ...at(40).history] };
     expect(commonAncestry(later, at(30)).sequence).toBe(10);
     expect(commonAncestry(at(30), later).sequence).toBe(10);
@@ -125,39 +125,39 @@ function stored(session: string, sequence: unknown, ...earlier: ReplicationLogEn
   return JSON.stringify({ session_id: session, source_last_seq: sequence, history });
 }
 
-test("a log goes on from one that ends where it begins", () => {
+test("a log is continued from one that ends where it begins", () => {
   const log = continuedLog(stored("b", "5-x", entry("a", "2-x")), CONTINUED);
   expect(log?.source_last_seq).toBe("9-x");
   expect(log?.history?.map(({ session_id }) => session_id)).toEqual(["c", "b", "a"]);
 });
 
-test("a log takes the place of one of the same run", () => {
+test("a log replaces one of the same run", () => {
   const earlier = { ...entry("c", "7-x"), start_last_seq: "5-x" };
   const history = [earlier, entry("b", "5-x")];
   const own = JSON.stringify({ session_id: "c", source_last_seq: "7-x", history });
   expect(continuedLog(own, CONTINUED)?.history).toEqual([CONTINUED.history[0], history[1]]);
 });
 
-test("a log that goes on keeps fifty entries", () => {
+test("a continued log keeps fifty entries", () => {
   const earlier = Array.from({ length: 49 }, (_, index) => entry(`old-${index}`, index));
   const history = continuedLog(stored("b", "5-x", ...earlier), CONTINUED)?.history;
   expect(history).toHaveLength(50);
   expect(history?.at(-1)?.session_id).toBe("old-47");
 });
 
-test("a log does not go on from one that ends elsewhere, or from what is none", () => {
+test("a log is not continued from one that ends elsewhere, or from an invalid one", () => {
   for (const text of [stored("b", "4-x"), stored("b", 5), '{"n":1}', "{}"]) {
     expect(continuedLog(text, CONTINUED)).toBeUndefined();
   }
   expect(continuedLog(stored("b", "5-x"), { ...CONTINUED, history: [] })).toBeUndefined();
 });
 
-test("a sequence that is nested too deeply to be written is none", () => {
+test("a sequence too deeply nested to be written is invalid", () => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
 
-test("sequences keep the digits of their numbers, as texts", () => {
+test("sequences keep the digits of their numbers, as strings", () => {
   const large = "369553424691494913";
   const entry = `{"session_id":"a","start_last_seq":0,"end_last_seq":[${large},"x"],"recorded_seq":${large}}`;
   const text = `{"session_id":"a","source_last_seq":${large},"history":[${entry}]}`;
@@ -184,11 +184,11 @@ test.each([
   "{}",
   '{"session_id":5,"source_last_seq":7}',
   '{"session_id":"a","source_last_seq":"@"}',
-])("%s is no log", (text) => {
+])("%s is not a log", (text) => {
   expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
 });
 
-test("of a log that anybody may have written, fifty entries count, and figures that are some", () => {
+test("of an untrusted log, fifty entries count, and only valid figures", () => {
   const odd = [
     null,
     5,
@@ -211,7 +211,7 @@ test("of a log that anybody may have written, fifty entries count, and figures t
   expect(log?.history).toHaveLength(45);
 });
 
-test("what we write is read as it was written", () => {
+test("a written log is read unchanged", () => {
   const sequences = {
     source_last_seq: [9, "x"],
     earlier_checkpoints: [

@@ -14,7 +14,7 @@ test("batches that finish out of order move the through sequence only past a gap
   expect(sequence.highest).toBe("c");
 });
 
-test("the through sequence is never behind an unfinished batch", () => {
+test("the through sequence is never before an unfinished batch", () => {
   fc.assert(
     fc.property(fc.shuffledSubarray([...Array(12).keys()], { minLength: 12 }), (order) => {
       const sequence = new ThroughSequence(-1);

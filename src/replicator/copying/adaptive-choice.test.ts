@@ -8,20 +8,20 @@ function afterUses(count: number, usedOfTen: number, choice = new AdaptiveChoice
   return choice;
 }
 
-test("a request that mostly brings nothing is left out, and tried again after 37 s", () => {
+test("a request that is mostly useless is skipped, and tried again after 37 s", () => {
   const choice = afterUses(10, 1);
   expect(choice.isWorthwhile(0)).toBe(false);
   expect(choice.isWorthwhile(37_000)).toBe(false);
   expect(choice.isWorthwhile(37_001)).toBe(true);
 });
 
-test("a request that brings something is made again, whatever was before", () => {
+test("a useful request is made again, whatever happened before", () => {
   expect(afterUses(10, 9).isWorthwhile(0)).toBe(true);
   expect(afterUses(10, 9, afterUses(10, 0)).isWorthwhile(0)).toBe(true);
   expect(afterUses(10, 0, afterUses(10, 10)).isWorthwhile(0)).toBe(false);
 });
 
-test("a request that is not answered is given up at once", () => {
+test("a request without a response is dropped immediately", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   expect(choice.isGivenUp).toBe(false);
   choice.giveUp(0);
@@ -31,13 +31,13 @@ test("a request that is not answered is given up at once", () => {
   expect(choice.isGivenUp).toBe(false);
 });
 
-test("asking for nothing changes little", () => {
+test("an empty request changes little", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.record(0, 0, 0);
   expect(choice.isWorthwhile(0)).toBe(true);
 });
 
-test("a request that is known to be in vain is left out from the start", () => {
+test("a request known to be useless is skipped from the start", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.expectVain(0);
   expect(choice.isWorthwhile(1)).toBe(false);

@@ -61,7 +61,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
   };
 }
 
-test("what succeeds counts before anything that fails is passed over", async () => {
+test("successes count before any failure is skipped", async () => {
   const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
   // More than the allowance before any success.
   const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
@@ -71,14 +71,14 @@ test("what succeeds counts before anything that fails is passed over", async () 
   expect(counted).toEqual({ docsWritten: 8, docWriteFailures: 8 });
 });
 
-test("halves are asked once, and a document that is to blame is tried again", async () => {
+test("halves are written once, and a document at fault is retried", async () => {
   const { write, writes, asked } = openTarget((id) => id === "bad");
   await write(["a", "bad", "c"]);
   expect(writes).toEqual([["a", "bad", "c"], ["a", "bad"], ["c"], ["a"], ["bad"], ["bad"]]);
   expect(asked).toEqual([undefined, true, true, true, true, undefined]);
 });
 
-test("a target that fails for the control, too, is not sent halves", async () => {
+test("a target that also fails the control request gets no halves", async () => {
   const { write, writes, breakDown } = openTarget(() => false);
   breakDown();
   await expect(write(["a", "b"])).rejects.toMatchObject({ error: "bulk_docs_failed" });

@@ -13,7 +13,7 @@ function opened(byteCountMax: number) {
   return { admitted, take };
 }
 
-test("who wants more than is left waits, and those behind them too", async () => {
+test("a request over the remaining space waits, and so do those after it", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 6);
   const second = take("second", 5);
@@ -26,7 +26,7 @@ test("who wants more than is left waits, and those behind them too", async () =>
   expect(admitted).toEqual(["first", "second", "third"]);
 });
 
-test("what proves smaller makes room, and what proves larger takes it from the next", async () => {
+test("a smaller actual size releases space, and a larger one takes it from the next", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 8);
   first.resize(2);
@@ -40,7 +40,7 @@ test("what proves smaller makes room, and what proves larger takes it from the n
   await third;
 });
 
-test("what is larger than all the room is taken alone", async () => {
+test("an item larger than the whole budget is admitted alone", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 100);
   const second = take("second", 1);

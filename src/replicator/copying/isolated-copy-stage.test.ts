@@ -45,7 +45,7 @@ function openStage(textLength: number) {
   };
 }
 
-test("as many documents travel alone at the same time as there may be requests, from all batches together", async () => {
+test("as many documents are copied individually as requests are allowed, over all batches", async () => {
   const stage = openStage(500);
   const copying = Promise.all([stage.copy(15), stage.copy(15)]);
   expect(await stage.count()).toBe(20);
@@ -55,7 +55,7 @@ test("as many documents travel alone at the same time as there may be requests, 
   await copying;
 });
 
-test("documents with long texts are fewer, once it is known that they are", async () => {
+test("fewer documents are copied concurrently once they are known to be long", async () => {
   const stage = openStage(8 * MEBIBYTE);
   const copying = stage.copy(28);
   expect(await stage.count()).toBe(20);

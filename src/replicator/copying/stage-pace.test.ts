@@ -16,18 +16,18 @@ test("near the servers there are as many batches as copiers", () => {
   expect(paceAfter(100, 30, undefined).count).toBe(4);
 });
 
-test("far away as many as keep the copiers' number in work, and no more than allowed", () => {
+test("at a distance there are enough to keep the copiers busy, within the limit", () => {
   expect(paceAfter(100, 400, 300).count).toBe(16);
   expect(paceAfter(100, 110, 100).count).toBe(32);
   expect(paceAfter(100, 300, 300).count).toBe(32);
 });
 
-test("their number doubles in a round trip at most", () => {
+test("their number doubles per round trip at most", () => {
   expect(paceAfter(4, 305, 300).count).toBe(8);
   expect(paceAfter(12, 305, 300).count).toBe(16);
 });
 
-test("a server that takes longer has fewer again, and never fewer than the copiers", () => {
+test("a slower server gets fewer again, but no fewer than the copiers", () => {
   const pace = paceAfter(100, 305, 300);
   expect(pace.count).toBe(32);
   for (let number = 0; number < 32; number++) pace.answered(600, 300);
@@ -38,7 +38,7 @@ test("a server that takes longer has fewer again, and never fewer than the copie
   expect(pace.count).toBe(32);
 });
 
-test("what lies between: a server that does one batch in 10 ms, one after the other, has about four of them waiting", () => {
+test("a server that handles one batch per 10 ms sequentially has about four of them waiting", () => {
   const pace = new StagePace({ nearCount: 4, countMax: 1000 });
   const serviceMs = 10;
   for (let round = 0; round < 60; round++) {
@@ -52,7 +52,7 @@ test("what lies between: a server that does one batch in 10 ms, one after the ot
   expect(pace.count).toBeLessThan(40);
 });
 
-test("the requests of a round trip are spread over half of it, far away alone", () => {
+test("the requests of a round trip are spread over half of it, only at a distance", () => {
   expect(paceAfter(100, 30, 1).spacingMs).toBe(0);
   const far = paceAfter(100, 400, 300);
   expect(far.spacingMs * far.count).toBeCloseTo(200);

@@ -34,11 +34,11 @@ function put(given: object, stored: object = STORED): unknown {
     : result.reason.replace(/ is.*/, "");
 }
 
-test("what comes back masked keeps its secrets", () => {
+test("masked values keep their secrets", () => {
   expect(put(MASKED)).toEqual(STORED);
 });
 
-test("what does not concern its server may change", () => {
+test("values unrelated to its server may change", () => {
   const source = "http://jan:*****@couch.example:5984/series?token=*****";
   const headers = { Cookie: "*****", "X-New": "new" };
   const target = { ...MASKED.target, url: "https://other.example/new", headers };
@@ -54,12 +54,12 @@ test("what does not concern its server may change", () => {
   });
 });
 
-test("secrets that are given are taken, whatever else changes", () => {
+test("new secrets are accepted, whatever else changes", () => {
   const given = { source: "http://jan:new@elsewhere.example/films", target: "b" };
   expect(put(given)).toEqual(given);
 });
 
-test("what is not masked stays as it came", () => {
+test("unmasked values are unchanged", () => {
   const text = '{"source":"http://a:*****@b/c","target":"x", "big": 12345678901234567890.0}';
   const stored = Utf8Text.of('{"source":"http://a:pw@b/c"}');
   const result = withStoredSecrets(Utf8Text.of(text), stored);
@@ -70,7 +70,7 @@ test("what is not masked stays as it came", () => {
   expect(withStoredSecrets(other, undefined)).toEqual({ kind: "whole", body: other });
 });
 
-describe("a masked secret is not sent elsewhere by changing", () => {
+describe("a masked secret is not sent elsewhere after a change", () => {
   const target = (change: object) => ({ ...MASKED, target: { ...MASKED.target, ...change } });
   const iam = { api_key: "*****", token_url: "https://evil.example/token" };
   test.each<[string, object, string]>([
@@ -83,7 +83,7 @@ describe("a masked secret is not sent elsewhere by changing", () => {
       "`source`",
     ],
     ["the host of headers and keys", target({ url: "https://evil.example/copy" }), "`target`"],
-    ["to another form", { ...MASKED, target: "https://jan:*****@other.example/copy" }, "`target`"],
+    ["another form", { ...MASKED, target: "https://jan:*****@other.example/copy" }, "`target`"],
     ["the server of tokens", target({ auth: { iam } }), "`target.auth`"],
     ["the kind of auth", target({ auth: { bearer: "*****" } }), "`target.auth`"],
     ["the name of a header", target({ headers: { Other: "*****" } }), "`target.headers.Other`"],
@@ -101,8 +101,12 @@ describe("a masked secret is not sent elsewhere by changing", () => {
       { ...MASKED, verify_ssl_certificates: false },
       "`source`",
     ],
-    ["the same of a side", target({ verify_ssl_certificates: false }), "`target`"],
-    ["the authorities that are trusted", target({ cacert_file: "/mine" }), "`target`"],
+    [
+      "whether those of one side are verified",
+      target({ verify_ssl_certificates: false }),
+      "`target`",
+    ],
+    ["the trusted authorities", target({ cacert_file: "/mine" }), "`target`"],
     [
       "an endpoint to a database of the server",
       { source: "a", target: "b", password: "*****" },
@@ -112,7 +116,7 @@ describe("a masked secret is not sent elsewhere by changing", () => {
     expect(put(given)).toBe(field);
   });
 
-  test("nothing that is stored", () => {
+  test("does not unmask without a stored document", () => {
     expect(put(MASKED, {})).toBe("`source_proxy`");
     expect(put({ source: MASKED.source, target: "b" }, { source: "a", target: "b" })).toBe(
       "`source`",

@@ -42,14 +42,14 @@ test.each([
     "could not reach http://host/db through the proxy http://p:9: the connection was refused",
   ],
   ["ECONNRESET", "GET http://host/db through the proxy http://p:9: the connection was reset"],
-])("what fails with %s behind a proxy names the proxy", (cause, reason) => {
+])("%s behind a proxy names the proxy", (cause, reason) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "http://p:9" };
   const error = new RequestFailedError(details);
   expect(describeFailure(error)).toEqual({ error: "http_request_failed", reason });
   expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
 });
 
-test("a failure has the place of the call that failed first, also as the cause of another", async () => {
+test("a failure has the location of the first failed call, even as the cause of another", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");

@@ -23,7 +23,7 @@ const at = (sinceMs: number | undefined, seenMs: number): Backlog => ({
   pending: sinceMs === undefined ? 0 : 7,
 });
 
-test("a backlog is read as it was stored", () => {
+test("a backlog is decoded as it was encoded", () => {
   fc.assert(
     fc.property(backlog, (value) => {
       expect(decodeBacklog(encodeBacklog(value))).toEqual(value);
@@ -34,27 +34,27 @@ test("a backlog is read as it was stored", () => {
 describe("of a running job is stored", () => {
   const step = BACKLOG_STEP_MS;
   test.each([
-    ["that it has caught up, once it is known", undefined, at(undefined, 9), true],
-    ["that it has caught up", at(1, 5), at(undefined, 9), true],
-    ["nothing while it keeps up", at(undefined, 5), at(undefined, 99_999), false],
-    ["nothing of a change that has just come", at(undefined, 5), at(6, 5 + step), false],
-    ["that it is behind", at(undefined, 5), at(6, 6 + step), true],
-    ["nothing while the oldest change waits", at(6, 6 + step), at(6, 99_999), false],
-    ["nothing for a small step", at(6, 50), at(5 + step, 99_999), false],
-    ["that the oldest change is a much later one", at(6, 50), at(6 + step, 99_999), true],
-    ["that it is older than was thought", at(6, 50), at(5, 99_999), true],
+    ["when it has caught up, once that is known", undefined, at(undefined, 9), true],
+    ["when it has caught up", at(1, 5), at(undefined, 9), true],
+    ["not while it keeps up", at(undefined, 5), at(undefined, 99_999), false],
+    ["not for a change that has just arrived", at(undefined, 5), at(6, 5 + step), false],
+    ["when it is behind", at(undefined, 5), at(6, 6 + step), true],
+    ["not while the oldest change waits", at(6, 6 + step), at(6, 99_999), false],
+    ["not for a small step", at(6, 50), at(5 + step, 99_999), false],
+    ["when the oldest change is a much later one", at(6, 50), at(6 + step, 99_999), true],
+    ["when it is older than assumed", at(6, 50), at(5, 99_999), true],
   ])("%s", (_, stored, actual, isStored) => {
     expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
   });
 
-  test("at its end whatever is another time", () => {
+  test("at its end whenever the time differs", () => {
     expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
     expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
     expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));
   });
 });
 
-test("what a source announces is behind since it was first announced, until nothing is", () => {
+test("an announced change is pending from its first announcement until none is", () => {
   const first = backlogAsked(undefined, 300, 1000);
   expect(first).toEqual({ sinceMs: 1000, pending: 300, seenMs: 1000 });
   const second = backlogAsked(first, 310, 61_000);

@@ -18,17 +18,17 @@ test.each([
   ["a run", RUN],
   ["one without a reason", { ...RUN, cause: "stopped", reason: undefined } as const],
   ["a lost one", { ...RUN, cause: "lost", counts: undefined, lagSec: undefined } as const],
-])("%s is read as it was stored", (_, run) => {
+])("%s is decoded as it was encoded", (_, run) => {
   expect(decodeJobRun(encodeJobRun(run))).toEqual(run);
 });
 
-test("a run that an older version stored has no lag", () => {
+test("a run stored by an older version has no lag", () => {
   const { lagSec: _, ...older } = RUN;
   const stored = packTuple([1, utf8Encode(JSON.stringify(older))]);
   expect(decodeJobRun(stored)).toEqual({ ...older, lagSec: undefined });
 });
 
-test("of a reason without end the beginning is stored", () => {
+test("a very long reason is truncated", () => {
   const { reason } = decodeJobRun(encodeJobRun({ ...RUN, reason: "x".repeat(100_000) }));
   expect(reason).toBe("x".repeat(1000));
 });

@@ -98,7 +98,7 @@ function tableOf(heading: string): Map<string, string[]> {
 }
 
 describe("the page", () => {
-  test("says what becomes of each kind of job, however its run ended", () => {
+  test("documents each disposition of a job, however its run ended", () => {
     const shown = [...tableOf("a run ended")].map(([ending, outcomes]) => [ending, outcomes]);
     const decided = Object.entries(OUTCOMES).map(([ending, outcomes]) => [
       ending,
@@ -107,7 +107,7 @@ describe("the page", () => {
     expect(shown).toEqual(decided);
   });
 
-  test("says what is done about each input, wherever the job is", () => {
+  test("documents the reaction to each input, in each phase", () => {
     const shown = [...tableOf("input")];
     const decided = JOB_INPUTS.map((input) => [
       input,
@@ -123,11 +123,11 @@ describe.each(KINDS)("a %s job", (kind) => {
   const pauseSec = (errorCount: number): number => 100 * errorCount;
   const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
 
-  test("is what it is", () => {
+  test("has the expected state", () => {
     expect(kindOf(job)).toBe(kind);
   });
 
-  test.each(Object.values(ENDINGS))("fails as it should when its run ended as $kind", (ending) => {
+  test.each(Object.values(ENDINGS))("fails correctly when its run ended as $kind", (ending) => {
     const first = failingAfter(undefined, { error: "old", reason: "" }, CAUSE, 5);
     const failing = { ...job, failing: first };
     const found = { ...failing, ...jobOutcome("failed", FAILURE) };
@@ -223,7 +223,7 @@ describe("a job with hours whose run failed", () => {
   });
 });
 
-describe("the list of failures of a job that has ended", () => {
+describe("the failure list of an ended job", () => {
   const list = { isAsked: false, isEmpty: false, isPersistent: true, retrySec: 60, keepSec: 0 };
   const later = { dueAtSec: NOW_SEC + 60, request: "ask" };
   const now = { dueAtSec: NOW_SEC, request: "keep" };
@@ -250,19 +250,19 @@ test.each([
   [false, true, NOW_SEC],
   [true, false, NEVER_SEC],
   [true, true, NEVER_SEC],
-])("due at 5000, paused %s, decided anew %s: %d", (isPaused, isDecidedAnew, dueAtSec) => {
-  expect(decideDue(5000, { isPaused, isDecidedAnew }, NOW_SEC)).toBe(dueAtSec);
+])("due at 5000, paused %s, decided again %s: %d", (isPaused, isDecidedAgain, dueAtSec) => {
+  expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
 });
 
 describe.each(JOB_PHASES)("a job that is %s", (phase) => {
-  test.each(JOB_INPUTS)("when somebody wants %s of it", (input) => {
+  test.each(JOB_INPUTS)("reacts to %s as the table says", (input) => {
     expect(decideInput(input, phase, false)).toBe(STEPS[phase][input]);
     const stands = STEPS[phase][input] === "refuse-ended";
     const whenPaused = (!stands && STEPS_WHEN_PAUSED[input]) || STEPS[phase][input];
     expect(decideInput(input, phase, true)).toBe(whenPaused);
   });
 
-  test("is that by what its queue and its data say", () => {
+  test("is derived from its queue state and its data", () => {
     const queue = ({ running: "running", completed: "finished", failed: "finished" } as const)[
       phase as "running"
     ];

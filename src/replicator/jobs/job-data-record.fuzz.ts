@@ -109,7 +109,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
 
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
-test("what is stored of a job is read as it was", () => {
+test("the record of a job is decoded as it was encoded", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };
@@ -119,7 +119,7 @@ test("what is stored of a job is read as it was", () => {
   );
 });
 
-test("what the index reads of a job is what is stored of it", () => {
+test("the index reads the same from a job's record", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };

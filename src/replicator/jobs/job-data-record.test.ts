@@ -73,14 +73,14 @@ test("a job is stored as two objects, each with its format", () => {
 });
 
 describe("a job that an older version stored in one object", () => {
-  test("is what it was", () => {
+  test("is decoded correctly", () => {
     const decoded = decodeJob(flat());
     const still = { rates: { docsPerSec: 0, bytesPerSec: 0 }, waitsFor: undefined };
     const rest = { refusal: undefined, result: undefined, failing: decoded.failing, ...still };
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
-  test("is stored apart with its next write, and then no more", () => {
+  test("is split by its next write, and not again", () => {
     const data = decodeJob(flat());
     const request = requestToStore(flat(), data);
     expect(request).toEqual(encodeRequest(data));
@@ -88,7 +88,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob({ data: stored(encodeProgress(data)), request })).toEqual(data);
   });
 
-  test("has what that version did not know", () => {
+  test("has defaults for newer fields", () => {
     const { stallCount: _, ...older } = FLAT;
     const { failurePolicy: __, failureRetrySec: ___, ...options } = REPLICATION.options;
     const statistics = { ...STATISTICS, bulkGetAttempts: undefined };
@@ -100,7 +100,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded.statistics.bulkGetAttempts).toBe(0);
   });
 
-  test("fails since its last run, if that failed", () => {
+  test("has failed since its last run, if that failed", () => {
     expect(decodeJob(flat()).failing).toMatchObject({
       ...FAILURE,
       class: "other",
@@ -111,12 +111,12 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob(waiting).failing).toBeUndefined();
   });
 
-  test("is pending where version 0.1 stored that it ran", () => {
+  test("is pending if version 0.1 stored it as running", () => {
     const running = { state: "running", failure: undefined, node: "n", processId: "1" };
     expect(decodeJob(flat(running))).toMatchObject({ state: "pending", failure: undefined });
   });
 
-  test("is refused for the reason that stood in place of a failure", () => {
+  test("is refused for the reason stored in place of a failure", () => {
     const malformed = { replication: undefined, state: "pending", failure: FAILURE };
     const refused = { state: "pending", failure: undefined, refusal: FAILURE };
     expect(decodeJob(flat(malformed))).toMatchObject(refused);
@@ -131,7 +131,7 @@ describe("a job that an older version stored in one object", () => {
     ["crashing", { failure: { error: "error", reason: "" }, result: undefined }],
     ["completed", { failure: undefined, result: {} }],
     ["failed", { failure: { error: "error", reason: "" }, result: undefined }],
-  ])("has what belongs to %s, and nothing else", (state, expected) => {
+  ])("has only the members of %s", (state, expected) => {
     const bare = decodeJob(flat({ state, failure: undefined }));
     expect(bare).toMatchObject({ state, ...expected });
     const full = decodeJob(flat({ state, failure: FAILURE, result: { ok: true } }));

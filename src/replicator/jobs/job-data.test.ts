@@ -14,7 +14,7 @@ import {
 
 const event = (type: JobEvent["type"], timeMs: number): JobEvent => ({ type, timeMs });
 
-test("a history begins with what came last, and forgets what came first", () => {
+test("a history begins with the latest event, and drops the oldest", () => {
   const added = [event("added", 1)];
   const started = withEvents(added, [event("started", 2)], 3);
   expect(started.map(({ type }) => type)).toEqual(["started", "added"]);
@@ -34,7 +34,7 @@ test("the default history holds ten crashes", () => {
   expect(history.filter(({ type }) => type === "crashed")).toHaveLength(10);
 });
 
-describe("a job that fails", () => {
+describe("a failing job", () => {
   const refusal = { error: "econnrefused", reason: "nobody there" };
   const failing = failingAfter(undefined, refusal, { ...NO_PLACE, class: "unreachable" }, 5);
   const origin = { document: undefined, userName: null, replicationId: "id" };
@@ -51,7 +51,7 @@ describe("a job that fails", () => {
   const failingAt = (nowMs: number, hasCheckpoint: boolean, hasBegun = true) =>
     observed(running, { ...figures, hasBegun, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;
 
-  test("fails while it runs, until a checkpoint or a healthy time", () => {
+  test("keeps failing while it runs, until a checkpoint or a healthy time", () => {
     expect(running.failing).toEqual(failing);
     expect(failingAt(150, false)).toEqual(failing);
     expect(failingAt(150, true)).toBeUndefined();
@@ -59,7 +59,7 @@ describe("a job that fails", () => {
     expect(failingAt(151, false, false)).toEqual(failing);
   });
 
-  test("fails when it is tried again, and not when it begins anew", () => {
+  test("keeps failing when it is retried, but not when it is reset", () => {
     expect(restarted(job).failing).toEqual(failing);
     expect(begunAnew(job).failing).toBeUndefined();
   });

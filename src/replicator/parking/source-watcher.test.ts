@@ -145,26 +145,26 @@ async function follow(
   return { woken, pausesMs };
 }
 
-test("the more databases change, the longer changes are gathered, up to 150 ms", async () => {
+test("the more databases change, the longer changes are collected, up to 150 ms", async () => {
   const names = (count: number) => Array.from({ length: count }, (_, at) => `db-${at}`);
   const { woken, pausesMs } = await follow([names(1), names(5), names(7), names(1_000)]);
   expect(woken.map(({ length }) => length)).toEqual([1, 5, 7, 1_000]);
   expect(pausesMs).toEqual([100, 100, 140, 150]);
 });
 
-test("a database that changes many times is woken once, and is one of those that change", async () => {
+test("a database that changes often is woken once, and counts as one that changes", async () => {
   const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
   expect(woken).toEqual([["a"]]);
   expect(pausesMs).toEqual([100]);
 });
 
-test("the feed is followed while databases are compared: what changes now need not wait for that", async () => {
+test("the feed is followed while databases are compared: current changes do not wait for that", async () => {
   const compare: WatchedServer["sequences"] = (_names, signal) => never(signal);
   const { woken } = await follow([["a"], ["b"]], { compare });
   expect(woken).toEqual([["a"], ["b"]]);
 });
 
-test("databases that changed last are compared before the others", async () => {
+test("recently changed databases are compared before the others", async () => {
   const compared: (readonly string[])[] = [];
   const refused = new Error("refused");
   const latestChanged = Array.from({ length: 101 }, (_, at) => `late-${at}`);
@@ -178,7 +178,7 @@ test("databases that changed last are compared before the others", async () => {
   expect(compared).toEqual([latestChanged.slice(0, 100), ["late-100"], ["a"]]);
 });
 
-test("a comparison that fails ends the watching, which is to begin anew", async () => {
+test("a failed comparison ends the watcher, which has to restart", async () => {
   const refused = new Error("refused");
   const answers = Array.from({ length: 1_000 }, () => ["a"]);
   const { woken } = await follow(answers, {
@@ -188,7 +188,7 @@ test("a comparison that fails ends the watching, which is to begin anew", async 
   expect(woken.length).toBeLessThan(answers.length);
 });
 
-test("a job that parks while databases are compared is compared meanwhile", async () => {
+test("a job that parks while databases are compared is included", async () => {
   const compared = new Error("compared");
   await follow(
     Array.from({ length: 1_000 }, () => ["a"]),

@@ -23,12 +23,12 @@ test.each([
   expect(endpointUrl(at(url))).toMatchObject({ ...normal, written });
 });
 
-test("the URL of an address is taken apart once", () => {
+test("the URL of an address is parsed once", () => {
   const address = at("http://host/db/");
   expect(endpointUrl(address)).toBe(endpointUrl(address));
   expect(endpointUrl({ ...address, url: "http://other/db/" }).host).toBe("other");
 });
 
-test("an address whose URL is none has no parts", () => {
+test("an address with an invalid URL has no parts", () => {
   expect(validEndpointUrl(at("http://host:port/db/"))).toBeUndefined();
 });

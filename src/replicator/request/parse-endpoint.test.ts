@@ -21,12 +21,12 @@ test.each([
   ["iam", { api_key: "k" }],
   ["ibm", { apikey: "k" }],
   ["ibm", { api_key: "k" }],
-])("an API key can stand at auth.%s as %j", (name, value) => {
+])("accepts an API key at auth.%s as %j", (name, value) => {
   const { source } = parseReplication(at({ auth: { [name]: value } }));
   expect(source).toMatchObject({ iam: { apiKey: "k", tokenUrl: IAM_TOKEN_URL } });
 });
 
-test("who names a way to authenticate does not mean the user in the URL", () => {
+test("explicit authentication overrides the user in the URL", () => {
   const url = "https://user:password@host/a";
   const { source } = parseReplication(at({ url, auth: { bearer: { token: "t" } } }));
   expect(source).toEqual({
@@ -36,7 +36,7 @@ test("who names a way to authenticate does not mean the user in the URL", () => 
   });
 });
 
-test("a proxy is for both sides, or for one", () => {
+test("a proxy applies to both sides, or to one", () => {
   const proxy = "socks5://u:p@proxy:1080";
   const urls = (body: object) => {
     const { source, target } = parseReplication({ ...BODY, target: "https://host/b", ...body });
@@ -51,7 +51,7 @@ test("a proxy is for both sides, or for one", () => {
   ]);
 });
 
-test("certificates stand beside the endpoints for both, and in one for itself", () => {
+test("certificates next to the endpoints apply to both, and in one to itself", () => {
   const { source } = parseReplication({
     ...at({ cert_file: "/own.pem", verify_ssl_certificates: false }),
     cert_file: "/both.pem",

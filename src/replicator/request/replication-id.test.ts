@@ -52,7 +52,7 @@ test.each([
   [["", "a"], "8ec0620ccb7bc6e399b84c18b3627343"],
   [["a", "", "a"], "8ec0620ccb7bc6e399b84c18b3627343"],
   [["b", "a", "", ""], "1eb6a1fd5565e21bf2dd476f24fe1565"],
-])("the document ids %j move the base id as a CouchDB 3.5 moves it", (doc_ids, baseId) => {
+])("the document ids %j change the base id as in CouchDB 3.5", (doc_ids, baseId) => {
   const url = (name: string): string => `http://admin:password@127.0.0.1:15984/${name}`;
   const replication = parseReplication({ source: url("idsrc"), target: url("idtgt"), doc_ids });
   expect(replicationId(context("fake_uuid_for_dev"), replication).baseId).toBe(baseId);
@@ -64,7 +64,7 @@ test("a user filter's code is part of the id", () => {
   expect(baseId).toBe("49074f98af56641737a5f895de36b575");
 });
 
-test("many document ids move an id as few do, and are not copied for it", () => {
+test("many document ids change an id like few, without being copied", () => {
   const doc_ids = Array.from({ length: 3_000 }, (_, at) => `document-${at}`);
   let pieceCount = 0;
   const inPieces = {
@@ -115,7 +115,7 @@ describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s
   const { uuid, vectors }: Recorded = JSON.parse(readFileSync(file, "utf8"));
 
   test.each(vectors.map((vector) => [JSON.stringify(vector.body), vector] as const))(
-    "are those that a CouchDB 3.5 gave: %s",
+    "match those of a CouchDB 3.5: %s",
     (_, { body, id, filterCode, credentialInHeaders = false, differs }) => {
       const replication = parseReplication({ continuous: true, ...body });
       const ours = replicationId(context(uuid), replication, filterCode);
@@ -126,7 +126,7 @@ describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s
   );
 });
 
-test("a token moves neither our id nor that of the transient job", () => {
+test("a token changes neither the replication id nor that of the transient job", () => {
   const withToken = (token: string) =>
     parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { bearer: { token } } } });
   const withKey = (key: string) =>
@@ -138,7 +138,7 @@ test("a token moves neither our id nor that of the transient job", () => {
   expect(new Set(jobIds).size).toBe(1);
 });
 
-test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => {
+test("ids of versions 3, 2 and 1 match CouchDB's code", () => {
   // The terms of couch_replicator_ids: [uuid, source, target], [host, port, source, target], [host,
   // source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
@@ -159,7 +159,7 @@ test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => 
   ]);
 });
 
-describe("numbers in what a replication selects", () => {
+describe("numbers in a filter", () => {
   const idOf = (member: string): string => {
     const body = `{"source":"${SNEK.source}","target":"${SNEK.target}",${member}}`;
     return replicationId(context(UUID), parseReplication(replicationMembers(body))).id;
@@ -174,18 +174,18 @@ describe("numbers in what a replication selects", () => {
     ["selector", ['{"n":0}', '{"n":0.0}', '{"n":-0.0}']],
     ["since_seq", ["9007199254740992", "9007199254740993", "9007199254740992.0"]],
     ['filter":"a/b","query_params', ['{"n":1000}', '{"n":1e3}', '{"n":9007199254740993}']],
-  ])("move the id by their exact form: %s %j", (name, values) => {
+  ])("change the id by their exact form: %s %j", (name, values) => {
     const ids = values.map((value) => idOf(`"${name}":${value}`));
     expect(new Set(ids).size).toBe(values.length);
   });
 
-  test("have one id for equal terms", () => {
+  test("give one id for equal terms", () => {
     expect(idOf('"selector":{"n":1.0}')).toBe(idOf('"selector":{"n":1.00}'));
     expect(idOf('"selector":{"n":1e3}')).toBe(idOf('"selector":{"n":1000.0}'));
     expect(idOf('"selector":{"n":0}')).toBe(idOf('"selector":{"n":-0}'));
   });
 
-  test("are kept in the order that CouchDB sorts names in", () => {
+  test("are sorted as CouchDB sorts names", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
     // {"o":{"$eq":{"10":1,"9":2}}} as a term: "10" is before "9".

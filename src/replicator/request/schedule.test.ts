@@ -6,7 +6,7 @@ const at = (text: string): number => Date.parse(text) / 1000;
 const shown = (sec: number | undefined): string | undefined =>
   sec === undefined ? undefined : new Date(sec * 1000).toISOString().slice(0, 19);
 
-describe("a line of cron", () => {
+describe("a cron expression", () => {
   test.each([
     ["0 3 * * *", "2026-01-01T02:00:00Z", "2026-01-01T03:00:00"],
     ["0 3 * * *", "2026-01-01T03:00:00Z", "2026-01-02T03:00:00"],
@@ -22,7 +22,7 @@ describe("a line of cron", () => {
     expect(shown(nextRunSec(parseSchedule(text), 0, at(now)))).toBe(expected);
   });
 
-  test("comes once in the hour that the clocks repeat", () => {
+  test("applies once in the hour that is repeated at the end of DST", () => {
     const schedule = parseSchedule("30 2 * * * Europe/Berlin");
     const first = firstRunSec(schedule, at("2026-10-24T12:00:00Z"));
     const times = [first, nextRunSec(schedule, first, first)].map(shown);
@@ -30,7 +30,7 @@ describe("a line of cron", () => {
   });
 });
 
-test("`every` counts from the beginning of the last run; what was missed is made up for once", () => {
+test("`every` counts from the start of the last run; missed runs are made up for once", () => {
   const schedule = parseSchedule("every 15m");
   expect(firstRunSec(schedule, 100)).toBe(100);
   expect(nextRunSec(schedule, 100, 130)).toBe(1000);
@@ -53,7 +53,7 @@ describe("a window", () => {
     expect(shown(windowEndSec(night, at(now)))).toBe(ends);
   });
 
-  test("moves what `every` would run outside of it", () => {
+  test("moves runs of `every` outside of it", () => {
     const schedule = parseSchedule("every 1h between 22:00 and 06:00");
     const late = nextRunSec(schedule, at("2026-01-01T05:30:00Z"), at("2026-01-01T05:31:00Z"));
     expect(shown(late)).toBe("2026-01-01T22:00:00");
@@ -86,7 +86,7 @@ test.each([
   );
 });
 
-test("a field of cron that is out of its range is refused", () => {
+test("a cron field that is out of range is refused", () => {
   expect(() => parseSchedule("61 3 * * *")).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('but is "61 3 * * *": ') }),
   );

@@ -4,7 +4,7 @@ import { Glob } from "./glob.ts";
 
 const match = (pattern: string, name: string) => new Glob(pattern).match(name);
 
-test("each star captures what it stands for", () => {
+test("each star captures the text that it matches", () => {
   expect(match("orders", "orders")).toEqual([]);
   expect(match("orders", "orders2")).toBeUndefined();
   expect(match("*", "orders")).toEqual(["orders"]);
@@ -33,7 +33,7 @@ function matchesSlowly(pattern: string, name: string): boolean {
 const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 6 });
 const name = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 8 });
 
-test("a name matches exactly where stars can be filled in, and the captures fill them in", () => {
+test("a name matches exactly if the stars can be filled in, and the captures fill them in", () => {
   fc.assert(
     fc.property(pattern, name, (text, given) => {
       const captures = match(text, given);
@@ -45,7 +45,7 @@ test("a name matches exactly where stars can be filled in, and the captures fill
   );
 });
 
-test("two patterns meet exactly when some name matches both, and one that covers matches all of the other", () => {
+test("two patterns overlap exactly if some name matches both, and one covers the other if all its names match", () => {
   fc.assert(
     fc.property(pattern, pattern, name, (left, right, given) => {
       const [one, other] = [new Glob(left), new Glob(right)];

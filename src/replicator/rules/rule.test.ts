@@ -17,7 +17,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule concerns the names that a pattern matches and none excepts", () => {
+test("a rule applies to names that a pattern matches and none excludes", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -61,20 +61,20 @@ test.each([
   [["*-*"], "https://b.example/{1}%2F_{2}", "joe-users", "joe/_users"],
   [["*"], "{db}_changes", "a/_global", "a/_global_changes"],
   [["*", "joe/_users"], "{db}/_users", "joe", "joe/_users"],
-])("%j and %s make no system database of %s", (databases, target, name, made) => {
+])("%j and %s create no system database for %s", (databases, target, name, made) => {
   expect(targetOf({ ...USERS, databases, target }, name)).toBe(
     `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
   );
 });
 
-test("names that only resemble those of system databases are copied", () => {
+test("names that only resemble system databases are copied", () => {
   const all = { ...USERS, databases: ["*"] };
   for (const name of ["users", "joe/replicator", "joe/_replicator2", "a_users", "joe/_notes"]) {
     expect(targetOf(all, name)).toBe(`https://b.example/${encodeURIComponent(name)}`);
   }
 });
 
-test("what stands for a star, and the name, are put into the target's name and encoded", () => {
+test("captures and the name are inserted into the target's name and encoded", () => {
   const rule = { ...USERS, databases: ["*/user-*"], target: "https://b.example/x/{2}-of-{1}" };
   expect(targetOf(rule, "eu/user-joe")).toBe("https://b.example/x/joe-of-eu");
   expect(targetOf({ ...rule, target: "https://b.example/copy/" + "{db}" }, "eu/user-a")).toBe(
@@ -83,7 +83,7 @@ test("what stands for a star, and the name, are put into the target's name and e
   expect(targetOf({ ...rule, target: "copy-{2}" }, "eu/user-joe")).toBe("copy-joe");
 });
 
-test("a name that the target cannot have is told, and is no error of the rule", () => {
+test("an invalid target name is reported, and is not an error of the rule", () => {
   const rule = { ...USERS, target: "https://b.example/{1}" };
   expect(targetOf(rule, "user-7")).toBe(
     '"7" is not a valid database name, but would be the target',
@@ -91,7 +91,7 @@ test("a name that the target cannot have is told, and is no error of the rule", 
   expect(targetOf(rule, "user-")).toBe('"" is not a valid database name, but would be the target');
 });
 
-test("the replication of a database has the endpoints, the credentials and the options of the rule", () => {
+test("the replication of a database has the endpoints, credentials and options of the rule", () => {
   const rule = parseRule(
     {
       ...USERS,
@@ -123,21 +123,18 @@ test("the replication of a database has the endpoints, the credentials and the o
 test.each([
   ["every 1h", false],
   ["between 22:00 and 06:00", true],
-])(
-  "the jobs of a rule may have a schedule, %s, and leave something behind",
-  (schedule, continuous) => {
-    const options = { schedule, deleted: "skip", documents: { max_bytes: 9 } };
-    const rule = parseRule({ ...USERS, options }, CONFIG);
-    const target = "https://b.example/user-joe";
-    expect(ruleReplication(rule, "user-joe", target, CONFIG)).toMatchObject({
-      continuous,
-      schedule,
-      omissions: { deleted: true, documentBytesMax: 9 },
-    });
-  },
-);
+])("the jobs of a rule may have a schedule, %s, and failed documents", (schedule, continuous) => {
+  const options = { schedule, deleted: "skip", documents: { max_bytes: 9 } };
+  const rule = parseRule({ ...USERS, options }, CONFIG);
+  const target = "https://b.example/user-joe";
+  expect(ruleReplication(rule, "user-joe", target, CONFIG)).toMatchObject({
+    continuous,
+    schedule,
+    omissions: { deleted: true, documentBytesMax: 9 },
+  });
+});
 
-test("a rule for our own databases copies them without a URL", () => {
+test("a rule for local databases copies them without a URL", () => {
   const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
   const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
   expect(replication.source).toEqual({ kind: "local", database: "user-joe" });
@@ -172,13 +169,13 @@ test.each<[Members, string]>([
   [{ options: { documents: 1 } }, "`documents` must be an object like"],
   [{ options: [] }, "`options` must be an object, but is []"],
   [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
-])("%j is refused with what would be right", (members, reason) => {
+])("%j is refused with what is accepted", (members, reason) => {
   expect(() => parseRule({ ...USERS, ...members }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
-test("copies on the server of the source must not be sources themselves", () => {
+test("copies on the source server must not be sources themselves", () => {
   const here = { source: "local", target: "copy-{db}" };
   expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),
@@ -191,7 +188,7 @@ test("copies on the server of the source must not be sources themselves", () => 
   expect(() => parseRule({ ...elsewhere, databases: ["*"] }, CONFIG)).not.toThrow();
 });
 
-test("no secret of a rule is shown, and references are", () => {
+test("secrets of a rule are hidden, and references are shown", () => {
   const shown = maskedRule({
     ...USERS,
     source: {

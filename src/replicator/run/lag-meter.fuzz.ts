@@ -28,7 +28,7 @@ class Model {
   }
 }
 
-test("the oldest change that has not arrived is known for as long as it is measured, to a second", () => {
+test("the oldest undelivered change is known to a second for as long as it is measured", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const meter = new LagMeter();
@@ -71,7 +71,7 @@ test("a job that never catches up is as far behind as its oldest change, and no 
   expect(lagMs).toBeLessThanOrEqual(31_000);
 });
 
-test("with more marks than are kept, the lag is rather too long", () => {
+test("if there are more marks than are kept, the lag is overestimated", () => {
   const meter = new LagMeter();
   for (let second = 0; second < 1000; second++) meter.read(1, second * 1000);
   for (let arrived = 1; arrived < 1000; arrived++) {
@@ -83,7 +83,7 @@ test("with more marks than are kept, the lag is rather too long", () => {
   expect(meter.sinceMs).toBeUndefined();
 });
 
-test("what earlier runs left counts until it has arrived, or the source says that nothing is there", () => {
+test("changes left by earlier runs count until they arrive, or the source reports none", () => {
   const arrived = new LagMeter({ sinceMs: 5, pending: 3 });
   arrived.read(3, 1000);
   arrived.arrived(2);
@@ -99,7 +99,7 @@ test("what earlier runs left counts until it has arrived, or the source says tha
   expect(unknown.sinceMs).toBeUndefined();
 });
 
-test("before anything was read or announced, nothing is known", () => {
+test("nothing is known before the first read or announcement", () => {
   const meter = new LagMeter();
   expect(meter.isKnown).toBe(false);
   meter.announced(0, undefined, 10);

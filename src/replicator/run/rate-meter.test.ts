@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RateMeter } from "./rate-meter.ts";
 
-test("rates are those of the last ten seconds, and end with what moved", () => {
+test("rates are those of the last ten seconds, and end with the last change", () => {
   const meter = new RateMeter();
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
   for (let second = 0; second <= 60; second++) {
@@ -14,7 +14,7 @@ test("rates are those of the last ten seconds, and end with what moved", () => {
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
 });
 
-test("a run that was looked at once has no rate yet", () => {
+test("a run that was sampled once has no rate yet", () => {
   const meter = new RateMeter();
   meter.sample({ timeMs: 5, docs: 5, bytes: 5 });
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });

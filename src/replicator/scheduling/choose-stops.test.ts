@@ -28,10 +28,10 @@ const ONE_SHOT = { isContinuous: false };
 test.each<
   [string, readonly Named[], Partial<typeof SLOTS>, Parameters<typeof chooseStops>[2], string[]]
 >([
-  ["nobody waits", [job("x", 90), job("y", 90), job("z", 90)], {}, NO_WAITING, []],
+  ["no job waits", [job("x", 90), job("y", 90), job("z", 90)], {}, NO_WAITING, []],
   ["a slot is free", [job("x", 90)], {}, { count: 2, givingWay: ["a"] }, []],
   [
-    "more wait than there are free slots",
+    "more jobs wait than there are free slots",
     [job("x", 90), job("y", 100)],
     {},
     { count: 2, givingWay: ["a"] },
@@ -45,7 +45,7 @@ test.each<
     ["z", "y"],
   ],
   [
-    "stops are spread over a turn",
+    "stops are spread over the minimum run time",
     [job("x", 90), job("y", 100), job("z", 110)],
     { cycleMs: 15_000 },
     { count: 9, givingWay: ["a"] },
@@ -59,35 +59,35 @@ test.each<
     ["z", "y"],
   ],
   [
-    "a group that stands below those who wait keeps its slots",
+    "a group ranked below the waiting jobs keeps its slots",
     [job("x", 900), job("y", 100, { group: "b" }), job("z", 110)],
     {},
     { count: 9, givingWay: ["b"] },
     ["y"],
   ],
   [
-    "a one-shot job is never rotated out",
+    "a one-shot job is never preempted",
     [job("x", 900, ONE_SHOT), job("y", 100), job("z", 110, ONE_SHOT)],
     {},
     { count: 9, givingWay: ["a"] },
     ["y"],
   ],
   [
-    "a job that has not had its turn stays",
+    "a job within its minimum run time stays",
     [job("x", 59), job("y", 60), job("z", 0)],
     {},
     { count: 9, givingWay: ["a"] },
     ["y"],
   ],
   [
-    "a heavy job's turn is longer, a light one's shorter",
+    "a heavy job runs longer, a light one shorter",
     [job("x", 100, { weight: 200 }), job("y", 119, { weight: 200 }), job("z", 30, { weight: 50 })],
     {},
     { count: 9, givingWay: ["a"] },
     ["z"],
   ],
   [
-    "what is stopping already frees its slot",
+    "stopping jobs already free their slots",
     [job("x", 100, { isStopping: true }), job("y", 100), job("z", 100)],
     {},
     { count: 1, givingWay: ["a"] },
@@ -101,14 +101,14 @@ test.each<
     ["z", "y"],
   ],
   [
-    "fewer slots: one-shot jobs last, and the churn is no limit",
+    "fewer slots: one-shot jobs stop last, regardless of the churn",
     [job("x", 900, ONE_SHOT), job("y", 1), job("z", 5, ONE_SHOT)],
     { jobsMax: 0, churnMax: 0 },
     NO_WAITING,
     ["y", "x", "z"],
   ],
   [
-    "jobs without a group give way last",
+    "jobs without a group stop last",
     [job("x", 900, { group: undefined }), job("y", 90), job("z", 95)],
     {},
     { count: 9, givingWay: ["a"] },
@@ -126,16 +126,16 @@ test.each<
 const due = (ids: string, isPart = false): DueJobs => ({ ids: new Set(ids), isPart });
 
 test.each<[string, DueJobs, DueJobs, number]>([
-  ["nobody looked before, or nobody waited", due(""), due("abc"), 0],
-  ["others found a slot elsewhere, and others came", due("abc"), due("cde"), 1],
+  ["nothing was checked before, or no job waited", due(""), due("abc"), 0],
+  ["others found a slot elsewhere, and others arrived", due("abc"), due("cde"), 1],
   ["all still wait", due("abc"), due("abc"), 3],
-  ["more waited than were looked at", due("abc", true), due("def", true), 3],
-  ["more came than are looked at", due("ab"), due("bcd", true), 1],
-])("who waits for a slot: %s", (_, before, now, expected) => {
+  ["more waited than were checked", due("abc", true), due("def", true), 3],
+  ["more arrived than are checked", due("ab"), due("bcd", true), 1],
+])("counts waiting jobs: %s", (_, before, now, expected) => {
   expect(waitingCount(before, now)).toBe(expected);
 });
 
-test("of a crowded group those stop that had their turn, the longest running first, and no more than wait", () => {
+test("in a group over capacity, jobs past their minimum run time stop, the longest running first, at most as many as wait", () => {
   const running = [
     job("young", 10),
     job("old", 90),
@@ -155,7 +155,7 @@ test("of a crowded group those stop that had their turn, the longest running fir
   expect(turns(new Map())).toEqual([]);
 });
 
-test("max_churn bounds the turns of all crowded groups together, and the other stops of the cycle count", () => {
+test("max_churn bounds the stops of all groups over capacity together, and the other stops of the cycle count", () => {
   const groups = ["a", "b", "c", "d"];
   const running = groups.map((group, index) => job(group, 100 + index, { group }));
   const crowded = new Map(groups.map((group) => [group, 5] as const));
@@ -171,7 +171,7 @@ test("max_churn bounds the turns of all crowded groups together, and the other s
   expect(stops(4, 1)).toEqual(["a", "d", "c", "b"]);
 });
 
-test("a node gives up what is above its share, unless that is little, and never one-shot jobs or those that had no turn", () => {
+test("a node stops jobs over its share, unless few, and never one-shot jobs or those within their minimum run time", () => {
   const slots = { ...SLOTS, jobsMax: 100, churnMax: 3 };
   const running = [
     ...Array.from({ length: 9 }, (_, index) => job(`old-${index}`, 100 + index)),

@@ -21,7 +21,7 @@ test.each([
   [119_999, 2],
   [120_000, 1],
   [1_000_000, 1],
-])("after %i ms the figures hold %i requests", (laterMs, count) => {
+])("after %i ms the figures contain %i requests", (laterMs, count) => {
   let nowMs = 0;
   const times = new RequestTimes(clockAt(() => nowMs));
   times.record(8);

@@ -14,7 +14,7 @@ function ring(...keys: Uint8Array[]): KeyRing {
   return new KeyRing({ random, readKeys: () => keys });
 }
 
-test("what a key seals opens at its place only", () => {
+test("sealed text opens only with its key at its location", () => {
   const sealed = ring(OLD).seal(utf8Encode("a secret"), "here");
   expect(utf8Decode(ring(OLD).open(sealed, "here"))).toBe("a secret");
   expect(Buffer.from(sealed).includes("a secret")).toBe(false);
@@ -27,7 +27,7 @@ test("what a key seals opens at its place only", () => {
   }
 });
 
-test("the same text is sealed with another nonce each time, which chance gives", () => {
+test("the same text is sealed with another random nonce each time", () => {
   const one = ring(OLD);
   expect(one.seal(utf8Encode("x"), "p")).not.toEqual(one.seal(utf8Encode("x"), "p"));
   const fixed: Random = { ...random, bytes: (count) => new Uint8Array(count).fill(9) };
@@ -48,7 +48,7 @@ test("the newest key seals unless another is named, and all open", () => {
   );
 });
 
-test("a key that was added meanwhile is found when it is needed", () => {
+test("a key added meanwhile is loaded when it is needed", () => {
   const keys = [OLD];
   const follower = new KeyRing({ random, readKeys: () => keys });
   const sealed = ring(NEW).seal(utf8Encode("x"), "p");
@@ -58,14 +58,14 @@ test("a key that was added meanwhile is found when it is needed", () => {
   expect(utf8Decode(follower.open(sealed, "p"))).toBe("x");
 });
 
-test("a node seals nothing when the key that is to seal is not here", () => {
+test("a node seals nothing while the sealing key is missing", () => {
   const one = ring(OLD);
   one.sealWith(keyIdOf(NEW));
   const missing = expect.objectContaining({ code: "SECRETS_KEY_MISSING" });
   expect(() => one.seal(utf8Encode("x"), "p")).toThrow(missing);
 });
 
-test("a text that was never sealed is read as it is", () => {
+test("an unsealed text is read unchanged", () => {
   const one = ring(OLD);
   expect(openText(one, "plain", "p")).toBe("plain");
   expect(isCurrentText(one, "plain")).toBe(false);
@@ -76,7 +76,7 @@ test("a text that was never sealed is read as it is", () => {
   expect(() => openText(one, "sealed:?", "p")).toThrow(damaged);
 });
 
-test("a request is sealed for its job, and renewed with the key that seals", () => {
+test("a request is sealed for its job, and resealed with the sealing key", () => {
   const old = sealedRequests(ring(OLD));
   const sealed = old.encode(JOB, REQUEST);
   expect(JSON.stringify(sealed)).not.toContain("secret");
@@ -90,7 +90,7 @@ test("a request is sealed for its job, and renewed with the key that seals", () 
   }
 });
 
-test("a request that cannot be opened comes back as it is, and is not sealed once more", () => {
+test("a request that cannot be opened is returned unchanged, and is not sealed again", () => {
   const sealed = sealedRequests(ring(OLD)).encode(JOB, REQUEST);
   const other = sealedRequests(ring(NEW));
   expect(other.decode(JOB, sealed)).toBe(sealed);

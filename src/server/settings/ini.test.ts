@@ -28,13 +28,13 @@ function asObject(sections: IniSections): Record<string, Record<string, string>>
   );
 }
 
-test("a line that is nothing is named, and what is in it is not told", () => {
+test("an invalid line is located, and its content is not shown", () => {
   expect(() => parseIni("[a]\nadmin pa55")).toThrow(
     /^line 2: expected \[section\] or key = value$/,
   );
 });
 
-describe("a file whose sections and keys are there twice", () => {
+describe("a file with duplicate sections and keys", () => {
   const text = [
     "[log]",
     "level = info",
@@ -51,7 +51,7 @@ describe("a file whose sections and keys are there twice", () => {
     "",
   ].join("\n");
 
-  test("says what its last lines say", () => {
+  test("has the values of its last lines", () => {
     const sections = parseIni(text);
     expect(sections.get("log")).toEqual(
       new Map([
@@ -66,7 +66,7 @@ describe("a file whose sections and keys are there twice", () => {
     ["log", "level"],
     ["log", "format"],
     ["replicator", "max_jobs"],
-  ])("[%s] %s is set, and is taken out", (section, key) => {
+  ])("[%s] %s is set, and removed", (section, key) => {
     const place = { section, key };
     const without = withIniValue(text, place, undefined);
     expect(without).toContain("; loud");

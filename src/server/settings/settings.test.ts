@@ -14,7 +14,7 @@ function texts(text: string) {
   return { get: (section: string, key: string) => sections.get(section)?.get(key) };
 }
 
-test("a copy of live settings fails, since it would keep the values of the present", () => {
+test("copying live settings fails, because a copy would keep the current values", () => {
   const live = liveSettings<Values<typeof TABLE>>(texts("max_jobs = 7"), TABLE);
   expect([live.jobsMax, live.logs]).toEqual([7, false]);
   expect(() => ({ ...live })).toThrow("live values were copied");
@@ -25,12 +25,12 @@ test("a copy of live settings fails, since it would keep the values of the prese
   }).toThrow("live values were copied");
 });
 
-test("the values of the present can be copied", () => {
+test("the current values can be copied", () => {
   const now = valuesNow(liveSettings<Values<typeof TABLE>>(texts("log = true"), TABLE));
   expect({ ...now }).toEqual({ jobsMax: 500, logs: true });
 });
 
-test("a setting is read in its former section where the present one does not have it", () => {
+test("a setting is read in its former section if the current one does not set it", () => {
   const moved = sectionOf("chttpd", { former: "httpd" }).integer("timeout", 1, { meaning: "time" });
   const read = (text: string) => {
     const sections = parseIni(text);

@@ -13,31 +13,31 @@ function clientOf(peer: string, forwarded?: string, proxies: readonly string[] =
 }
 
 test.each([
-  ["a client that comes directly is itself", "192.0.2.1", undefined, "192.0.2.1"],
-  ["a client cannot name another one", "192.0.2.1", "198.51.100.7", "192.0.2.1"],
+  ["a direct client is itself", "192.0.2.1", undefined, "192.0.2.1"],
+  ["a client cannot claim another address", "192.0.2.1", "198.51.100.7", "192.0.2.1"],
   ["a trusted proxy names its client", "10.0.0.5", "198.51.100.7", "198.51.100.7"],
   ["so does one over IPv6", "fd00::5", "2001:db8::1", "2001:db8::1"],
   ["so does one with a mapped address", "::ffff:10.0.0.5", "198.51.100.7", "198.51.100.7"],
   [
-    "what the client wrote itself does not count",
+    "addresses written by the client do not count",
     "10.0.0.5",
     "1.1.1.1, 198.51.100.7",
     "198.51.100.7",
   ],
   ["a chain of proxies is followed", "10.0.0.5", "198.51.100.7, 10.0.0.6", "198.51.100.7"],
-  ["a port is left out", "10.0.0.5", "198.51.100.7:4711", "198.51.100.7"],
-  ["a bracketed port is left out", "10.0.0.5", "[2001:db8::1]:80", "2001:db8::1"],
+  ["a port is ignored", "10.0.0.5", "198.51.100.7:4711", "198.51.100.7"],
+  ["a bracketed port is ignored", "10.0.0.5", "[2001:db8::1]:80", "2001:db8::1"],
   ["an empty item does not count", "10.0.0.5", "198.51.100.7, ,", "198.51.100.7"],
   ["a proxy without the header is the client", "10.0.0.5", undefined, "10.0.0.5"],
-  ["a word is no address", "10.0.0.5", "unknown", "10.0.0.5"],
+  ["a word is not an address", "10.0.0.5", "unknown", "10.0.0.5"],
 ])("%s", (_, peer, forwarded, client) => {
   expect(clientOf(peer, forwarded)).toBe(client);
 });
 
-test("without trusted proxies the header says nothing", () => {
+test("without trusted proxies the header is ignored", () => {
   expect(clientOf("10.0.0.5", "198.51.100.7", [])).toBe("10.0.0.5");
 });
 
-test.each(["10.0.0.0/33", "proxy.example", "10.0.0.1/8/8", ""])("%j is no proxy", (item) => {
+test.each(["10.0.0.0/33", "proxy.example", "10.0.0.1/8/8", ""])("%j is not a proxy", (item) => {
   expect(parseProxies([item])).toEqual({ wrong: item });
 });

@@ -67,8 +67,8 @@ function comesIn(value: string, who = JAN): boolean {
   }
 }
 
-describe("a cookie that somebody else has made", () => {
-  test("is none of those that this server makes", () => {
+describe("a forged cookie", () => {
+  test("differs from those that this server creates", () => {
     expect(open().issue(JAN)).toBe(signed({}).toString("base64url"));
     expect(comesIn(signed({}).toString("base64url"))).toBe(true);
     expect(comesIn(signed({ hash: "sha1" }).toString("base64url"))).toBe(true);
@@ -79,20 +79,20 @@ describe("a cookie that somebody else has made", () => {
     ["no secret", signed({ secret: "" })],
     ["no salt", signed({ salt: "" })],
     ["another user's salt", signed({ salt: "fedcba9876543210" })],
-    ["a hash that is not among ours", signed({ hash: "md5" })],
-    ["a longer hash that is not among ours", signed({ hash: "sha512" })],
+    ["an unknown hash", signed({ hash: "md5" })],
+    ["a longer unknown hash", signed({ hash: "sha512" })],
     ["no signature", Buffer.from(`jan:${NOW_SEC.toString(16)}:`)],
     ["a signature that is too long", Buffer.concat([signed({}), Buffer.from([0])])],
     ["its signature twice", Buffer.concat([signed({}), signed({})])],
-    ["a time that has passed", signed({ sec: NOW_SEC - 600 })],
+    ["an expired time", signed({ sec: NOW_SEC - 600 })],
     ["no time", Buffer.concat([Buffer.from("jan::"), signed({}).subarray(-32)])],
-    ["64 KiB behind it", Buffer.concat([signed({}), Buffer.alloc(65_536, "a")])],
-    ["64 KiB in front", Buffer.concat([Buffer.alloc(65_536, "a"), signed({})])],
+    ["64 KiB after it", Buffer.concat([signed({}), Buffer.alloc(65_536, "a")])],
+    ["64 KiB before it", Buffer.concat([Buffer.alloc(65_536, "a"), signed({})])],
   ])("opens nothing with %s", (_, bytes) => {
     expect(comesIn(bytes.toString("base64url"))).toBe(false);
   });
 
-  test("opens nothing under another name, or with a later time, though its signature is right for what it was", () => {
+  test("opens nothing under another name, or with a later time, though its signature was valid", () => {
     const bytes = signed({ sec: NOW_SEC - 300 });
     const signature = bytes.subarray(-32);
     const root = Buffer.concat([Buffer.from(`root:${(NOW_SEC - 300).toString(16)}:`), signature]);
@@ -104,7 +104,7 @@ describe("a cookie that somebody else has made", () => {
     expect(comesIn(shifted.toString("base64url"), user("ja"))).toBe(false);
   });
 
-  test("opens nothing when any bit of it is changed, or any byte is missing", () => {
+  test("opens nothing if any bit is changed or any byte is missing", () => {
     const whole = signed({});
     for (let bit = 0; bit < whole.length * 8; bit++) {
       const changed = Buffer.from(whole);
@@ -133,7 +133,7 @@ test.each([
   "a=b",
   "NoAuthSession=x",
   "",
-])("the cookies %j hold no session, and are not refused", (header) => {
+])("the cookies %j contain no session, and are not refused", (header) => {
   expect(open().cookies.read(header)).toBeUndefined();
 });
 
@@ -163,7 +163,7 @@ test("neither the signature of a proxy nor that of a CouchDB opens a session", (
   }
 });
 
-describe("what protects a cookie", () => {
+describe("the attributes of a cookie", () => {
   const attributes = (header: string): string[] => header.split("; ").slice(1);
   const from = (headers: Readonly<Record<string, string>>, isSecure = false) => ({
     isSecure,
@@ -189,7 +189,7 @@ describe("what protects a cookie", () => {
     }
   });
 
-  test("the headers of a proxy have the names that the configuration gives them", () => {
+  test("the proxy headers have the configured names", () => {
     const { cookies } = open({
       "chttpd/x_forwarded_proto": "X-Scheme",
       "chttpd/x_forwarded_ssl": "X-TLS",
@@ -205,13 +205,13 @@ describe("what protects a cookie", () => {
     ["Strict", "SameSite=Strict"],
     ["none", "SameSite=None"],
     ["", undefined],
-  ])("with same_site = %s it says %s", (text, attribute) => {
+  ])("with same_site = %s it contains %s", (text, attribute) => {
     const { cookies } = open({ "chttpd_auth/same_site": text });
     const said = attributes(cookies.issue(JAN, PLAIN)).find((one) => one.startsWith("SameSite"));
     expect(said).toBe(attribute);
   });
 
-  test("a same_site that browsers do not know is refused", () => {
+  test("a same_site unknown to browsers is refused", () => {
     const { cookies } = open({ "chttpd_auth/same_site": "often" });
     expect(() => cookies.issue(JAN, PLAIN)).toThrow(
       "[chttpd_auth] same_site = often: expected none, lax or strict",

@@ -51,7 +51,7 @@ const simple = (password: string, salt: string) => ({
 
 const turn: Turn = (check) => check();
 
-test("an empty salt that a store still has is replaced by the next login, and no other one is", async () => {
+test("only an empty salt in a store is replaced by the next login", async () => {
   const users = await open({ sal: simple("pw", ""), ben: simple("pw", "kept") });
   for (const name of ["sal", "ben"]) {
     expect(await (await users.find(name))?.matches("pw", turn)).toBe(true);

@@ -1,4 +1,4 @@
-/** What the replicator takes for granted of an endpoint, whatever stands behind it. */
+/** The contract of an endpoint that the replicator relies on, for every implementation. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -22,14 +22,17 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
   return new TextDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
-/** A second revision with an attachment of position 0, as CouchDB stores what came without a position. */
+/**
+ * A second revision with an attachment of position 0, as CouchDB stores one that came without a
+ * position.
+ */
 export function unplaced(id: string): TextDocument {
   const data = Buffer.from("bytes of a poster").toString("base64");
   const attachment = `{"content_type":"image/png","revpos":0,"data":"${data}"}`;
   return plain(id, 2, ["b", "a"], `,"_attachments":{"poster":${attachment}}`);
 }
 
-/** Which attachments are sent with a revision, and whether some are not. */
+/** The attachments sent with a revision, and whether some are omitted. */
 export async function attachmentsRead(
   endpoint: Endpoint,
   request: Parameters<Endpoint["readRevision"]>[0],
@@ -42,7 +45,9 @@ export async function attachmentsRead(
   return read;
 }
 
-/** Writes the first revision of a document with one attachment, whose bytes are stored compressed or as they are. */
+/**
+ * Writes the first revision of a document with one attachment, stored compressed or uncompressed.
+ */
 async function writePoster(
   endpoint: Endpoint,
   id: string,
@@ -78,7 +83,7 @@ async function changesOf(endpoint: Endpoint, request: Parameters<Endpoint["chang
   return changes;
 }
 
-/** `open` gives an endpoint whose database is not there yet. */
+/** `open` returns an endpoint whose database does not exist yet. */
 export function endpointTests(open: () => Promise<Endpoint>): void {
   const created = async (): Promise<Endpoint> => {
     const endpoint = await open();
@@ -86,7 +91,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     return endpoint;
   };
 
-  test("a database that is not there has no description, and one that is can be created again", async () => {
+  test("a missing database has no description, and an existing one can be created again", async () => {
     const endpoint = await open();
     await expect(endpoint.info(FOREVER)).rejects.toMatchObject({ error: "db_not_found" });
     await endpoint.create({}, FOREVER);
@@ -95,7 +100,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.commit(FOREVER)).toBe(instanceStartTime);
   });
 
-  test("what is missing is told, with leaves that may be its ancestors", async () => {
+  test("missing revisions are reported, with leaves that may be their ancestors", async () => {
     const endpoint = await created();
     await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
     const asked = new Map([
@@ -109,7 +114,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(missing.get("k")?.missing ?? []).toEqual([]);
   });
 
-  test("changes come once for each document, with all leaves, and none behind the last", async () => {
+  test("changes contain each document once, with all leaves, and none after the last", async () => {
     const endpoint = await created();
     const documents = [
       plain("a", 1, ["a"]),
@@ -131,7 +136,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.pendingChangeCount(0, FOREVER)).toBe(3);
   });
 
-  test("the source selects by ids and by selector", async () => {
+  test("the source filters by ids and by selector", async () => {
     const endpoint = await created();
     const documents = [plain("a", 1, ["a"], ',"n":1'), plain("b", 1, ["b"], ',"n":2')];
     await endpoint.writeDocuments(documents, FOREVER);
@@ -234,7 +239,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
         false,
         [["gone", ["2-g"]]],
       ],
-    ] as const)("the source tells of %s", async (_, selection, winningRevisionsOnly, expected) => {
+    ] as const)("the source reports %s", async (_, selection, winningRevisionsOnly, expected) => {
       const endpoint = await opened();
       const changes = await changesOf(endpoint, { ...ALL, selection, winningRevisionsOnly });
       const rows = changes.map(({ id, revisions }) => [id, [...revisions].sort()]);
@@ -242,7 +247,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a continuous feed tells what is written while it waits", async () => {
+  test("a continuous feed reports writes while it waits", async () => {
     const endpoint = await created();
     const stopping = new AbortController();
     const feed = endpoint.changes({ ...ALL, continuous: true }, stopping.signal);
@@ -272,14 +277,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ] as const) {
       const read: unknown[] = [];
       const request = { id: "a", revision, ancestors: [] };
-      const isThere = await endpoint.readRevision(
+      const exists = await endpoint.readRevision(
         request,
         async ({ text }) => {
           read.push(JSON.parse(text));
         },
         FOREVER,
       );
-      expect(isThere).toBe(true);
+      expect(exists).toBe(true);
       expect(read).toMatchObject([{ _id: "a", _rev: revision, ...more, _revisions: { start: 2 } }]);
     }
     const bulk = await endpoint.readRevisions(
@@ -289,14 +294,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(bulk).toMatchObject([{ kind: "documents", documents: [{ id: "a" }] }]);
   });
 
-  test("a revision that is not there is missing", async () => {
+  test("an unknown revision is missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    const isThere = await endpoint.readRevision(request, async () => {}, FOREVER);
-    expect(isThere).toBe(false);
+    const exists = await endpoint.readRevision(request, async () => {}, FOREVER);
+    expect(exists).toBe(false);
   });
 
-  test("documents go from one endpoint to the next with their attachments in their texts, unless one is compressed", async () => {
+  test("documents are copied between endpoints with inlined attachments, unless one is compressed", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
     const write = (id: string, encoding: "gzip" | undefined) =>
@@ -327,7 +332,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("databases are the same when their attachments are, whichever side compressed them", async () => {
+  test("databases are equal if their attachments are, whichever side compressed them", async () => {
     const [source, target] = [await created(), await created()];
     const plainly = { bytes: Buffer.from("bytes of a poster"), encoding: undefined };
     const zipped = { ...plainly, encoding: "gzip" } as const;
@@ -352,7 +357,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ]);
   });
 
-  test("a document goes from one endpoint to the next with its attachments", async () => {
+  test("a document is copied between endpoints with its attachments", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
     const outline = { name: "p ü", length: bytes.length, contentType: "image/png" };
@@ -391,7 +396,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
   });
 
-  test("an attachment without a position goes to a target that has no revision of its document", async () => {
+  test("an attachment without a position is sent to a target that has no revision of its document", async () => {
     const source = await created();
     await source.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
@@ -400,7 +405,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a document that cannot be stored keeps no others from being written", async () => {
+  test("a document that cannot be stored does not prevent others from being written", async () => {
     const endpoint = await created();
     const ids = ["a", "_reserved", "c", "d"];
     const documents = ids.map((id) => plain(id, 1, [HASH]));
@@ -410,7 +415,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);
   });
 
-  test("local records are written over their revision", async () => {
+  test("local records are replaced", async () => {
     const endpoint = await created();
     expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
     const first = await endpoint.writeLocal("checkpoint", '{"n":1}', undefined, FOREVER);

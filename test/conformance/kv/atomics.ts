@@ -10,13 +10,13 @@ export function atomicTests(fixture: () => Fixture): void {
     return new Uint8Array(encoded);
   };
 
-  test("adding begins at zero, and wraps below it", async () => {
+  test("addition starts at zero, and wraps around below it", async () => {
     await fixture().kv.transact(async (tx) => tx.add(counter, 5n));
     await fixture().peerKv.transact(async (tx) => tx.add(counter, -7n));
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(-2n));
   });
 
-  test("adders do not conflict, and none is lost", async () => {
+  test("concurrent additions do not conflict, and none is lost", async () => {
     let attemptCount = 0;
     await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -33,7 +33,7 @@ export function atomicTests(fixture: () => Fixture): void {
     expect([20, 40]).toContain(attemptCount);
   });
 
-  test("the sum so far can be read in the transaction that adds", async () => {
+  test("a transaction that adds can read the sum so far", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, little(40n)));
     await fixture().kv.transact(async (tx) => {
       tx.add(counter, 1n);
@@ -48,14 +48,14 @@ export function atomicTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(3n));
   });
 
-  test("adding takes the length of the operand and nothing of a longer value", async () => {
+  test("addition uses the length of the operand, and truncates a longer value", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, new Uint8Array(12).fill(1)));
     await fixture().kv.transact(async (tx) => tx.add(counter, 1n));
     const sum = await fixture().kv.read((tx) => tx.get(counter));
     expect(sum).toEqual(new Uint8Array([2, 1, 1, 1, 1, 1, 1, 1]));
   });
 
-  test("max keeps the larger number, least byte first", async () => {
+  test("max keeps the larger little-endian number", async () => {
     const max = (...value: number[]): Promise<void> =>
       fixture().kv.transact(async (tx) => tx.max(counter, new Uint8Array(value)));
     const stored = (): Promise<Uint8Array | undefined> =>

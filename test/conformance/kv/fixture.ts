@@ -1,4 +1,4 @@
-/** What the suite needs of an implementation. */
+/** Requirements of the suite for an implementation. */
 
 import type { Runtime } from "../../../src/base/index.ts";
 import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
@@ -16,10 +16,10 @@ import { PlainStore } from "../../support/kv/plain-store.ts";
 
 export interface KvImplementation {
   readonly name: string;
-  /** A new store for the suite, which closes it. */
+  /** Opens a new store, which the suite closes. */
   open(): Promise<OpenedEngines>;
   readonly supports: {
-    /** How many random cases each property gets. */
+    /** Number of random cases per property. */
     readonly propertyRunCount: number;
   };
 }
@@ -27,11 +27,11 @@ export interface KvImplementation {
 export interface OpenedEngines {
   readonly runtime: Runtime;
   readonly engine: Engine;
-  /** Another node of the same store; the same engine where there is only one. */
+  /** Another node of the same store, or the same engine if there is only one. */
   readonly peer: Engine;
-  /** Resolves when every read version that was taken before is too old. */
+  /** Resolves when every earlier read version is too old. */
   passReadVersionAge(): Promise<void>;
-  /** After all that has been opened was closed. */
+  /** Called after everything was closed. */
   remove(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export async function closeFixture({ kv, peerKv, remove }: Fixture): Promise<voi
   await remove();
 }
 
-/** Everything of the store, for a test that begins on an empty one. */
+/** The whole store, for a test that begins with an empty one. */
 export const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 
 export async function clearAll(kv: KeyValueStore): Promise<void> {

@@ -1,4 +1,7 @@
-/** Judges an implementation of the key-value layer's contract. Give it a way to open one; it brings the tests. */
+/**
+ * Conformance suite of the key-value layer's contract. It needs only a way to open an
+ * implementation.
+ */
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
 import { atomicTests } from "./atomics.ts";
 import {

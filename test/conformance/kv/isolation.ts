@@ -1,4 +1,4 @@
-/** What transactions see of each other, and which of them may commit. */
+/** Visibility and conflicts between transactions. */
 import { expect, test } from "vitest";
 import {
   firstGreaterOrEqual,
@@ -10,8 +10,8 @@ import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
 
 export function isolationTests(fixture: () => Fixture): void {
   /**
-   * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the first attempt that could
-   * commit. Tells whether the attempt conflicted.
+   * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the
+   * first attempt that could commit. Returns whether the attempt conflicted.
    */
   async function conflicts(
     body: (tx: Transaction) => Promise<unknown>,
@@ -29,7 +29,7 @@ export function isolationTests(fixture: () => Fixture): void {
     return attemptCount > first;
   }
 
-  /** Attempts of a body that nobody interferes with: one, or two where every body runs twice. */
+  /** Attempts of a body without interference: one, or two if every body runs twice. */
   async function countAttempts(
     kv: KeyValueStore,
     body: (tx: Transaction) => Promise<unknown>,
@@ -76,7 +76,7 @@ export function isolationTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a write to what was read conflicts", async () => {
+  test("a write to a key that was read conflicts", async () => {
     const body = async (tx: Transaction): Promise<void> => {
       await tx.get(key("a"));
       put(tx, "out", "1");
@@ -112,7 +112,7 @@ export function isolationTests(fixture: () => Fixture): void {
     );
   });
 
-  test("of a range that was left early only what was looked at conflicts", async () => {
+  test("a range read that stopped early conflicts only up to where it read", async () => {
     await fixture().kv.transact(async (tx) => {
       for (const name of ["b", "c", "d", "e"]) put(tx, name, name);
     });
@@ -131,7 +131,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await conflicts(down, (tx) => put(tx, "f", "x"))).toBe(true);
   });
 
-  test("a key that would change what a selector found conflicts", async () => {
+  test("a key that would change the result of a selector conflicts", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(firstGreaterOrEqual(key("c")));
@@ -141,7 +141,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
   });
 
-  test("a change of what a selector found backwards conflicts, and so does a key behind it", async () => {
+  test("a change of the result of a reverse selector conflicts, and so does a key after it", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(lastLessThan(key("t")));
@@ -190,7 +190,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await conflicts(body, (tx) => put(tx, "a", "x"))).toBe(false);
   });
 
-  test("two that each clear what the other keeps cannot both commit (no write skew)", async () => {
+  test("two transactions that each clear what the other keeps cannot both commit (no write skew)", async () => {
     for (let round = 0; round < 10; round++) {
       await fixture().kv.transact(async (tx) => {
         put(tx, "on-call/1", "yes");
@@ -207,7 +207,7 @@ export function isolationTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a counter that many read and write loses nothing", async () => {
+  test("a counter that many transactions read and write loses nothing", async () => {
     const increment = (kv: KeyValueStore): Promise<void> =>
       kv.transact(async (tx) => {
         const value = Number((await read(tx, "count")) ?? "0");
@@ -221,7 +221,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => read(tx, "count"))).toBe("24");
   });
 
-  test("read versions never go back, and grow with commits", async () => {
+  test("read versions never decrease, and grow with commits", async () => {
     const before = await fixture().kv.read((tx) => tx.readVersion());
     await fixture().peerKv.transact(async (tx) => put(tx, "a", "1"));
     const after = await fixture().kv.read((tx) => tx.readVersion());

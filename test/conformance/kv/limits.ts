@@ -1,4 +1,4 @@
-/** FoundationDB's limits, which hold on every engine. */
+/** FoundationDB's limits, which apply on every engine. */
 import { expect, test } from "vitest";
 import { Subspace, Versionstamp } from "../../../src/kv/index.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
@@ -76,7 +76,7 @@ export function limitTests(fixture: () => Fixture): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   });
 
-  test("a read version is too old after five seconds, and the next attempt is young", async () => {
+  test("a read version is too old after five seconds, and the next attempt has a new one", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {

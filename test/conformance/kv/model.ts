@@ -1,4 +1,4 @@
-/** The store as a sorted list in one thread: what every engine is compared with. */
+/** Reference model: the store as a sorted list in one thread. */
 import { firstGreaterThan, lastLessThan, type Transaction } from "../../../src/kv/index.ts";
 import { bytes, put, read, rows, text } from "./fixture.ts";
 
@@ -16,13 +16,13 @@ export type Step =
   | { readonly kind: "clear"; readonly key: string }
   | { readonly kind: "clearRange"; readonly begin: string; readonly end: string }
   | { readonly kind: "byteMin"; readonly key: string; readonly value: string }
-  /** Writes what it read: what makes lost updates visible. */
+  /** Writes the value that it read, to detect lost updates. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
-/** Outside of the keys that steps name; selectors that leave them say so. */
+/** Result of selectors outside the keys that steps use. */
 const OUTSIDE = "(none)";
 
-/** Carries a step out, and tells what it saw. */
+/** Executes a step, and returns its result. */
 export async function carryOut(tx: Transaction, step: Step): Promise<string> {
   switch (step.kind) {
     case "get":
@@ -55,7 +55,7 @@ export async function carryOut(tx: Transaction, step: Step): Promise<string> {
   }
 }
 
-/** 0xff, which is behind the last key, is no text. */
+/** 0xff, which is after the last key, is not valid text. */
 function asText(key: Uint8Array): Uint8Array {
   return key[0] === 0xff ? bytes(OUTSIDE) : key;
 }

@@ -1,4 +1,7 @@
-/** How calls end: retries and their limits, signals, timeouts, unknown commits, effects, and the close. */
+/**
+ * Outcomes of calls: retries and their limits, signals, timeouts, unknown commits, effects, and the
+ * close.
+ */
 import { expect, test } from "vitest";
 import {
   type Engine,
@@ -10,14 +13,14 @@ import { type CommitOutcome, unknownCommits } from "../../support/faults/unknown
 import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
 
 export function outcomeTests(fixture: () => Fixture): void {
-  /** A body that always meets a conflict on the first node. */
+  /** A body that always conflicts on the first node. */
   const alwaysLate = async (tx: Transaction): Promise<void> => {
     await read(tx, "a");
     await fixture().peerKv.transact(async (other) => put(other, "a", String(Math.random())));
     put(tx, "b", "late");
   };
 
-  test("a body that throws has written nothing, and its error comes through", async () => {
+  test("a body that throws has written nothing, and its error is passed on", async () => {
     const failure = new TypeError("of the body");
     await expect(
       fixture().kv.transact(async (tx) => {
@@ -42,7 +45,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(returned).toBe(4);
   });
 
-  test("a limit of retries ends with the last conflict", async () => {
+  test("a retry limit ends with the last conflict", async () => {
     let attemptCount = 0;
     await expect(
       fixture().kv.transact(
@@ -57,7 +60,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => read(tx, "b"))).toBeUndefined();
   });
 
-  test("a time limit ends all attempts together", async () => {
+  test("a time limit applies to all attempts together", async () => {
     await expect(fixture().kv.transact(alwaysLate, { timeoutMs: 300 })).rejects.toMatchObject({
       code: expect.stringMatching(/^KV_(TIMED_OUT|UNKNOWN_COMMIT)$/),
     });
@@ -75,7 +78,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => read(tx, "c"))).toBeUndefined();
   });
 
-  test("an aborted signal ends the call, and what the body still does reaches nobody", async () => {
+  test("an aborted signal ends the call, and later results of the body are discarded", async () => {
     const controller = new AbortController();
     const held = gate();
     const late: unknown[] = [];
@@ -136,7 +139,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     });
   const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
 
-  test("an unknown commit is the caller's to judge who asks for that, and is not repeated", async () => {
+  test("an unknown commit is reported to callers that handle it, and not repeated", async () => {
     for (const outcome of ["carried out", "lost"] as const) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
       const call = withOutcomes(outcome).transact(increment, { whenUnknown: "throw" });
@@ -145,7 +148,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a body that counts is applied once under a transaction id, whatever the commits were", async () => {
+  test("a body that counts is applied once under a transaction id, whatever the commits return", async () => {
     for (const outcomes of [
       ["carried out"],
       ["lost"],
@@ -179,7 +182,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(await idCount()).toBe(before);
   });
 
-  test("where the id cannot be looked up, the outcome stays unknown", async () => {
+  test("the outcome stays unknown if the id cannot be read", async () => {
     const outcomes: CommitOutcome[] = ["carried out"];
     const engine = unknownCommits(fixture().engine, outcomes);
     const gone: Engine = {

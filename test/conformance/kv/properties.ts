@@ -1,11 +1,14 @@
-/** Serializability as a property: whatever runs at once, the results are those of some order, one after the other. */
+/**
+ * Serializability as a property: the results of concurrent transactions equal those of some
+ * sequential order.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeyValueStore, Transaction } from "../../../src/kv/index.ts";
 import { clearAll, type Fixture, put, read, rows } from "./fixture.ts";
 import { carryOut, Model, type Step } from "./model.ts";
 
-/** Few keys, so that transactions meet. */
+/** Few keys, so that transactions conflict. */
 const KEYS = ["a", "b", "c", "d", "e", "f"] as const;
 const digits = fc.string({ unit: fc.constantFrom("0", "1", "5", "9"), minLength: 1, maxLength: 3 });
 const key = fc.constantFrom(...KEYS);
@@ -28,7 +31,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constant("copy" as const), from: key, to: key }),
 );
 
-/** Repeat a failure with its seed: `TANDEM_SEED=… npx vitest run test/kv`. */
+/** To repeat a failure, use its seed: `TANDEM_SEED=… npx vitest run test/kv`. */
 function drawSeed(): number {
   const given = process.env.TANDEM_SEED;
   return given === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(given);
@@ -63,7 +66,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
     );
   });
 
-  test(`transactions at once have the results of their order of commits (seed ${seed})`, async () => {
+  test(`concurrent transactions are serializable in commit order (seed ${seed})`, async () => {
     const transaction = fc.array(step, { minLength: 1, maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(fc.array(transaction, { minLength: 2, maxLength: 12 }), async (bodies) => {
@@ -82,7 +85,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
         }
         expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(model.rows());
         for (const { stamp, steps, results } of committed) {
-          // What wrote nothing saw the store as it was between two of the others.
+          // A read-only transaction saw the store as it was between two others.
           if (stamp === undefined) expect(fitsSomewhere(steps, results, inOrder)).toBe(true);
         }
       }),
@@ -90,7 +93,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
     );
   });
 
-  test(`a ring of keys stays a ring while many turn it (seed ${seed})`, async () => {
+  test(`a ring of keys remains a ring while many transactions rotate it (seed ${seed})`, async () => {
     const nodeCount = 12;
     const name = (node: number): string => `ring/${String(node).padStart(3, "0")}`;
     await fixture().kv.transact(async (tx) => {
@@ -100,7 +103,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
     });
     const next = async (tx: Transaction, node: number): Promise<number> =>
       Number(await read(tx, name(node)));
-    /** Exchanges two neighbours: a → b → c → d becomes a → c → b → d. */
+    /** Swaps two neighbours: a → b → c → d becomes a → c → b → d. */
     const turn = (kv: KeyValueStore, a: number): Promise<void> =>
       kv.transact(async (tx) => {
         const b = await next(tx, a);
@@ -133,7 +136,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
 interface Committed {
   readonly steps: readonly Step[];
   readonly results: readonly string[];
-  /** Undefined when it wrote nothing. */
+  /** `undefined` for a read-only transaction. */
   readonly stamp: string | undefined;
 }
 

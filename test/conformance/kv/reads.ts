@@ -27,7 +27,7 @@ export function readTests(fixture: () => Fixture): void {
       for (const key of keys) put(tx, key, key.toUpperCase());
     });
 
-  test("what was committed is read, here and by another node", async () => {
+  test("a commit is visible here and on another node", async () => {
     await fill("a", "b");
     for (const kv of [fixture().kv, fixture().peerKv]) {
       expect(await kv.read((tx) => read(tx, "a"))).toBe("A");
@@ -36,7 +36,7 @@ export function readTests(fixture: () => Fixture): void {
     }
   });
 
-  test("many keys are read at once, in the order asked, with the transaction's own writes", async () => {
+  test("many keys are read together, in the order requested, with the transaction's own writes", async () => {
     await fill("a", "b", "c");
     const keys = ["c", "x", "a", "b", "a"].map(bytes);
     await fixture().kv.transact(async (tx) => {
@@ -49,7 +49,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a transaction that read many keys at once does not commit what another has changed", async () => {
+  test("a transaction that read many keys does not commit after another changed one", async () => {
     await fill("a", "b");
     const keys = ["a", "b"].map(bytes);
     const { kv, peerKv } = fixture();
@@ -64,7 +64,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(seen).toEqual(["A", "changed"]);
   });
 
-  test("empty values are not absent ones, and the empty key is a key", async () => {
+  test("empty values differ from absent ones, and the empty key is a key", async () => {
     await fixture().kv.transact(async (tx) => {
       put(tx, "empty", "");
       tx.set(FIRST_KEY, bytes("first"));
@@ -74,7 +74,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read(async (tx) => text(await tx.get(FIRST_KEY)))).toBe("first");
   });
 
-  test("keys are in bytewise order, a prefix before what it begins", async () => {
+  test("keys are in bytewise order, a prefix before its extensions", async () => {
     const keys = ["00", "0000", "00ff", "01", "7f", "7fff", "80", "8000", "fe", "fe00", "feff"];
     await fixture().kv.transact(async (tx) => {
       for (const key of keys.toReversed()) tx.set(Buffer.from(key, "hex"), bytes(key));
@@ -87,7 +87,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a page says why it ended, and the next begins behind its last key", async () => {
+  test("a page reports why it ended, and the next begins after its last key", async () => {
     await fill("a", "b", "c", "d", "e");
     await fixture().kv.read(async (tx) => {
       const first = await tx.getRangePage(EVERYTHING, { limit: 2 });
@@ -102,7 +102,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a limit of bytes ends a page behind the row that reaches it", async () => {
+  test("a byte limit ends a page after the row that reaches it", async () => {
     await fixture().kv.transact(async (tx) => {
       for (let index = 0; index < 10; index++) put(tx, `k${index}`, "x".repeat(98));
     });
@@ -147,7 +147,7 @@ export function readTests(fixture: () => Fixture): void {
     for (const { value } of values.entries) expect(value.every((byte) => byte === 1)).toBe(true);
   });
 
-  test("a long range streams in order, both ways, and may be left early", async () => {
+  test("a long range is read in order, in both directions, and may be abandoned early", async () => {
     const keys = Array.from({ length: 2_500 }, (_, index) => `k${String(index).padStart(5, "0")}`);
     await fill(...keys);
     await fixture().peerKv.read(async (tx) => {
@@ -237,7 +237,7 @@ export function readTests(fixture: () => Fixture): void {
     ]);
   });
 
-  test("a cleared range hides what is stored, and writes after it show", async () => {
+  test("a cleared range hides stored rows, and shows later writes", async () => {
     await fill("a", "b", "c", "d", "e");
     await fixture().kv.transact(async (tx) => {
       put(tx, "b2", "gone");
@@ -251,7 +251,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=A", "c=again", "e=E"]);
   });
 
-  test("bytes that were given or returned belong to the caller", async () => {
+  test("returned and given bytes belong to the caller", async () => {
     const key = bytes("key");
     const value = bytes("value");
     await fixture().kv.transact(async (tx) => {
@@ -271,7 +271,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("buffers of Node's kind are copied too", async () => {
+  test("Node.js buffers are copied as well", async () => {
     const key = Buffer.from("key");
     const value = Buffer.from("value");
     await fixture().kv.transact(async (tx) => {

@@ -1,4 +1,4 @@
-/** Versionstamps: what the commit fills in, and the order that it gives. */
+/** Versionstamps: the values set by the commit, and their order. */
 import { expect, test } from "vitest";
 import {
   packTupleVersionstamped,
@@ -84,7 +84,7 @@ export function versionstampTests(fixture: () => Fixture): void {
     expect(new Set(stamps).size).toBe(10);
   });
 
-  test("what a versionstamp completes cannot be read before the commit", async () => {
+  test("a versionstamped key cannot be read before the commit", async () => {
     await expect(
       fixture().kv.transact(async (tx) => {
         tx.setVersionstampedValue(bytes("v"), packTupleVersionstamped([Versionstamp.incomplete()]));
@@ -100,7 +100,7 @@ export function versionstampTests(fixture: () => Fixture): void {
     ).rejects.toThrow();
   });
 
-  test("to clear a range clears the versionstamped keys of the transaction that lie there", async () => {
+  test("clearing a range clears the versionstamped keys of the transaction within it", async () => {
     await append("before");
     await fixture().kv.transact(async (tx) => {
       await tx.readVersion();
@@ -118,7 +118,7 @@ export function versionstampTests(fixture: () => Fixture): void {
     expect((await entries()).map(([, name]) => name)).toEqual(["later"]);
   });
 
-  test("to clear a range leaves the versionstamped keys behind it", async () => {
+  test("clearing a range leaves the versionstamped keys after it", async () => {
     await append("before");
     const clearBefore = async (tx: Transaction): Promise<void> => {
       const { begin } = log.range();
@@ -129,7 +129,7 @@ export function versionstampTests(fixture: () => Fixture): void {
       tx.setVersionstampedKey(key, bytes("kept"));
       tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
     };
-    // The key is still one that cannot be read. FoundationDB refuses the commit after such a read, too.
+    // The key is still unreadable. FoundationDB refuses the commit after such a read as well.
     await expect(
       fixture().kv.transact(async (tx) => {
         await clearBefore(tx);

@@ -1,4 +1,4 @@
-/** Watches: they fire on a change by anyone, and may fire without one; they never stay silent over a change. */
+/** Watches fire on every change by any transaction, and may fire without one. */
 import { expect, test } from "vitest";
 import type { Watch } from "../../../src/kv/index.ts";
 import { bytes, type Fixture, put, read } from "./fixture.ts";
@@ -59,7 +59,7 @@ export function watchTests(fixture: () => Fixture): void {
     await Promise.all(watches.map((watch) => watch.fired()));
   });
 
-  test("waiting for a watch ends with the signal, and can be taken up again", async () => {
+  test("waiting for a watch ends with the signal, and can be repeated", async () => {
     const watch = await arm();
     const controller = new AbortController();
     const waiting = watch.fired(controller.signal);
@@ -69,7 +69,7 @@ export function watchTests(fixture: () => Fixture): void {
     await watch.fired();
   });
 
-  test("a watch that was cancelled ends, and may be cancelled twice", async () => {
+  test("a cancelled watch ends, and may be cancelled twice", async () => {
     const watch = await arm();
     const waiting = watch.fired();
     const ended = expect(waiting).rejects.toMatchObject({ code: "KV_CLOSED" });

@@ -1,9 +1,11 @@
 /**
- * A source with many documents and an empty target, both a round trip away, in virtual time. Each has one processor, on which a
- * document, a byte and a request take so long; the way between takes half a round trip, and is as wide as one likes. Documents that
- * travel alone go in pieces, and the pieces of several take turns.
+ * A source with many documents and an empty target, both a round trip away, in virtual time. Each
+ * server has one processor with a fixed time per document, byte and request. The link takes half a
+ * round trip per direction and has unlimited bandwidth. Documents that are read individually are
+ * sent in pieces, and the pieces of several take turns.
  *
- * They answer as CouchDB does as far as a first replication asks, and count what is on its way.
+ * The servers answer like CouchDB, as far as a first replication needs, and count the requests in
+ * flight.
  */
 import { setMaxListeners } from "node:events";
 import type { Fetch, FetchRequest, FetchResponse } from "../../../src/http-client/fetch.ts";
@@ -12,30 +14,30 @@ import type { VirtualTime } from "../kernel/virtual-time.ts";
 export const SOURCE_URL = "http://source.test/films";
 export const TARGET_URL = "http://target.test/films";
 
-/** Of a processor that reads some 65,000 small documents a second, and one that writes 25,000. */
+/** A processor that reads some 65,000 small documents per second, and one that writes 25,000. */
 const REQUEST_MS = 0.2;
 const ROW_MS = 0.002;
 const READ_MS = 0.015;
 const WRITE_MS = 0.04;
-/** 50 MB a second. */
+/** 50 MB per second. */
 const BYTE_MS = 2e-5;
 const PIECE_BYTES = 65_536;
 const ZEROS = new Uint8Array(PIECE_BYTES);
 
 export interface DistantServersOptions {
   readonly roundTripMs: number;
-  /** Of document `number`, from 0. */
+  /** Size of the document with this number, from 0. */
   readonly bodyBytes: number;
   readonly attachmentBytes?: number;
-  /** How many changes the source has after so much time. */
+  /** Number of changes that the source has at this time. */
   readonly changeCount: (nowMs: number) => number;
-  /** When there will be so many changes; undefined: never. */
+  /** Time at which the source has this many changes, if ever. */
   readonly changedAtMs?: (count: number) => number | undefined;
-  /** Of each processor's times at this moment; absent: 1. */
+  /** Factor on each processor's times at this moment. Default: 1. */
   readonly slownessAt?: (nowMs: number) => number;
-  /** Told with each `_bulk_docs` how many are under way. */
+  /** Called for each `_bulk_docs` with the number in flight. */
   readonly onWrite?: (count: number, nowMs: number) => void;
-  /** The same with each document that is read alone. */
+  /** Called for each individual document read with the number in flight. */
   readonly onRead?: (count: number, nowMs: number) => void;
 }
 
@@ -49,12 +51,12 @@ export class DistantServers {
   readonly #written = new Set<string>();
   readonly #writtenAtMs: number[] = [];
   #heldBytes = 0;
-  /** By the last part of the path. */
+  /** Keyed by the last segment of the path. */
   readonly requestCounts = new Map<string, number>();
-  /** Of requests for documents. */
+  /** Document requests in flight. */
   readonly underWay = { ...NONE_UNDER_WAY };
   readonly underWayMax = { ...NONE_UNDER_WAY };
-  /** Bytes that were read and not yet written. */
+  /** Maximum of the bytes that were read and not yet written. */
   heldBytesMax = 0;
 
   constructor(time: VirtualTime, options: DistantServersOptions) {
@@ -66,7 +68,7 @@ export class DistantServers {
     return this.#written.size;
   }
 
-  /** When so many documents were written. */
+  /** Time at which this many documents were written. */
   writtenAtMs(count: number): number {
     return this.#writtenAtMs[count] ?? Number.NaN;
   }
@@ -79,8 +81,8 @@ export class DistantServers {
     const kind = name.startsWith("film-") ? (request.method === "GET" ? "read" : "write") : name;
     this.requestCounts.set(kind, (this.requestCounts.get(kind) ?? 0) + 1);
     const end = isCounted(kind) ? this.#begin(kind) : () => {};
-    if (kind === "read") return this.#readAlone(host, name, request, end);
-    if (kind === "write") return this.#writeIsolated(host, name, request).finally(end);
+    if (kind === "read") return this.#readIndividually(host, name, request, end);
+    if (kind === "write") return this.#writeIndividually(host, name, request).finally(end);
     const body = await textOf(request);
     await this.#time.sleep(roundTripMs / 2, request.signal);
     await this.#work(host, REQUEST_MS + body.length * BYTE_MS, request.signal);
@@ -106,8 +108,11 @@ export class DistantServers {
     this.heldBytesMax = Math.max(this.heldBytesMax, this.#heldBytes);
   }
 
-  /** A document with its attachment as multipart: begins when the source has found it, and goes on as fast as that makes pieces. */
-  async #readAlone(
+  /**
+   * A document with its attachment as multipart. It begins when the source has found it, and
+   * streams at the processor's pace.
+   */
+  async #readIndividually(
     host: string,
     name: string,
     { signal }: FetchRequest,
@@ -144,7 +149,11 @@ export class DistantServers {
     };
   }
 
-  async #writeIsolated(host: string, name: string, request: FetchRequest): Promise<FetchResponse> {
+  async #writeIndividually(
+    host: string,
+    name: string,
+    request: FetchRequest,
+  ): Promise<FetchResponse> {
     const wayMs = this.#options.roundTripMs / 2;
     const { signal, body } = request;
     if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No multipart");
@@ -165,7 +174,7 @@ export class DistantServers {
     return responseOf(json(201, { ok: true, id: name, rev: REVISION }));
   }
 
-  /** Resolves when the server's processor has done so much more, behind all that it has to do. */
+  /** Resolves when the server's processor has done this work after everything queued before it. */
   async #work(host: string, durationMs: number, signal: AbortSignal): Promise<void> {
     const { nowMs } = this.#time;
     const slowness = this.#options.slownessAt?.(nowMs) ?? 1;
@@ -285,7 +294,7 @@ export class DistantServers {
   }
 }
 
-/** Requests for documents: many at once, or one alone. */
+/** Document requests: bulk and individual. */
 const NONE_UNDER_WAY = { _bulk_get: 0, _bulk_docs: 0, read: 0, write: 0 };
 type Counted = keyof typeof NONE_UNDER_WAY;
 
@@ -293,7 +302,7 @@ function isCounted(kind: string): kind is Counted {
   return kind in NONE_UNDER_WAY;
 }
 
-/** The pieces of an answer with one document and its attachment. */
+/** The pieces of a response with one document and its attachment. */
 function* multipartDocument(text: string, attachmentBytes: number): Generator<Uint8Array> {
   yield Buffer.from(
     `--mixed\r\ncontent-type: multipart/related; boundary="related"\r\n\r\n` +

@@ -1,4 +1,7 @@
-/** One run of a replication between distant servers, in virtual time: the real run and endpoints, and no jobs. */
+/**
+ * One replication run between distant servers in virtual time: the real run and endpoints, without
+ * jobs.
+ */
 
 import { SecretsInUse } from "../../../src/http-client/index.ts";
 import {
@@ -21,7 +24,7 @@ import {
 
 export interface FarRun {
   readonly servers: DistantServers;
-  /** Of virtual time. */
+  /** In virtual time. */
   readonly elapsedMs: number;
 }
 

@@ -1,13 +1,14 @@
 /**
- * What goes wrong in a simulated cluster. Each run arms some of the faults that there are, each as likely as the seed says, so that
- * one run explores one kind of bad luck (FoundationDB's buggification). Faults overlap, and each ends by itself.
+ * Faults of a simulated cluster. Each run enables some of the faults, each with a probability from
+ * the seed, so that one run explores one kind of bad luck (FoundationDB's buggification). Faults
+ * overlap, and each ends by itself.
  */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { World } from "../kernel/world.ts";
 
 export interface Fault {
   readonly name: string;
-  /** Begins; what is returned ends it. */
+  /** Starts the fault, and returns a function that ends it. */
   strike(random: SeededRandom): () => void;
   readonly durationMsMax: number;
 }
@@ -30,7 +31,10 @@ export class Faults {
     this.#pauseMsMax = random.between(2000, 8000);
   }
 
-  /** Lets them strike until then; those that have begun end by themselves, or when everything is healed. */
+  /**
+   * Starts faults until this time. Those already started end by themselves, or when everything is
+   * healed.
+   */
   schedule(untilMs: number): void {
     const { time } = this.#world;
     const random = this.#random;

@@ -1,11 +1,11 @@
-/** What happens to a node itself. Each strikes one of the nodes that there are. */
+/** Faults of a node. Each affects one random node. */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 import type { Fault } from "./faults.ts";
 
 export type Nodes = () => readonly SimulatedNode[];
 
-/** Crashes it; in its place another one starts later. */
+/** Crashes the node. Another one is started in its place later. */
 export function crashes(nodes: Nodes, replace: () => void): Fault {
   return {
     name: "crash",
@@ -26,7 +26,7 @@ export function pauses(nodes: Nodes): Fault {
   };
 }
 
-/** Sets its wall clock by up to so much, forward or back, and right again. */
+/** Moves the node's wall clock by up to this much in either direction, then back. */
 export function clockSteps(nodes: Nodes, stepMsMax: number): Fault {
   return {
     name: "clock step",

@@ -25,7 +25,7 @@ export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fa
   };
 }
 
-/** Nobody reaches the server: it is away. */
+/** An outage: the server is unreachable from all nodes. */
 export function outages(nodes: Nodes, hosts: readonly string[]): Fault {
   return {
     name: "outage",

@@ -1,8 +1,8 @@
-/** What happens to the store that all nodes share. */
+/** Faults of the store that all nodes share. */
 import type { World } from "../kernel/world.ts";
 import type { Fault } from "./faults.ts";
 
-/** It refuses commits for a while. */
+/** Refuses commits for a while. */
 export function fullStore({ condition }: World): Fault {
   return {
     name: "full store",
@@ -11,7 +11,7 @@ export function fullStore({ condition }: World): Fault {
   };
 }
 
-/** Each step takes longer, at times longer than a transaction may. */
+/** Slows down each step, sometimes beyond the time limit of a transaction. */
 export function slowStore({ condition }: World): Fault {
   return {
     name: "slow store",

@@ -1,4 +1,7 @@
-/** Looks at every row of a queue and says what does not fit: rows without a job, jobs that nobody would find, wrong counters. */
+/**
+ * Reads every row of a queue and reports inconsistencies: rows without a job, unreachable jobs,
+ * wrong counters.
+ */
 import { decodePlace, type Place } from "../../../src/jobs/group-record.ts";
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { JobFacts } from "../../../src/jobs/job.ts";
@@ -20,7 +23,7 @@ export async function checkQueue(
   }
   const groups = new Set([...facts.values()].flatMap(({ group }) => group ?? []));
 
-  // What has to be there, by key.
+  // Expected rows by key.
   const expected = new Map<string, string>();
   const expect = (key: Uint8Array, what: string) => expected.set(keyText(key), what);
   const earliest = new Map<string, number>();
@@ -54,7 +57,7 @@ export async function checkQueue(
     }
   }
 
-  // What is there.
+  // Actual rows.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
     keys.pendingUntil(type, always),
@@ -69,7 +72,7 @@ export async function checkQueue(
   for (const range of ranges) {
     for await (const { key } of tx.getRange(range)) see(key);
   }
-  // A worker holds jobs of other types, too.
+  // A worker holds jobs of other types as well.
   for (const range of await heldRanges(tx, jobs, keys, facts)) {
     for await (const { key } of tx.getRange(range)) if (keys.heldJob(key).type === type) see(key);
   }
@@ -85,7 +88,7 @@ export async function checkQueue(
   return problems;
 }
 
-/** The lists of all workers that are there, are being cleared, or are named by a job. */
+/** The lists of all workers that are registered, being cleared, or named by a job. */
 async function heldRanges(
   tx: ReadTransaction,
   jobs: Jobs,

@@ -1,6 +1,6 @@
 /**
- * Workers that run jobs while everything goes wrong, from a seed. In the end all faults are healed, and then every job has to
- * be finished or removed within the time that the queue promises.
+ * Workers that run jobs under faults, from a seed. At the end all faults are healed, and every job
+ * has to be finished or removed within the time that the queue guarantees.
  */
 import { setMaxListeners } from "node:events";
 import type { Runtime } from "../../../src/base/index.ts";
@@ -26,15 +26,17 @@ import { SimulatedWorker } from "./simulated-worker.ts";
 const TYPE = "test";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const FAULTY_MS = 30_000;
-/** After the last fault: some rescues one after another, each by the activity timeout at worst. */
+/**
+ * Time after the last fault: several consecutive rescues, each after the activity timeout at worst.
+ */
 const CALM_MS = 400_000;
 
 export interface JobsClusterOptions {
-  /** A world whose store is not what it should be. */
+  /** A world with a sabotaged store. */
   readonly storage?: MemoryStorage;
   readonly workerCount?: number;
   readonly knobs?: Partial<JobsKnobs>;
-  /** The queue as workers see it, when it is not what it should be. */
+  /** A sabotaged queue, as workers see it. */
   readonly openJobs?: (runtime: Runtime, subspace: Subspace) => Jobs;
 }
 
@@ -80,7 +82,7 @@ class JobsCluster {
   async run(): Promise<JobsOutcome> {
     const world = this.#world;
     setMaxListeners(0, this.#stopping.signal);
-    // Nothing happens to this one: it only looks.
+    // Not subject to faults: it only observes.
     const observer = world.openNode();
     const client = world.openNode(randomTraits(this.#random));
     const jobs = this.#recorded(this.#openNewest(client.runtime), client);
@@ -96,7 +98,7 @@ class JobsCluster {
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = createJobs(client, jobs, TYPE, this.#knobs, this.#random.fork("creator"));
     this.#faults(client, observer).schedule(FAULTY_MS);
-    // It is waited for below; until then nobody looks at how it ended.
+    // Awaited below. Until then a rejection must not count as unhandled.
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();

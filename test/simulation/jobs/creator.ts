@@ -1,4 +1,4 @@
-/** Adds jobs, asks for some again, and removes some. */
+/** Adds jobs, adds some again, and removes some. */
 import type { Jobs } from "../../../src/jobs/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
 import { persistently } from "../kernel/persistently.ts";

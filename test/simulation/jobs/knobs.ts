@@ -1,4 +1,4 @@
-/** Settings of a simulated queue, drawn from the seed: what holds, holds whatever they are. */
+/** Seeded settings of a simulated queue. The invariants hold for all of them. */
 import type { FairShare } from "../../../src/jobs/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 
@@ -9,25 +9,26 @@ export interface JobsKnobs {
   readonly fairShare: FairShare;
   readonly groups: readonly (string | undefined)[];
   readonly jobCount: number;
-  /** Jobs accepted at once, at most. */
+  /** Maximum number of jobs accepted at once. */
   readonly acceptCountMax: number;
-  /** How long nobody looks for jobs that come due by their time. */
+  /** Time without a poll for jobs that become due. */
   readonly idleMs: number;
-  /** Undefined: pages are as large as they are asked for. */
+  /** Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
-  /** Of the workers, those of an earlier version. */
+  /** Fraction of workers that run an earlier version. */
   readonly olderRatio: number;
 }
 
 export function drawKnobs(random: SeededRandom): JobsKnobs {
-  // With many groups some run empty.
+  // With many groups some become empty.
   const named = random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
   return {
     leaseMs: random.pick([2000, 5000, 10_000]),
     typeTimeoutSec: random.pick([12, 20, 40]),
     fairShare: {
       usageCoefficient: random.pick([0.1, 0.5, 0.9]),
-      // After some seconds usage is nothing, so that groups without jobs are forgotten; or it lasts.
+      // With the short interval usage decays within seconds, so that groups without jobs are
+      // removed.
       intervalSec: random.pick([0.2, 0.2, 20]),
       instalmentSec: random.pick([1, 5, 15]),
     },

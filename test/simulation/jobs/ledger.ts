@@ -1,6 +1,7 @@
 /**
- * What was done to jobs, in the order of the commits: each transaction adds rows that its commit stamps. It is written without reading
- * anything that the queue does not read, so that it prevents nothing that it is to find. `replay` says what follows from it.
+ * Operations on jobs in commit order: each transaction adds rows that its commit stamps. The ledger
+ * reads only keys that the queue reads, so that it adds no conflicts that would hide a fault.
+ * `replay` checks it.
  */
 import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
 import { JobKeys } from "../../../src/jobs/job-keys.ts";
@@ -21,14 +22,17 @@ const LEDGER = Subspace.fromTuple(["ledger"]);
 
 const SHOWN_LENGTH = 300;
 
-/** One thing that was done to a job. */
-export type Deed =
+/** One operation on a job. */
+export type Operation =
   | { readonly kind: "add"; readonly data: string; readonly dueAtSec: number }
   | { readonly kind: "resubmit"; readonly data?: string | undefined; readonly dueAtSec: number }
   | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
   | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
   | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
-  /** `struckAtMs`: when something happened to each node last; null: never. `nowSec`: on the clock of who finds the loss. */
+  /**
+   * `struckAtMs`: time of the last fault of each node, or null. `nowSec`: on the clock of the node
+   * that detects the loss.
+   */
   | {
       readonly kind: "requeue";
       readonly struckAtMs: Readonly<Record<string, number | null>>;
@@ -38,10 +42,10 @@ export type Deed =
 
 export interface Entry {
   readonly id: string;
-  readonly deed: Deed;
+  readonly operation: Operation;
 }
 
-/** Lets a queue write down what is done through it on this node. */
+/** Makes a queue record the operations of this node. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,
@@ -51,7 +55,7 @@ export function recordJobs(
   const keys = new JobKeys(subspace);
   const { add, resubmit, accept, update, finish, remove, requeueSilent, requeueHeldBy } =
     bound(jobs);
-  const requeued = (): Deed => {
+  const requeued = (): Operation => {
     const struckAtMs = Object.fromEntries(nodes.map(({ name, struckAtMs: at }) => [name, at]));
     const nowSec = Math.floor(node.runtime.clock.nowMs() / 1000);
     return { kind: "requeue", struckAtMs, nowSec };
@@ -64,9 +68,9 @@ export function recordJobs(
     },
     async resubmit(...args: Parameters<Jobs["resubmit"]>) {
       const [tx, job, dueAtSec, data] = args;
-      const isThere = await resubmit(...args);
-      if (isThere) enter(tx, job, { kind: "resubmit", data: data && textOf(data), dueAtSec });
-      return isThere;
+      const exists = await resubmit(...args);
+      if (exists) enter(tx, job, { kind: "resubmit", data: data && textOf(data), dueAtSec });
+      return exists;
     },
     async accept(...args: Parameters<Jobs["accept"]>) {
       const acceptance = await accept(...args);
@@ -86,9 +90,9 @@ export function recordJobs(
       enter(tx, held, { kind: "finish", lock: held.lock, data: data && textOf(data) });
     },
     async remove(tx: Transaction, job: JobName) {
-      const wasThere = await remove(tx, job);
-      if (wasThere) enter(tx, job, { kind: "remove" });
-      return wasThere;
+      const existed = await remove(tx, job);
+      if (existed) enter(tx, job, { kind: "remove" });
+      return existed;
     },
     async requeueSilent(...args: Parameters<Jobs["requeueSilent"]>) {
       const [tx, type, until, limit] = args;
@@ -105,13 +109,13 @@ export function recordJobs(
   });
 }
 
-/** Of long data a part that differs as soon as the data does. */
+/** A part of long data that differs whenever the data does. */
 export function textOf(data: JobData): string {
   const text = JSON.stringify(data);
   return text.length < SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… ${hash(text)}`;
 }
 
-/** The methods as they are before anything is written down. */
+/** The original methods, before they are replaced. */
 function bound(jobs: Jobs) {
   return {
     add: jobs.add.bind(jobs),
@@ -125,19 +129,19 @@ function bound(jobs: Jobs) {
   };
 }
 
-function enter(tx: Transaction, { id }: JobName, deed: Deed): void {
+function enter(tx: Transaction, { id }: JobName, operation: Operation): void {
   const stamp = Versionstamp.incomplete(tx.nextUserVersion());
-  const value = packTuple([JSON.stringify(deed)]);
+  const value = packTuple([JSON.stringify(operation)]);
   tx.setVersionstampedKey(LEDGER.packVersionstamped([id, stamp]), value);
 }
 
-/** All that was done, job by job, in the order in which it was. */
+/** All operations in order, job by job. */
 export async function readLedger(tx: ReadTransaction): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const { key, value } of tx.getRange(LEDGER.range())) {
     const [id] = LEDGER.unpack(key);
-    const [deed] = unpackTuple(value);
-    entries.push({ id: id as string, deed: JSON.parse(deed as string) });
+    const [operation] = unpackTuple(value);
+    entries.push({ id: id as string, operation: JSON.parse(operation as string) });
   }
   return entries;
 }

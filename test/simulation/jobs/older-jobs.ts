@@ -1,6 +1,6 @@
 /**
- * The queue as earlier versions had it, for nodes that were not upgraded yet: one that knew no groups, and one that knew no workers
- * either. What they write is read by the others beside them, for as long as the upgrade takes.
+ * The queue of earlier versions, for nodes that were not upgraded yet: one without groups, and one
+ * without workers as well. Newer nodes have to read their records during an upgrade.
  */
 import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";
 import { type AcceptOptions, Jobs } from "../../../src/jobs/index.ts";
@@ -8,11 +8,11 @@ import { JobKeys } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts } from "../../../src/jobs/job-record.ts";
 import type { Key, Subspace, Transaction, VersionstampedBytes } from "../../../src/kv/index.ts";
 
-/** Formats of the records of jobs. */
+/** Formats of job records. */
 export type RecordFormat = 1 | 2;
 
 const NULL = 0x00;
-/** Where the number of the format stands in the packed tuple, behind the code of small integers. */
+/** Position of the format number in the packed tuple, after the type code of small integers. */
 const FORMAT_AT = 1;
 
 export class OlderJobs extends Jobs {
@@ -25,7 +25,7 @@ export class OlderJobs extends Jobs {
     this.#keys = new JobKeys(subspace);
   }
 
-  /** What is asked for stood among the data, and neither said in which format it was. */
+  /** Earlier versions stored the request within the data, without a format. */
   override add(...[tx, job, data, options = {}]: Parameters<Jobs["add"]>) {
     const { scheduledAtSec, request = {} } = options;
     const { format: _, ...flat } = { ...request, ...data };
@@ -61,7 +61,7 @@ export class OlderJobs extends Jobs {
   }
 }
 
-/** A transaction that writes what `change` makes of the records of jobs. */
+/** A transaction that applies `change` to the job records that it writes. */
 export function withRecords(
   tx: Transaction,
   keys: JobKeys,
@@ -84,7 +84,7 @@ export function withRecords(
   });
 }
 
-/** The record of today without what the earlier format did not have; as it is when that would say less. */
+/** Converts a current record to an earlier format, unless that would lose information. */
 function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
   const facts = decodeFacts(value);
   if (facts.group !== undefined || facts.hasRequest) return value;

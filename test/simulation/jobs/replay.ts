@@ -1,10 +1,11 @@
 /**
- * The queue once more, as a model of a few lines: what the ledger says that was done, applied in order. What must not be is a deed
- * of somebody who does not hold the job, a job that its holder lost for nothing, and jobs that are another thing than their history says.
+ * A model of the queue in a few lines: it applies the ledger in order. Violations are operations by
+ * a worker that does not hold the job, jobs lost without a fault, and jobs that differ from their
+ * history.
  */
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
-import { type Deed, type Entry, readLedger, textOf } from "./ledger.ts";
+import { type Entry, type Operation, readLedger, textOf } from "./ledger.ts";
 
 interface Holding {
   readonly lock: string;
@@ -14,10 +15,10 @@ interface Holding {
 
 interface ModelJob {
   readonly state: "pending" | "running" | "finished";
-  /** As `textOf` shows it. */
+  /** As returned by `textOf`. */
   readonly data: string;
   readonly dueAtSec: number;
-  /** Data that was given while the job ran. */
+  /** Data set while the job ran. */
   readonly next?: string;
   readonly isResubmitted?: boolean;
   readonly holding?: Holding;
@@ -25,11 +26,11 @@ interface ModelJob {
 
 export interface ReplayOptions {
   readonly types: readonly JobType[];
-  /** A node to which nothing happened for so long before it took a job, nor since, keeps it. */
+  /** A node without a fault for this long before it accepted a job, and since, keeps the job. */
   readonly calmMs: number;
 }
 
-/** What is wrong with what was done, and with what has become of it. */
+/** Problems with the operations and with the resulting jobs. */
 export async function checkLedger(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -66,42 +67,50 @@ class Replay {
     this.#calmMs = calmMs;
   }
 
-  apply({ id, deed }: Entry): void {
+  apply({ id, operation }: Entry): void {
     const job = this.jobs.get(id);
-    if (deed.kind === "remove") {
+    if (operation.kind === "remove") {
       this.jobs.delete(id);
       return;
     }
-    if (deed.kind === "add") {
-      const { data, dueAtSec } = deed;
+    if (operation.kind === "add") {
+      const { data, dueAtSec } = operation;
       this.jobs.set(id, requested(job, data, dueAtSec));
       return;
     }
-    if (job === undefined) this.problems.push(`${deed.kind} of ${id}, which is not there`);
-    else this.jobs.set(id, this.#after(id, job, deed));
+    if (job === undefined) this.problems.push(`${operation.kind} of ${id}, which does not exist`);
+    else this.jobs.set(id, this.#after(id, job, operation));
   }
 
-  #after(id: string, job: ModelJob, deed: Exclude<Deed, { kind: "add" | "remove" }>): ModelJob {
-    switch (deed.kind) {
+  #after(
+    id: string,
+    job: ModelJob,
+    operation: Exclude<Operation, { kind: "add" | "remove" }>,
+  ): ModelJob {
+    switch (operation.kind) {
       case "resubmit":
-        return requested(job, deed.data, deed.dueAtSec);
+        return requested(job, operation.data, operation.dueAtSec);
       case "accept":
-        return this.#accepted(id, job, deed);
+        return this.#accepted(id, job, operation);
       case "requeue":
-        this.#checkLoss(id, job, deed.struckAtMs);
-        return requeued({ ...job, dueAtSec: dueAfterLoss(job, deed.nowSec) });
+        this.#checkLoss(id, job, operation.struckAtMs);
+        return requeued({ ...job, dueAtSec: dueAfterLoss(job, operation.nowSec) });
       default:
-        if (job.holding?.lock !== deed.lock) {
-          this.problems.push(`${deed.kind} of ${id} by a former holder, ${deed.lock}`);
+        if (job.holding?.lock !== operation.lock) {
+          this.problems.push(`${operation.kind} of ${id} by a former holder, ${operation.lock}`);
         }
     }
-    const data = deed.data ?? job.data;
-    if (deed.kind === "update") return { ...job, data };
+    const data = operation.data ?? job.data;
+    if (operation.kind === "update") return { ...job, data };
     if (job.isResubmitted) return requeued({ ...job, data });
     return { state: "finished", data, dueAtSec: job.dueAtSec };
   }
 
-  #accepted(id: string, job: ModelJob, { lock, node, atMs }: Deed & { kind: "accept" }): ModelJob {
+  #accepted(
+    id: string,
+    job: ModelJob,
+    { lock, node, atMs }: Operation & { kind: "accept" },
+  ): ModelJob {
     if (this.#locks.has(lock)) this.problems.push(`lock ${lock} was given twice`);
     this.#locks.add(lock);
     if (job.state !== "pending") this.problems.push(`${node} accepts ${id}, which is ${job.state}`);
@@ -109,7 +118,7 @@ class Replay {
     return { state: "running", data, dueAtSec, holding: { lock, node, atMs } };
   }
 
-  /** Who has lost the job must have had bad luck. */
+  /** A worker that lost a job must have had a fault. */
   #checkLoss(
     id: string,
     { holding }: ModelJob,
@@ -127,7 +136,7 @@ class Replay {
   }
 }
 
-/** Somebody asks for a run. */
+/** Applies a request for a run. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,
@@ -139,7 +148,7 @@ function requested(
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
 }
 
-/** A job that was lost was due, whatever the clock says now. */
+/** A lost job was due, whatever the clock shows now. */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }

@@ -1,4 +1,4 @@
-/** Queues and stores that are not what they should be: each breaks one rule, and has to be found out. */
+/** Sabotaged queues and stores: each breaks one rule, and has to be detected. */
 import type { Runtime } from "../../../src/base/index.ts";
 import { type HeldJob, type JobData, type JobName, Jobs } from "../../../src/jobs/index.ts";
 import { JobKeys } from "../../../src/jobs/job-keys.ts";
@@ -6,7 +6,7 @@ import { decodeFacts, encodeWaiting } from "../../../src/jobs/job-record.ts";
 import type { Subspace, Transaction, Versionstamp } from "../../../src/kv/index.ts";
 import { withRecords } from "./older-jobs.ts";
 
-/** Lets everybody write who ever held a job, as long as somebody does. */
+/** Lets every former holder of a job write while any worker holds it. */
 export class CarelessJobs extends Jobs {
   readonly #keys: JobKeys;
 
@@ -30,7 +30,7 @@ export class CarelessJobs extends Jobs {
   }
 }
 
-/** Takes jobs from those who live and show it. */
+/** Takes jobs from live workers that send heartbeats. */
 export class ImpatientJobs extends Jobs {
   override async requeueSilent(
     tx: Transaction,
@@ -42,7 +42,7 @@ export class ImpatientJobs extends Jobs {
   }
 }
 
-/** Does not renew leases, and says that it did. */
+/** Does not renew leases, and reports success. */
 export class SilentJobs extends Jobs {
   constructor(runtime: Runtime, subspace: Subspace) {
     super(runtime, subspace);
@@ -50,14 +50,14 @@ export class SilentJobs extends Jobs {
   }
 }
 
-/** Of a job that runs, drops the data that is given to it for its next run. */
+/** Drops the data that a running job is given for its next run. */
 export class ForgetfulJobs extends Jobs {
   override async resubmit(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<boolean> {
     return super.resubmit(tx, job, scheduledAtSec);
   }
 }
 
-/** Writes records of waiting jobs as they were before there were groups, also of jobs that have one. */
+/** Writes records of waiting jobs in the format without groups, even for jobs that have one. */
 export class LossyJobs extends Jobs {
   readonly #keys: JobKeys;
 

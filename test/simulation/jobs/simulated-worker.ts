@@ -1,4 +1,4 @@
-/** A node that runs jobs: each writes now and then, and finishes, or runs once more. */
+/** A node that runs jobs: each writes occasionally, and finishes or runs again. */
 import { setMaxListeners } from "node:events";
 import { errorCode, waitAtMost } from "../../../src/base/index.ts";
 import {
@@ -13,7 +13,7 @@ import type { Transaction } from "../../../src/kv/index.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 import type { JobsKnobs } from "./knobs.ts";
 
-/** Jobs that do not hear that their worker was expelled: nothing but the lock stops them. */
+/** Fraction of jobs that do not notice that their worker was expelled: only the lock stops them. */
 const DEAF_RATIO = 0.2;
 const RUNNING_MAX = 8;
 
@@ -24,7 +24,7 @@ export interface SimulatedWorkerParts {
   readonly knobs: JobsKnobs;
   readonly stopping: AbortSignal;
   readonly onAccepted: (jobCount: number) => void;
-  /** A service ended, and not because of the store. */
+  /** A service ended for a reason other than the store. */
   readonly onDefect: (error: unknown) => void;
 }
 
@@ -75,7 +75,7 @@ export class SimulatedWorker {
     }
   }
 
-  /** Accepts and runs jobs until it is over. */
+  /** Accepts and runs jobs until `over` aborts. */
   async #process(worker: WorkerId, over: AbortSignal): Promise<void> {
     const { node, jobs, type, knobs, stopping, onAccepted } = this.#parts;
     const { kv, random } = node;
@@ -107,13 +107,13 @@ export class SimulatedWorker {
       } catch (error) {
         if (errorCode(error) === "JOBS_WORKER_EXPELLED") throw error;
         if (errorCode(error) !== "KV_UNKNOWN_COMMIT" && !over.aborted) throw error;
-        // What was accepted all the same, if anything, is found by its silence.
+        // Jobs accepted despite the error are found by their silence.
       }
     }
     await Promise.all(running);
   }
 
-  /** Gives up when it lost the job. */
+  /** Stops when it has lost the job. */
   async #runJob(held: HeldJob, over: AbortSignal): Promise<void> {
     const { node, jobs } = this.#parts;
     const { kv, runtime, random } = node;

@@ -1,6 +1,9 @@
-/** What lies between two parties. Either way can be closed by itself, and by several faults at once: it is open when all of them are over. */
+/**
+ * The network link between two parties. Several faults can close each direction independently: it
+ * is open when all of them are over.
+ */
 
-/** Who comes while it is closed passes when it opens. */
+/** Callers that arrive while it is closed pass when it opens. */
 export class Gate {
   readonly #closings = new Set<symbol>();
   #waiting: (() => void)[] = [];
@@ -9,7 +12,7 @@ export class Gate {
     return this.#closings.size === 0;
   }
 
-  /** Closes it; the function that is returned takes that back, and is safe to call twice. */
+  /** Closes it, and returns a function that reopens it and may be called twice. */
   close(): () => void {
     const closing = Symbol("closing");
     this.#closings.add(closing);
@@ -18,7 +21,7 @@ export class Gate {
     };
   }
 
-  /** Opens it, whoever closed it. */
+  /** Opens it, whichever fault closed it. */
   open(): void {
     this.#closings.clear();
     this.#release();
@@ -35,7 +38,7 @@ export class Gate {
   }
 }
 
-/** Which ways are cut: requests get lost, or answers, or both. */
+/** The directions that are cut: requests get lost, or responses, or both. */
 export const CUTS = ["requests", "answers", "both"] as const;
 export type Cut = (typeof CUTS)[number];
 
@@ -43,7 +46,7 @@ export class Link {
   readonly requests = new Gate();
   readonly answers = new Gate();
 
-  /** Cuts it; the function that is returned heals this cut, and is safe to call twice. */
+  /** Cuts it, and returns a function that heals this cut and may be called twice. */
   cut(cut: Cut): () => void {
     const heals: (() => void)[] = [];
     if (cut !== "answers") heals.push(this.requests.close());

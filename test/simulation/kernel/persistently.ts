@@ -1,11 +1,11 @@
-/** A transaction of a client that does not give up. */
+/** A transaction of a client that retries indefinitely. */
 import { errorCode } from "../../../src/base/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
 import type { SimulatedNode } from "./simulated-node.ts";
 
 const PAUSE_MS = 500;
 
-/** Applied once, again and again while the store refuses it. */
+/** Applied once. Retried while the store refuses it. */
 export async function persistently<T>(
   { kv, runtime }: Pick<SimulatedNode, "kv" | "runtime">,
   body: (tx: Transaction) => Promise<T>,

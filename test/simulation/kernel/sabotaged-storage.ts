@@ -1,14 +1,14 @@
-/** Stores that break a promise. What runs on them has to notice, or what looks at the end of it. */
+/** Stores that break a guarantee. The code that uses them, or the final check, has to detect it. */
 import { MemoryStorage } from "../../../src/kv/index.ts";
 
-/** Forgets what transactions have read: of two that contradict each other both commit. */
+/** Forgets the reads of transactions: two conflicting ones both commit. */
 export class ForgetfulStorage extends MemoryStorage {
   override commit(...[request, nowMs]: Parameters<MemoryStorage["commit"]>) {
     return super.commit({ ...request, reads: [] }, nowMs);
   }
 }
 
-/** Carries out only the first half of some commits. */
+/** Applies only the first half of some commits. */
 export class TearingStorage extends MemoryStorage {
   #count = 0;
 
@@ -20,7 +20,7 @@ export class TearingStorage extends MemoryStorage {
   }
 }
 
-/** Says that a commit was carried out, and loses it. */
+/** Acknowledges a commit, and loses it. */
 export class LosingStorage extends MemoryStorage {
   #count = 0;
 

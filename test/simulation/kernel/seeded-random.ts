@@ -1,4 +1,4 @@
-/** Chance from a seed (sfc32): the same seed gives the same run. Not for secrets. */
+/** Random numbers from a seed (sfc32): the same seed gives the same run. Not for secrets. */
 import type { Random } from "../../../src/base/index.ts";
 
 export class SeededRandom implements Random {
@@ -28,7 +28,7 @@ export class SeededRandom implements Random {
     return Uint8Array.from({ length: byteCount }, () => this.#next() & 0xff);
   }
 
-  /** Depends on the seed and the label only, not on what was drawn before. */
+  /** Depends only on the seed and the label, not on earlier draws. */
   fork(label: string): SeededRandom {
     return new SeededRandom(`${this.#seed}/${label}`);
   }

@@ -1,11 +1,13 @@
 /**
  * A node of a simulated cluster. It can be
  *
- *   paused     nothing of it goes on; what it sent to the store before is carried out, and it learns of it on waking
- *   cut off    its requests do not reach the store or a server, or the answers do not reach it, until that is healed
- *   crashed    it never goes on, and nobody tells it so
+ *   paused     it makes no progress; its earlier requests to the store are carried out, and it
+ *              learns the results on waking
+ *   cut off    its requests do not reach the store or a server, or the responses do not reach it,
+ *              until the cut is healed
+ *   crashed    it stops permanently, without notice
  *
- * and its clocks run fast or slow and show the wrong time, and its wall clock is set.
+ * Its clocks run fast or slow and show the wrong time, and its wall clock can be set.
  */
 import type { Clock, Runtime } from "../../../src/base/index.ts";
 import {
@@ -22,17 +24,17 @@ import type { SeededRandom } from "./seeded-random.ts";
 import { EPOCH_MS, type World } from "./world.ts";
 
 export interface NodeTraits {
-  /** Added to its wall clock. */
+  /** Offset of its wall clock. */
   readonly skewMs: number;
-  /** Its seconds per second of the world. */
+  /** Seconds of its clock per second of the world. */
   readonly clockRate: number;
-  /** One way to the store takes up to so long. */
+  /** Maximum one-way delay to the store. */
   readonly delayMsMax: number;
-  /** Commits that fail although nothing conflicts, and commits whose fate it does not learn. */
+  /** Commits that fail without a conflict, and commits whose outcome it does not learn. */
   readonly conflictRatio: number;
   readonly unknownRatio: number;
   readonly tooOldRatio: number;
-  /** How it repeats transactions. */
+  /** Its policy for repeating transactions. */
   readonly retry: Partial<RetryPolicy>;
 }
 
@@ -46,7 +48,7 @@ const ORDINARY: NodeTraits = {
   retry: {},
 };
 
-/** What becomes of the commits of a node that crashed before they reached the store. */
+/** Outcomes of the commits that a crashed node sent but that did not reach the store. */
 const CRASH_FATES = ["carried out", "late", "lost"] as const;
 type CrashFate = (typeof CRASH_FATES)[number];
 const LATE_MS_MAX = 4000;
@@ -56,7 +58,7 @@ export class SimulatedNode {
   readonly random: SeededRandom;
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  /** Between it and the store. */
+  /** Connection to the store. */
   readonly store = new Link();
   readonly #links = new Map<string, Link>();
   readonly #world: World;
@@ -65,10 +67,10 @@ export class SimulatedNode {
   #announceCrash: () => void = () => {};
   #strikeCount = 0;
   #struckAtMs = Number.NEGATIVE_INFINITY;
-  /** Added to its wall clock, beside its skew. */
+  /** Added to its wall clock in addition to the skew. */
   #steppedMs = 0;
   readonly #awake = new Gate();
-  /** The engine sleeps before it commits, too; the way of a commit is `#commit`. */
+  /** The engine also sleeps before it commits. The delay of a commit is in `#commit`. */
   #isCommitting = false;
 
   constructor(world: World, name: string, random: SeededRandom, traits: Partial<NodeTraits>) {
@@ -84,24 +86,24 @@ export class SimulatedNode {
     this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine(), retry });
   }
 
-  /** Settles when it crashes: what it runs never does. */
+  /** Settles when it crashes. Its own work never settles then. */
   readonly crashed: Promise<void>;
 
   get isCrashed(): boolean {
     return this.#afterCrash !== undefined;
   }
 
-  /** How often something happened to it that may cost it what it holds. */
+  /** Number of faults that may cost the node its jobs. */
   get strikeCount(): number {
     return this.#strikeCount;
   }
 
-  /** When something happened to it last, or was over. */
+  /** Time of its last fault, or of the end of one. */
   get struckAtMs(): number {
     return this.#struckAtMs;
   }
 
-  /** Between it and a server: what happens there is no reason to lose anything. */
+  /** Connection to a server. A fault there is no reason to lose a job. */
   linkTo(host: string): Link {
     const link = this.#links.get(host) ?? new Link();
     this.#links.set(host, link);
@@ -113,7 +115,7 @@ export class SimulatedNode {
     this.#struckAtMs = this.#world.time.nowMs;
   }
 
-  /** Commits that are on their way arrive, or arrive late, or never. */
+  /** Commits in flight are applied, applied late, or lost. */
   crash(): void {
     this.strike();
     this.#afterCrash = this.random.pick(CRASH_FATES);
@@ -121,12 +123,12 @@ export class SimulatedNode {
     this.#announceCrash();
   }
 
-  /** The function that is returned lets it go on. */
+  /** Returns a function that resumes it. */
   pause(): () => void {
     return this.#struck(this.#awake.close());
   }
 
-  /** Sets its wall clock, forward or back; the function that is returned sets it right. */
+  /** Moves its wall clock, and returns a function that restores it. */
   stepClock(stepMs: number): () => void {
     this.#steppedMs += stepMs;
     return () => {
@@ -134,7 +136,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Cuts it off from the store; the function that is returned heals that. */
+  /** Cuts it off from the store, and returns a function that heals the cut. */
   cutOff(cut: Cut): () => void {
     return this.#struck(this.store.cut(cut));
   }
@@ -147,7 +149,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Goes on, has its network back, and a store that does as it should. */
+  /** Resumes it, and restores its network and a sound store. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
     this.strike();
@@ -165,7 +167,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Settles as `promise`, but not before the node is awake. */
+  /** Settles as `promise`, but not while the node is paused. */
   async whenAwake<T>(promise: Promise<T>): Promise<T> {
     try {
       return await promise;
@@ -174,7 +176,7 @@ export class SimulatedNode {
     }
   }
 
-  /** One way between node and store. */
+  /** One direction between node and store. */
   async #travel(gate: Gate): Promise<void> {
     const slowMsMax = this.#world.condition.delayMsMax;
     const delayMsMax = this.#traits.delayMsMax + slowMsMax;
@@ -186,7 +188,8 @@ export class SimulatedNode {
 
   #engine(): Engine {
     const { time, storage } = this.#world;
-    // The time of the store, which has clocks of its own. The engine sleeps before it takes a snapshot: that is the way to the store.
+    // The clock of the store. The engine sleeps before it takes a snapshot: that is the delay to
+    // the store.
     const clock: Clock = {
       nowMs: () => EPOCH_MS + time.nowMs,
       monotonicMs: () => time.nowMs,
@@ -202,7 +205,7 @@ export class SimulatedNode {
     };
   }
 
-  /** There and back: nothing is known before the answer. */
+  /** There and back: nothing is known before the response. */
   #readWay(): Promise<void> {
     const { requests, answers } = this.store;
     return this.whenAwake(this.#travel(requests).then(() => answers.passed()));
@@ -242,7 +245,7 @@ export class SimulatedNode {
     return commit;
   }
 
-  /** Whether what was sent before the node crashed arrives. */
+  /** Whether requests sent before the node crashed arrive. */
   async #survived(): Promise<void> {
     if (this.#afterCrash === "lost") await new Promise<never>(() => {});
     if (this.#afterCrash === "late")
@@ -269,7 +272,7 @@ export class SimulatedNode {
     };
   }
 
-  /** The store tells of a change as it answers. */
+  /** The store announces a change in its response. */
   async #heard(fired: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
     await fired;
     const { answers } = this.store;
@@ -285,7 +288,7 @@ function rejectedBy(signal: AbortSignal | undefined): Promise<never> {
   });
 }
 
-/** No reason to lose anything. */
+/** No reason to lose a job. */
 function unknown(injected: string): KeyValueError {
   return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
 }

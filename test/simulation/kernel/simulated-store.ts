@@ -1,18 +1,18 @@
-/** The condition of the store that all nodes share: while it is full it refuses commits, and while it is slow everything takes longer. */
+/** The condition of the store that all nodes share: full (refuses commits) or slow. */
 import { KeyValueError, type MemoryStorage } from "../../../src/kv/index.ts";
 
 export class StoreCondition {
   readonly #fillings = new Set<symbol>();
   readonly #slownesses = new Set<{ readonly delayMsMax: number }>();
 
-  /** Refuses every commit, as a full disk does, until the function that is returned is called. */
+  /** Refuses every commit, like a full disk, until the returned function is called. */
   fill(): () => void {
     const filling = Symbol("filling");
     this.#fillings.add(filling);
     return () => void this.#fillings.delete(filling);
   }
 
-  /** Lets each step take up to so long, until the function that is returned is called. */
+  /** Delays each step by up to this much, until the returned function is called. */
   slowDown(delayMsMax: number): () => void {
     const slowness = { delayMsMax };
     this.#slownesses.add(slowness);
@@ -23,14 +23,16 @@ export class StoreCondition {
     return Math.max(0, ...[...this.#slownesses].map(({ delayMsMax }) => delayMsMax));
   }
 
-  /** Of a commit. */
+  /** Called for each commit. */
   check(): void {
     if (this.#fillings.size > 0)
       throw new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
   }
 }
 
-/** Ends pages that are bounded by bytes after so many: readers of long ranges then need many pages. */
+/**
+ * Lowers the limit of pages that are bounded by bytes, so that readers of long ranges need many.
+ */
 export function withSmallPages(storage: MemoryStorage, pageBytesMax: number): void {
   const snapshot = storage.snapshot.bind(storage);
   storage.snapshot = () => {

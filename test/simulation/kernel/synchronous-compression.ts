@@ -1,4 +1,7 @@
-/** Compression that is done when it is asked for: the machine's takes real time, in which virtual time would pass. */
+/**
+ * Synchronous compression: that of the machine takes real time, during which virtual time would
+ * pass.
+ */
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import type { Compression } from "../../../src/base/index.ts";
 

@@ -1,14 +1,17 @@
 /**
- * Time that passes only when nothing else can: a simulation of hours takes as long as its steps. Whoever sleeps stands in a heap
- * by the moment of waking; moments that are equal wake in the order of falling asleep.
+ * Virtual time advances only when no task can run: a simulation of hours takes as long as its
+ * steps. Sleepers are in a heap ordered by wake-up time; equal times wake in the order of falling
+ * asleep.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import { patience } from "../../support/patience.ts";
 
-/** Calls of `run` in one world. A test that makes more waits in a circle for what does not happen. */
+/** Maximum calls of `run` per world. A test with more polls for an event that never happens. */
 const RUNS_MAX = 200_000;
 
-/** No sleep is shorter, or one that is too short to move the clock could be slept again and again for ever. */
+/**
+ * Minimum sleep. Without it, a sleep too short to move the clock could be repeated indefinitely.
+ */
 const TICK_MS = 0.001;
 
 interface Sleeper {
@@ -24,7 +27,7 @@ export class VirtualTime {
   #order = 0;
   #runCount = 0;
 
-  /** Calls `wake` after so much time; the function that is returned prevents it. */
+  /** Calls `wake` after this time, and returns a function that cancels it. */
   schedule(durationMs: number, wake: () => void): () => void {
     const atMs = this.nowMs + (durationMs > 0 ? Math.max(durationMs, TICK_MS) : 0);
     const sleeper = { atMs, order: this.#order++, wake, cancelled: false };
@@ -52,12 +55,15 @@ export class VirtualTime {
     });
   }
 
-  /** Lets time pass until it is `untilMs`, nobody sleeps any more, or `isOver`. Returns whether it was over. */
+  /**
+   * Advances time to `untilMs`, or until no sleeper is left or `isOver`. Returns whether it was
+   * over.
+   */
   async run(untilMs: number, isOver: () => boolean = () => false): Promise<boolean> {
     patience.heard();
     if (++this.#runCount > RUNS_MAX) throw new Error(`Time was run ${RUNS_MAX} times`);
     for (;;) {
-      // All that can go on without time has then gone on.
+      // All tasks that do not depend on time have run now.
       await turn();
       if (isOver()) return true;
       const next = this.#pop(untilMs);

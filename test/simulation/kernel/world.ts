@@ -1,6 +1,7 @@
 /**
- * A cluster in one process, under virtual time and from a seed: nodes with clocks of their own share one store in memory, and
- * reach it over a network that can be slow or gone. What runs on a node is the real code; only the rim is simulated.
+ * A cluster in one process, under virtual time and from a seed: nodes with their own clocks share
+ * one in-memory store, over a network that can be slow or down. A node runs the real code; only the
+ * clock, the network and the store are simulated.
  *
  * A run is repeatable: `fingerprint` differs as soon as any announced event does.
  */
@@ -28,7 +29,7 @@ export class World {
   readonly storage: MemoryStorage;
   readonly condition = new StoreCondition();
   readonly nodes: SimulatedNode[] = [];
-  /** Told of every event of every node. */
+  /** Called with every event of every node. */
   readonly listeners: EventListener[] = [];
   #fingerprint = 0;
   #eventCount = 0;
@@ -50,7 +51,7 @@ export class World {
     return node;
   }
 
-  /** Lets time pass until `promise` settles; rejects when it does not within `timeoutMs`. */
+  /** Advances time until `promise` settles. Rejects if it does not within `timeoutMs`. */
   async until<T>(promise: Promise<T>, timeoutMs = 3_600_000): Promise<T> {
     let isSettled = false;
     const settle = (): void => {
@@ -61,14 +62,16 @@ export class World {
     throw new Error(`Nothing happened within ${timeoutMs} ms of virtual time`);
   }
 
-  /** What is not simulated, such as digests, is the machine's; but nothing may take real time. */
+  /** Digests and the like are computed by the machine, but must not take real time. */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
     const trace: Trace = { event: (event, fields) => this.announce(name, event, fields) };
     const compression = SYNCHRONOUS_COMPRESSION;
     return { ...createSystemRuntime(trace), compression, clock, random };
   }
 
-  /** Tells all listeners; `node` may be the world itself, and `name` a finding of the simulation. */
+  /**
+   * Notifies all listeners. `node` may be the world itself, and `name` a finding of the simulation.
+   */
   announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {
     this.#eventCount++;
     const line = `${this.time.nowMs} ${node} ${name} ${JSON.stringify(fields)}`;

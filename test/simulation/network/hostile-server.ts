@@ -1,6 +1,7 @@
 /**
- * A server that answers as none should: what a sound one would have said, with malformed JSON, cut short, of other types, with huge
- * numbers, revisions that are none, documents that nobody asked for, rows twice, errors, and redirects that never end.
+ * A malicious server: its responses contain malformed or truncated JSON, wrong types, huge numbers,
+ * invalid revisions, documents that were not requested, duplicate rows, errors, and endless
+ * redirects.
  */
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -26,7 +27,7 @@ const ODD_VALUES: readonly unknown[] = [
   {},
   { error: "x", reason: 5 },
 ];
-/** Members that tell the client what there is. */
+/** Members that describe existing data to the client. */
 const STRAY_DOCUMENTS: readonly object[] = [
   { _id: "stray", _rev: "1-abc", _revisions: { start: 1, ids: ["abc"] } },
   { _id: "doc-1", _rev: "x", _revisions: { start: -3, ids: [] } },
@@ -48,7 +49,7 @@ export function hostile(serve: Serve, random: SeededRandom): Serve {
   };
 }
 
-/** To itself, or to where nobody is. */
+/** To itself, or to an address without a server. */
 function redirect({ url }: FetchRequest, random: SeededRandom): Answer {
   const location = random.pick([url, `${url}x`, "http://nobody.test/", "::", ""]);
   return { ...plainAnswer(random.pick([301, 302, 303, 307, 308]), ""), headers: { location } };
@@ -58,7 +59,7 @@ function cut(bytes: Uint8Array, random: SeededRandom): Uint8Array {
   return bytes.subarray(0, random.integer(bytes.length + 1));
 }
 
-/** With a few values in it changed. */
+/** With a few changed values. */
 function distorted(answer: Answer, random: SeededRandom): Answer {
   let json: unknown;
   try {

@@ -1,6 +1,7 @@
 /**
- * The network between nodes and servers: slow, it loses requests and answers, breaks answers off, lets a server take half of what it
- * was sent, and can be cut, either way. Clients are the real code; what is between them and a server is a function.
+ * The network between nodes and servers: it is slow, loses requests and responses, truncates
+ * responses, makes a server accept half of a request, and can be cut in either direction. Clients
+ * run the real code; a server is a function.
  */
 import { setMaxListeners } from "node:events";
 import {
@@ -12,7 +13,7 @@ import {
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
-/** What a server answers, whole. */
+/** The complete response of a server. */
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -22,7 +23,7 @@ export interface Answer {
 
 export type Serve = (request: FetchRequest) => Promise<Answer>;
 
-/** Of the requests while the network is bad. */
+/** Fraction of requests that are affected while the network is bad. */
 const FAULT_RATIO = 0.2;
 const FAULTS = ["lost", "unanswered", "broken off", "half taken", "503", "429"] as const;
 const LATENCY_MS_MAX = 40;
@@ -31,7 +32,7 @@ export class SimulatedNetwork {
   readonly #random: SeededRandom;
   readonly #servers: ReadonlyMap<string, Serve>;
   #isBad = true;
-  /** How often something was done to a request. */
+  /** Number of affected requests. */
   faultCount = 0;
 
   /** `servers` by host. */
@@ -44,7 +45,7 @@ export class SimulatedNetwork {
     this.#isBad = false;
   }
 
-  /** The network as this node has it. A node that is paused neither sends nor receives. */
+  /** The network as seen by this node. A paused node neither sends nor receives. */
   fetchFrom(node: SimulatedNode): Fetch {
     return (request) => {
       const { signal, inactivityTimeoutMs } = request;
@@ -108,7 +109,7 @@ function aborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   });
 }
 
-/** Of a request that is sent at once. */
+/** Body of a request that is not streamed. */
 export function textOf(body: FetchRequest["body"]): string {
   return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
 }

@@ -1,4 +1,7 @@
-/** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
+/**
+ * A node that serves the API to the others with the real code, and fails for some documents,
+ * individually or in bulk.
+ */
 import { setMaxListeners } from "node:events";
 import { checkpointRoutes, createApi, UuidSource } from "../../../src/api/index.ts";
 import { DesignCodes } from "../../../src/documents/index.ts";
@@ -13,7 +16,10 @@ import { SYNCHRONOUS_SANDBOX } from "./synchronous-sandbox.ts";
 export const SERVER_HOST = "server.test:5984";
 export const SERVER_URL = `http://${SERVER_HOST}`;
 
-/** Documents of this name make the server fail when they are read or written, until all is healed. */
+/**
+ * Documents with this name make the server fail when they are read or written, until everything is
+ * healed.
+ */
 const DAMAGED = /^damaged-/;
 
 export class SimulatedServer {
@@ -96,7 +102,7 @@ export class SimulatedServer {
   }
 }
 
-/** Whether documents are read or written of which one is damaged. */
+/** Whether a damaged document is among those read or written. */
 function isOverDamaged({ url, body }: Pick<FetchRequest, "url" | "body">): boolean {
   const { pathname, searchParams } = new URL(url);
   const name = pathname.split("/").at(-1) ?? "";

@@ -1,4 +1,7 @@
-/** Filter functions and selectors that run when they are called: the sandbox of a server is a thread, which takes real time. */
+/**
+ * Filter functions and selectors that run synchronously: the sandbox of a server is a thread, which
+ * takes real time.
+ */
 import { runInNewContext } from "node:vm";
 import { concatBytes, utf8Decode } from "../../../src/base/index.ts";
 import type { Sandbox, SandboxCall, SelectorCall } from "../../../src/databases/index.ts";

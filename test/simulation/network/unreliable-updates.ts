@@ -1,13 +1,17 @@
 /**
- * A server whose updates cannot be relied on. What it does to `_db_updates` and `_dbs_info` is of two kinds: sound answers that are odd,
- * late or missing, from which a watcher still learns of each change; and lies, which hide changes.
+ * A server with unreliable updates. It distorts `_db_updates` and `_dbs_info` in two ways: valid
+ * but unusual, late or missing responses, from which a watcher still learns of each change; and
+ * lies, which hide changes.
  */
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { VirtualTime } from "../kernel/virtual-time.ts";
 import { type Answer, plainAnswer, type Serve } from "./simulated-network.ts";
 
-/** What an account may ask this server: its feed, many databases at once, or one at a time. */
+/**
+ * Permissions of an account at this server: its feed, many databases per request, or one per
+ * request.
+ */
 const ACCESS = ["feed", "feed", "comparison", "single"] as const;
 const ODDITIES = ["repeated", "reordered", "ended early", "place forgotten"] as const;
 const TROUBLES = ["broken", "late"] as const;
@@ -35,9 +39,9 @@ export class UnreliableUpdates {
   readonly #time: VirtualTime;
   readonly #access: (typeof ACCESS)[number];
   #faults: readonly Fault[];
-  /** What was answered of each database at some time. */
+  /** Earlier responses about each database. */
   readonly #oldPlaces = new Map<string, Place>();
-  /** How often what was done. */
+  /** Number of faults by kind. */
   readonly counts = new Map<Fault, number>();
 
   constructor(serve: Serve, random: SeededRandom, time: VirtualTime, lies: boolean) {
@@ -49,7 +53,7 @@ export class UnreliableUpdates {
     this.#faults = lies ? [...armed, ...LIES] : armed;
   }
 
-  /** It answers at once from now on. It goes on being odd, and lying if it did. */
+  /** Answers immediately from now on. It remains unusual, and lies if it did before. */
   heal(): void {
     this.#faults = this.#faults.filter((fault) => !isTrouble(fault));
   }
@@ -68,7 +72,8 @@ export class UnreliableUpdates {
   async #updates(request: FetchRequest): Promise<Answer> {
     const url = new URL(request.url);
     const since = url.searchParams.get("since");
-    // Its end is told truly: a server that tells a later one has lost rows, which is another fault.
+    // The last sequence is reported correctly: a server that reports a later one has lost rows,
+    // which is another fault.
     if (since === "now") return this.#serve(request);
     if (this.#strikes("place forgotten")) url.searchParams.set("since", "0");
     const answer = await this.#serve({ ...request, url: url.href });
@@ -112,7 +117,7 @@ function isTrouble(fault: Fault): boolean {
   return TROUBLES.some((trouble) => trouble === fault);
 }
 
-/** An answer of status 200 with other JSON. */
+/** A response of status 200 with other JSON. */
 function changed<T>(answer: Answer, change: (json: T) => T): Answer {
   if (answer.status !== 200) return answer;
   const json: T = JSON.parse(Buffer.from(answer.bytes).toString());

@@ -1,4 +1,6 @@
-/** What has to hold of replications in the store, whenever one looks; and what two equal databases have in common. */
+/**
+ * Invariants of replications in the store at any time, and the content that equal databases share.
+ */
 import type {
   AttachmentStore,
   Database,
@@ -9,10 +11,10 @@ import type { Jobs } from "../../../src/jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
 import { type FailureLists, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
-import { openIfThere } from "./scene.ts";
+import { openIfExists } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 
-/** A replication, and the id under which its checkpoints stand. */
+/** A replication, and the id of its checkpoints. */
 export interface CheckedLink extends Pair {
   readonly baseId: string;
   selects(documentId: string): boolean;
@@ -25,7 +27,10 @@ export interface CheckedParts {
 
 const ALL = { limit: 100_000 };
 
-/** The checkpoint rule: no checkpoint passes a change that is neither on the target nor on the list of failures. */
+/**
+ * The checkpoint rule: no checkpoint passes a change that is neither on the target nor on the
+ * failure list.
+ */
 export async function checkCheckpoints(
   tx: ReadTransaction,
   { databases, failureLists }: CheckedParts,
@@ -34,11 +39,11 @@ export async function checkCheckpoints(
 ): Promise<string[]> {
   const problems: string[] = [];
   for (const link of links) {
-    const source = await openIfThere(tx, databases, link.source);
-    const target = await openIfThere(tx, databases, link.target);
+    const source = await openIfExists(tx, databases, link.source);
+    const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
-    // A checkpoint counts when both sides have it: what one side says of another that was deleted means nothing.
+    // A checkpoint counts if both sides have it: one side alone may refer to a deleted database.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),
       ...(removed.has(link.source) ? [] : [target]),
@@ -56,7 +61,7 @@ export async function checkCheckpoints(
   return problems;
 }
 
-/** Exclusivity: of the jobs that want the same replication one runs, or none. */
+/** Exclusivity: at most one of the jobs with the same replication runs. */
 export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
   const running = new Map<string, string>();
@@ -73,7 +78,7 @@ export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<stri
   return problems;
 }
 
-/** How far the log on this side says that the replication came. */
+/** Sequence in the replication log on this side. */
 async function readCheckpoint(
   tx: ReadTransaction,
   database: Database,
@@ -92,7 +97,7 @@ async function readListed(
   return new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
 }
 
-/** What of the changes up to `sequence` the target lacks, by id and revision. */
+/** Changes up to `sequence` that the target lacks, by id and revision. */
 async function passedRevisions(
   tx: ReadTransaction,
   source: Database,
@@ -113,7 +118,7 @@ async function passedRevisions(
   );
 }
 
-/** What there is of each leaf of each document: the revision, its body, and its attachments. By id and revision. */
+/** Each leaf of each document: revision, body and attachments, by id and revision. */
 export async function contentOf(
   tx: ReadTransaction,
   database: Database,
@@ -133,12 +138,12 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // A server may write a body again; what it says stays.
+  // A server may serialize a body again; its value stays.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
 
-/** Whether a database has gone beyond a revision, given as its document's id and itself. */
+/** Whether a database has passed a revision, given its document's id and the revision. */
 export async function isPast(
   tx: ReadTransaction,
   database: Database,
@@ -149,7 +154,7 @@ export async function isPast(
   return answer?.missing.length === 0;
 }
 
-/** The bytes of all attachments against their digests. */
+/** Compares the bytes of all attachments with their digests. */
 export async function checkAttachments(
   kv: KeyValueStore,
   attachments: AttachmentStore,
@@ -175,7 +180,7 @@ export async function checkAttachments(
   return problems;
 }
 
-/** The counters of a database against its documents. */
+/** Compares the counters of a database with its documents. */
 export async function checkCounters(tx: ReadTransaction, database: Database): Promise<string[]> {
   const [info, { entries }] = await Promise.all([database.info(tx), database.changes(tx, ALL)]);
   const counted = entries.filter(({ deleted }) => !deleted).length;

@@ -1,4 +1,6 @@
-/** A client of simulated databases: it does not give up, and what it does is done once. */
+/**
+ * A client of simulated databases. It retries indefinitely, and its operations are applied once.
+ */
 import { errorCode, Utf8Text } from "../../../src/base/index.ts";
 import type {
   AttachmentEdit,
@@ -27,12 +29,12 @@ export class Client {
     }
   }
 
-  /** False when it was not there. */
+  /** False if it did not exist. */
   removeDatabase(name: string): Promise<boolean> {
     return this.#unless("STORE_DATABASE_NOT_FOUND", (tx) => this.node.databases.remove(tx, name));
   }
 
-  /** Writes a document over whatever is there; nothing when the database is not there. */
+  /** Replaces a document. Does nothing if the database does not exist. */
   async put(database: string, id: string, body: object): Promise<void> {
     await this.write(database, async (tx, opened) => {
       const winner = await opened.read(tx, id);
@@ -42,7 +44,7 @@ export class Client {
     });
   }
 
-  /** Writes a document that is not there. */
+  /** Creates a document unless it exists. */
   async putOnce(database: string, id: string, body: object): Promise<void> {
     const text = Utf8Text.of(JSON.stringify(body));
     const made = { id, deleted: false, body: text, attachments: [], parent: undefined };
@@ -59,7 +61,7 @@ export class Client {
     });
   }
 
-  /** Writes what `edit` makes of the database as it stands. */
+  /** Writes the result of `edit` for the current database. */
   async write(name: string, edit: Edit): Promise<void> {
     await this.#unless("STORE_DATABASE_NOT_FOUND", async (tx) => {
       const opened = await this.node.databases.open(tx, name);
@@ -68,7 +70,7 @@ export class Client {
     });
   }
 
-  /** Bytes that wait for a document; undefined when that failed. */
+  /** Stages bytes for a document; `undefined` if that failed. */
   async stage(name: string, bytes: Uint8Array): Promise<StagedContent | undefined> {
     const { kv, databases, attachments } = this.node;
     const chunks = (async function* () {
@@ -95,7 +97,7 @@ export class Client {
   }
 }
 
-/** An attachment under this name, new in the revision that it comes with. */
+/** An attachment with this name, new in its revision. */
 export function staged(name: string, content: StagedContent): AttachmentEdit {
   return { kind: "staged", name, contentType: "application/octet-stream", content };
 }

@@ -1,6 +1,7 @@
 /**
- * Whole nodes (store, databases, queue, replicator, scheduler) that replicate while everything goes wrong, from a seed: workloads
- * beside each other and beside faults. In the end all faults are healed, and what the workloads want has to come about.
+ * Complete nodes (store, databases, queue, replicator, scheduler) that replicate under faults, from
+ * a seed, with several concurrent workloads. At the end all faults are healed, and the workloads
+ * have to reach their goals.
  */
 import { setMaxListeners } from "node:events";
 import type { DatabaseHook } from "../../../src/databases/index.ts";
@@ -37,17 +38,17 @@ import { drawWorkloads, type WorkloadName } from "./workloads/draw-workloads.ts"
 const FAULTY_MS = 20_000;
 const CALM_MS = 600_000;
 const POLL_MS = 1000;
-/** Documents of this name are refused by targets until the end. */
+/** Documents with this name are refused by targets until the end. */
 const REFUSED = /^refused-/;
 
 export interface ReplicationClusterOptions {
   readonly storage?: MemoryStorage;
-  /** Beside continuous replications; absent: as the seed says. */
+  /** In addition to continuous replications. Default: from the seed. */
   readonly workloads?: readonly WorkloadName[];
   readonly endpointsOver?: (endpoints: Endpoints) => void;
   readonly fetchOver?: (fetch: Fetch) => Fetch;
   readonly openJobs?: (...parts: ConstructorParameters<typeof Jobs>) => Jobs;
-  /** How long what has to come about may take. */
+  /** Time in which the goals have to be reached. */
   readonly calmMs?: number;
 }
 
@@ -55,7 +56,7 @@ export interface ReplicationOutcome {
   readonly problems: readonly string[];
   /** Equal for two runs of one seed. */
   readonly fingerprint: string;
-  /** How often what was seen. */
+  /** Number of observations by kind. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -92,7 +93,7 @@ class ReplicationCluster {
     if (pageBytesMax !== undefined) withSmallPages(world.storage, pageBytesMax);
     this.#observations = new Observations(world);
     this.#topology = new Topology(this.#random);
-    // Nothing happens to this one.
+    // Not subject to faults.
     const observer = composeNode(world.openNode());
     this.#clientNode = world.openNode(randomTraits(this.#random));
     const clientNode = this.#clientNode;
@@ -131,7 +132,7 @@ class ReplicationCluster {
     for (let count = 0; count < nodeCount; count++) this.#openNode();
     this.#faults().schedule(FAULTY_MS);
     const working = Promise.all(workloads.map((workload) => workload.start?.(FAULTY_MS)));
-    // It is waited for below; until then nobody looks at how it ended.
+    // Awaited below. Until then a rejection must not count as unhandled.
     working.catch(() => {});
     await this.#watch(workloads, FAULTY_MS);
     this.#heal();
@@ -207,7 +208,7 @@ class ReplicationCluster {
     for (const node of this.#world.nodes) node.heal();
   }
 
-  /** Lets time pass, and looks at the store soon after a checkpoint was written. */
+  /** Advances time, and checks the store soon after a checkpoint was written. */
   async #watch(workloads: readonly Workload[], untilMs: number): Promise<void> {
     const { time } = this.#world;
     const { observer } = this.#scene;
@@ -224,7 +225,7 @@ class ReplicationCluster {
     }
   }
 
-  /** Until nothing lacks; notes what does when the time is over. */
+  /** Waits until no goal is missing. Reports missing goals when the time is over. */
   async #settle(workloads: readonly Workload[]): Promise<void> {
     const world = this.#world;
     const untilMs = world.time.nowMs + (this.#options.calmMs ?? CALM_MS);
@@ -265,7 +266,7 @@ class ReplicationCluster {
   }
 }
 
-/** The parts of workloads that read, to be called by themselves. */
+/** The reading parts of workloads, callable separately. */
 function bound(workloads: readonly Workload[]) {
   return workloads.map((workload) => ({
     check: workload.check?.bind(workload),

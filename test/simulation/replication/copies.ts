@@ -1,6 +1,7 @@
 /**
- * Which node held a running job and which copied into its target, in the order of the commits: stamped rows in the transactions that did it.
- * Beside the ledger of the queue (`jobs/ledger.ts`), which has the writes that verify the lock; copies do not.
+ * Records which node held a running job and which copied into its target, in commit order: stamped
+ * rows in the transactions themselves. It complements the ledger of the queue (`jobs/ledger.ts`),
+ * which contains writes that verify the lock; copies do not.
  */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { HeldJob, JobData, Jobs } from "../../../src/jobs/index.ts";
@@ -18,19 +19,22 @@ import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
 const COPIES = Subspace.fromTuple(["copies"]);
 
-/** Documents of this name ask for a replication that another one asks for, too. */
+/** Documents with this name request a replication that another one also requests. */
 export const TWIN = "twin";
 
-/** `accept`: a run of a job begins that it may be too short to write down; of two that want the same replication, one ends without copying. */
-type Deed = "accept" | "hold" | "copy";
+/**
+ * `accept`: the start of a run that may be too short to be recorded otherwise. Of two with the same
+ * replication, one ends without copying.
+ */
+type Operation = "accept" | "hold" | "copy";
 
-function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed): void {
+function note(tx: Transaction, database: string, node: SimulatedNode, operation: Operation): void {
   const stamp = Versionstamp.incomplete(tx.nextUserVersion());
-  const value = packTuple([deed, node.name, node.strikeCount]);
+  const value = packTuple([operation, node.name, node.strikeCount]);
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
-/** Lets a queue write down which databases the jobs of this node copy into. */
+/** Makes a queue record the databases that jobs of this node copy into. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);
@@ -47,7 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // Not when it is accepted: of two that want the same replication, one finds that the other runs, and takes nothing from it.
+      // Not at acceptance: of two jobs with the same replication, one finds that the other runs,
+      // and takes nothing from it.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
@@ -58,7 +63,7 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   });
 }
 
-/** Writes down that this node copies into one of these databases. */
+/** Records that this node copies into one of these databases. */
 export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>): DatabaseHook {
   return {
     appliesTo: (database) => databases.has(database),
@@ -70,8 +75,8 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 }
 
 /**
- * One job writes into each database. A node that came back from a pause may still send what it had begun, though the job is
- * another's by then; one to which nothing has happened since it took the job may not.
+ * One job writes into each database. A resumed node may still send writes that it had begun, though
+ * another node has the job by then. A node without a fault since it accepted the job may not.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];
@@ -79,10 +84,10 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const strikesWhenHeld = new Map<string, number>();
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
-    const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
-    // What it copies from now on may be of this run.
-    if (deed === "accept") strikesWhenHeld.delete(`${database} ${node}`);
-    else if (deed === "hold") {
+    const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
+    // Later copies may belong to this run.
+    if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
+    else if (operation === "hold") {
       holders.set(database, node);
       strikesWhenHeld.set(`${database} ${node}`, strikeCount);
     } else if (

@@ -1,6 +1,7 @@
 /**
- * Checkpoints stand in databases, which do not know the locks of jobs: before each of them a run has to ask whether it still holds its
- * job. Of each replication that a node runs, whether that was asked since its last checkpoint.
+ * Checks that runs verify their lock before each checkpoint. Checkpoints are stored in databases,
+ * which do not know the locks of jobs. For each replication on a node, this records whether the
+ * lock was verified since the last checkpoint.
  */
 import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
@@ -11,16 +12,16 @@ import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 export class Fences {
   /** By job. */
   readonly #baseIds = new Map<string, string>();
-  /** Questions so far, by replication. */
+  /** Number of verifications by replication. */
   readonly #askedCounts = new Map<string, number>();
   readonly #onUnfenced: (baseId: string) => void;
 
-  /** `onUnfenced` is told of checkpoints that nobody asked about. */
+  /** `onUnfenced` is called for checkpoints without a verification. */
   constructor(onUnfenced: (baseId: string) => void) {
     this.#onUnfenced = onUnfenced;
   }
 
-  /** Watches the questions. */
+  /** Observes the verifications. */
   watchJobs(jobs: Jobs): Jobs {
     const update = jobs.update.bind(jobs);
     const verify = jobs.verify.bind(jobs);
@@ -29,7 +30,7 @@ export class Fences {
       accept: async (...args: Parameters<Jobs["accept"]>) => {
         const accepted = await accept(...args);
         if (accepted.kind === "none-due" || args[1] !== REPLICATION_JOB_TYPE) return accepted;
-        // A short run writes nothing before its end: its replication is that of the run before.
+        // A short run writes nothing before its end: its replication is that of the previous run.
         for (const job of accepted.jobs) {
           if (!isReadable(job)) continue;
           const baseId = baseIdOf(decodeJob(job).replicationId);
@@ -52,17 +53,17 @@ export class Fences {
     });
   }
 
-  /** Watches the checkpoints. */
+  /** Observes the checkpoints. */
   watchEndpoints(endpoints: Endpoints): void {
     const open = endpoints.open.bind(endpoints);
     endpoints.open = (...address) => {
       const endpoint = open(...address);
       const write = endpoint.writeLocal.bind(endpoint);
-      // One question serves one checkpoint on this side.
+      // One verification covers one checkpoint on this side.
       let servedCount = 0;
       endpoint.writeLocal = (baseId, ...rest) => {
         const askedCount = this.#askedCounts.get(baseId) ?? 0;
-        // Other local documents are no checkpoints.
+        // Other local documents are not checkpoints.
         const isCheckpoint = [...this.#baseIds.values()].includes(baseId);
         if (isCheckpoint && askedCount <= servedCount) this.#onUnfenced(baseId);
         servedCount = askedCount;

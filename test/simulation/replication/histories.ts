@@ -1,4 +1,7 @@
-/** Whether each job's data is what its history says, its document what its data says, and nothing is left of jobs that are gone. */
+/**
+ * Checks that each job's data matches its history, its document matches the data, and removed jobs
+ * leave nothing.
+ */
 import type { DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { Job, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
@@ -8,9 +11,9 @@ import type { ReplicationFailure } from "../../../src/replicator/jobs/failing.ts
 import type { ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
-import { openIfThere } from "./scene.ts";
+import { openIfExists } from "./scene.ts";
 
-/** Every job against its history; `crashCounts`: how often the runs of each job were said to have failed. */
+/** Compares every job with its history. `crashCounts`: announced failed runs per job. */
 export async function checkHistories(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -31,7 +34,7 @@ function historyProblem(
   crashCount: number,
 ): string | undefined {
   const [last, before] = history;
-  // As it is stored: whoever decodes a job fills in what is missing.
+  // As stored: decoding a job fills in missing members.
   const failure = job.data.failure as ReplicationFailure | undefined;
   if (last === undefined) return "has no history";
   if (errorCount > crashCount)
@@ -39,7 +42,7 @@ function historyProblem(
   if (job.state === "finished") {
     const expected = last.type === "stopped" ? "completed" : "failed";
     if (last.type !== "stopped" && last.type !== "crashed") return `ended with ${last.type}`;
-    // A job that failed may have been tried again for its failures alone.
+    // A failed job may have been retried for its failures alone.
     if (state !== expected && last.type === "crashed") return `is ${state}`;
     if ((state === "failed") !== (failure !== undefined)) return `${state} with ${failure?.error}`;
     return undefined;
@@ -53,7 +56,7 @@ function historyProblem(
   return undefined;
 }
 
-/** The document of a job that has ended says how. */
+/** The document of an ended job contains its outcome. */
 export async function checkDocumentStates(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -65,7 +68,7 @@ export async function checkDocumentStates(
     const { id, state } = job;
     const { document, state: ended } = decodeJob(job);
     if (document === undefined) continue;
-    const database = await openIfThere(tx, databases, document.database);
+    const database = await openIfExists(tx, databases, document.database);
     const found = database && (await database.read(tx, document.id));
     if (found === undefined || found.deleted || database?.uuid !== document.databaseUuid) {
       problems.push(`${id} is there, and its document is not`);
@@ -77,14 +80,14 @@ export async function checkDocumentStates(
   return problems;
 }
 
-/** The first element of keys that name a job, by what they hold. */
+/** First elements of keys that contain a job id, by content. */
 const JOB_DATA = 3;
 const JOB_NEXT_DATA = 4;
 const OWNER = 1;
 const CONTROL = 8;
 const REMOVED_DATABASE = 12;
 
-/** What stands beside jobs that are not there. */
+/** Rows of jobs that do not exist. */
 export async function checkLeftovers(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
   const problems: string[] = [];
   const lists = await Promise.all(JOB_TYPES.map((type) => jobs.list(tx, type, { limit: 1000 })));

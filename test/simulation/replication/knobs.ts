@@ -1,13 +1,13 @@
-/** Settings of simulated nodes and their jobs, drawn from the seed: what holds, holds whatever they are. */
+/** Seeded settings of simulated nodes and their jobs. The invariants hold for all of them. */
 import type { ReplicatorConfig } from "../../../src/replicator/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 
 export interface ReplicationKnobs {
   readonly config: Partial<ReplicatorConfig>;
   readonly failuresMax: number | undefined;
-  /** Undefined: pages are as large as they are asked for. */
+  /** Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
-  /** Of the nodes, those of an earlier version. */
+  /** Fraction of nodes that run an earlier version. */
   readonly olderRatio: number;
 }
 
@@ -39,7 +39,7 @@ export function drawKnobs(random: SeededRandom): ReplicationKnobs {
   return { ...knobs, config: { ...knobs.config, parkAfterSec } };
 }
 
-/** Members of a replication document that may be anything. */
+/** Members of a replication document that may have any value. */
 export function jobOptions(random: SeededRandom): Record<string, unknown> {
   return {
     retries_per_request: 2,

@@ -1,24 +1,24 @@
-/** What nodes announce, counted, and what none may announce. */
+/** Counts the events of nodes, and reports forbidden ones. */
 import { KeyValueError } from "../../../src/kv/index.ts";
 import type { World } from "../kernel/world.ts";
 
-/** What is done then is found out, or done again. */
+/** The outcome is looked up later, or the transaction is repeated. */
 const UNKNOWN = new KeyValueError("KV_UNKNOWN_COMMIT").message;
 
 export class Observations {
   readonly problems: string[] = [];
   readonly counts = new Map<string, number>();
-  /** Of each job, how often a run of it failed. */
+  /** Number of failed runs by job. */
   readonly crashCounts = new Map<string, number>();
 
-  /** Jobs that ran, and then neither failed nor ended: they own their replications. */
+  /** Jobs that ran and neither failed nor ended since: they own their replications. */
   readonly #owners = new Set<string>();
 
   constructor({ listeners }: World) {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
       if (name === "fault") this.count(`fault: ${fields.name}`, 1);
-      // Documents that were listed because the server failed over them.
+      // Documents listed because the server failed for them.
       if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
       if (name === "replication.crashed" || name === "replication.failed") {
         const jobId = String(fields.jobId);
@@ -34,7 +34,7 @@ export class Observations {
       if (name === "replication.abandoned" && error.includes(UNKNOWN)) {
         this.problems.push(`${node} gave ${fields.jobId} up: ${error}`);
       }
-      // A service may end because of the store only, and not when that does not tell.
+      // A service may end only because of the store, and not because of an unknown commit.
       const isOfStore = error.startsWith("KeyValueError") && !error.includes(UNKNOWN);
       if (name === "service.failed" && !isOfStore) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);

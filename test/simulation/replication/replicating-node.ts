@@ -1,4 +1,4 @@
-/** A node that runs replications: what a server is made of, with its services, and without sockets. */
+/** A node that runs replications: the components of a server with its services, without sockets. */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { ActivityMonitor, Jobs } from "../../../src/jobs/index.ts";
@@ -22,9 +22,9 @@ export interface ReplicatingNodeParts {
   readonly format: 1 | 2 | undefined;
   readonly fetch: Fetch;
   readonly refusing: DatabaseHook;
-  /** Those that one job at a time writes into. */
+  /** Databases that one job at a time writes into. */
   readonly targets: ReadonlySet<string>;
-  /** What it copies with, in place of the program's own. */
+  /** Endpoints to use instead of the program's own. */
   readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;
   readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
 }

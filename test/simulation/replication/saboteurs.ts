@@ -1,4 +1,4 @@
-/** Endpoints and queues that break a promise: each has to be found out. */
+/** Sabotaged endpoints and queues: each has to be detected. */
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { type HeldJob, type JobData, Jobs } from "../../../src/jobs/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
@@ -20,7 +20,7 @@ function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
   };
 }
 
-/** Loses one document in twenty and says nothing. */
+/** Silently loses one document in twenty. */
 export function losing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
@@ -33,17 +33,18 @@ export function losing(): Sabotage {
   });
 }
 
-/** Takes what the store refuses for written. */
+/** Treats documents refused by the store as written. */
 export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
     const write = endpoint.writeDocuments.bind(endpoint);
-    // One of seven is refused. A store that refuses by itself mostly refuses the checkpoint behind it, too.
+    // One of seven is refused. A store that refuses by itself usually refuses the next checkpoint
+    // as well.
     endpoint.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
   });
 }
 
-/** Takes documents for written when the server says nothing. */
+/** Treats documents as written when the server does not answer. */
 export function trusting(fetch: Fetch): Fetch {
   return (request) =>
     fetch(request).catch((error: unknown) => {
@@ -80,7 +81,7 @@ export function curtailing(): Sabotage {
   });
 }
 
-/** Tells of all changes, whatever was selected. */
+/** Returns all changes, whatever the filter. */
 export function unfiltering(): Sabotage {
   return eachEndpoint((endpoint) => {
     const changes = endpoint.changes.bind(endpoint);
@@ -89,7 +90,7 @@ export function unfiltering(): Sabotage {
   });
 }
 
-/** Writes what comes from the hostile server into a database that is another replication's, too. */
+/** Writes documents from the hostile server into the database of another replication. */
 export function misdirecting(): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);
@@ -111,7 +112,7 @@ export function misdirecting(): Sabotage {
   };
 }
 
-/** Writes other data at the end of a run than it is given. */
+/** Stores other data at the end of a run than it is given. */
 export function distortingJobs(distort: (data: JobData) => JobData) {
   return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
     class DistortingJobs extends Jobs {

@@ -1,4 +1,4 @@
-/** What the workloads of one run share. */
+/** State shared by the workloads of one run. */
 
 import { errorCode } from "../../../src/base/index.ts";
 import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
@@ -13,22 +13,22 @@ export interface Scene {
   readonly world: World;
   readonly random: SeededRandom;
   readonly topology: Topology;
-  /** Nothing happens to it: it only looks. */
+  /** Not subject to faults: it only observes. */
   readonly observer: ComposedNode;
   readonly client: Client;
   /** Databases that were deleted at some time. */
   readonly removed: Set<string>;
 }
 
-/** `_replicator` databases: one is never deleted. */
+/** `_replicator` databases. The first is never deleted. */
 export const JOBS_DATABASE = "_replicator";
 
-/** The id under which checkpoints of a replication stand, if it has no function as a filter. */
+/** The id of a replication's checkpoints, unless its filter is a function. */
 export function baseIdOf({ client }: Scene, body: Readonly<Record<string, unknown>>): string {
   return replicationId(client.node.ids, parseReplication(body), undefined).baseId;
 }
 
-export async function openIfThere(
+export async function openIfExists(
   tx: ReadTransaction,
   databases: DatabaseRegistry,
   name: string,

@@ -1,4 +1,6 @@
-/** Who copies what from where. Each database is the target of one replication at most. */
+/**
+ * Sources and targets of the replications. Each database is the target of one replication at most.
+ */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { SERVER_URL } from "../network/simulated-server.ts";
 import { jobOptions } from "./knobs.ts";
@@ -39,7 +41,7 @@ const TOPOLOGIES: readonly (readonly Pair[])[] = [
 
 const FILTER = "only/later";
 const LEAST_ID = "doc-5";
-/** The design document that sources have. */
+/** The design document in all sources. */
 export const FILTERS = {
   id: "_design/only",
   body: { filters: { later: `function (doc) { return doc._id > "${LEAST_ID}"; }` } },
@@ -56,7 +58,7 @@ export class Topology {
     return [...new Set(this.links.flatMap(({ source, target }) => [source, target]))];
   }
 
-  /** Databases that nobody copies into, and those of a ring. */
+  /** Databases that are not targets, and those of a ring. */
   get edited(): readonly string[] {
     const targets = new Set(this.links.map(({ target }) => target));
     const sources = new Set(this.links.map(({ source }) => source));
@@ -64,13 +66,13 @@ export class Topology {
     return this.databases.filter((name) => isRing || !targets.has(name));
   }
 
-  /** Nobody copies from it: what it refuses, nobody else lacks. */
+  /** Whether no replication copies from it: documents that it refuses are missing nowhere else. */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);
   }
 }
 
-/** How a job names a database: by itself, or at the server. */
+/** The form in which a job names a database: locally, or at the server. */
 export function place(random: SeededRandom, database: string): string {
   return random.chance(0.4) ? `${SERVER_URL}/${database}` : database;
 }

@@ -1,14 +1,14 @@
-/** Which documents have to arrive where, and by when. */
+/** Documents that have to arrive, where and by when. */
 import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
-import { openIfThere } from "../replication/scene.ts";
+import { openIfExists } from "../replication/scene.ts";
 import type { Pair } from "../replication/topology.ts";
 
-/** How long documents may be on their way, in milliseconds. */
+/** Maximum delay of documents, in milliseconds. */
 export interface Patience {
-  /** Of those that were written while nodes or network had faults, from when these were healed. */
+  /** For documents written during faults, from the end of the faults. */
   readonly healedMs: number;
-  /** Of all others. */
+  /** For all others. */
   readonly calmMs: number;
 }
 
@@ -20,13 +20,13 @@ interface Expected extends Pair {
 export class Arrivals {
   readonly #pairs: readonly Pair[];
   readonly #patience: Patience;
-  /** What each source has. */
+  /** Documents of each source. */
   readonly #documents = new Map<string, Set<string>>();
   #expected: readonly Expected[] = [];
   #healedAtMs = Number.POSITIVE_INFINITY;
   readonly problems: string[] = [];
   arrivedCount = 0;
-  /** The longest that a document was on its way that was written after all was healed. */
+  /** The longest delay of a document written after everything was healed. */
   longestMs = 0;
 
   constructor(pairs: readonly Pair[], patience: Patience) {
@@ -34,7 +34,7 @@ export class Arrivals {
     this.#patience = patience;
   }
 
-  /** Whether nothing is on its way, or something was for too long. */
+  /** Whether nothing is in flight, or a document is overdue. */
   get isOver(): boolean {
     return this.#expected.length === 0 || this.problems.length > 0;
   }
@@ -52,16 +52,16 @@ export class Arrivals {
     this.#expected = [...this.#expected, ...more];
   }
 
-  /** What had not arrived never will. */
+  /** Documents that have not arrived never will. */
   sourceRemoved(source: string): void {
     this.#documents.delete(source);
     this.#expected = this.#expected.filter((expected) => expected.source !== source);
   }
 
-  /** All has to arrive again. */
+  /** All documents have to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
-    const anew = this.#pairs
+    const again = this.#pairs
       .filter((pair) => pair.target === target)
       .flatMap((pair) =>
         [...(this.#documents.get(pair.source) ?? [])].map((id) => ({
@@ -70,15 +70,15 @@ export class Arrivals {
           sinceMs: nowMs,
         })),
       );
-    this.#expected = [...others, ...anew];
+    this.#expected = [...others, ...again];
   }
 
-  /** Looks what has arrived, and notes what should have. */
-  async look(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
+  /** Checks which documents have arrived, and records overdue ones. */
+  async check(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
     const left: Expected[] = [];
     const targets = new Set(this.#expected.map(({ target }) => target));
     const opened = new Map<string, Database | undefined>();
-    for (const name of targets) opened.set(name, await openIfThere(tx, databases, name));
+    for (const name of targets) opened.set(name, await openIfExists(tx, databases, name));
     for (const expected of this.#expected) {
       const { target, id, sinceMs } = expected;
       const database = opened.get(target);

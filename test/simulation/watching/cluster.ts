@@ -1,10 +1,11 @@
 /**
- * Nodes that replicate databases which are quiet most of the time, so that their jobs are parked, while everything goes wrong with
- * watchers: they die, and servers announce changes oddly, late or not at all. Databases are deleted and made again, and clocks are set.
- * From a seed.
+ * Nodes with mostly idle databases, so that their jobs are parked, under faults of watchers: they
+ * die, and servers announce changes unusually, late or not at all. Databases are deleted and
+ * re-created, and clocks are set. From a seed.
  *
- * A server is sound, or it lies. With a sound one each change arrives within seconds: the jobs' audit, which would find what watchers
- * miss, is hours away. With a liar, and where targets were lost, it arrives within the audit interval.
+ * A server is sound, or it lies. With a sound one each change arrives within seconds: the jobs'
+ * audit, which finds changes missed by watchers, is hours away. With a lying one, and after a
+ * target is lost, it arrives within the audit interval.
  */
 import { setMaxListeners } from "node:events";
 import { JOB_TYPES } from "../../../src/replicator/index.ts";
@@ -37,18 +38,21 @@ const PAIRS = Array.from({ length: 4 }, (_, number) => ({
 
 const STEP_MS_MAX = 30_000;
 const SKEW_MS_MAX = 3000;
-/** A watcher that could not ask its source tries again after a minute at most; a lease of ten seconds has to end before that. */
+/**
+ * A watcher that could not reach its source retries after a minute at most, and a lease of ten
+ * seconds has to expire before that.
+ */
 const HEALED_MS = 100_000;
-/** What is written when all is well is noticed and copied by then. */
+/** Changes are noticed and copied within this time if everything works. */
 const PROMPT_MS = 20_000;
-/** For how long databases are edited when all is well. */
+/** Duration of edits without faults. */
 const CALM_EDITS_MS = 40_000;
 const AUDIT_SEC_NEVER = 1_000_000;
 
 export interface WatchingClusterOptions {
-  /** Whether the server lies; absent: as the seed says. */
+  /** Whether the server lies. Default: from the seed. */
   readonly lies?: boolean;
-  /** Jobs stay parked until a watcher wakes them, whatever is expected of them. */
+  /** Jobs stay parked until a watcher wakes them, regardless of the audit. */
   readonly neverAudits?: boolean;
 }
 
@@ -56,7 +60,7 @@ export interface WatchingOutcome {
   readonly problems: readonly string[];
   readonly fingerprint: string;
   readonly counts: ReadonlyMap<string, number>;
-  /** The longest that a document was on its way when all was well. */
+  /** The longest delay of a document without faults. */
   readonly longestMs: number;
 }
 
@@ -81,7 +85,10 @@ class WatchingCluster {
   readonly #replicating: SimulatedNode[] = [];
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
-  /** Targets that are not at the server: there a checkpoint may be written to a database that has just been made again. */
+  /**
+   * Targets that are not on the server: there a checkpoint may be written to a database that was
+   * just re-created.
+   */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
   /** Called with the name of the source. */
@@ -96,13 +103,13 @@ class WatchingCluster {
     const auditIntervalSec = audits ? expectedSec : AUDIT_SEC_NEVER;
     this.#knobs = drawKnobs(this.#random.fork("knobs"), auditIntervalSec);
     this.#observations = new Observations(world);
-    // Clocks show other times, and the audit is a tenth later or earlier.
+    // Clocks differ, and the audit is up to a tenth later or earlier.
     const auditMs = 1100 * expectedSec + 2 * (SKEW_MS_MAX + STEP_MS_MAX);
     this.#arrivals = new Arrivals(PAIRS, {
       healedMs: HEALED_MS + (this.#lies ? auditMs : 0),
       calmMs: PROMPT_MS + (this.#lies ? auditMs : 0),
     });
-    // Nothing happens to these.
+    // Not subject to faults.
     this.#observer = composeNode(world.openNode());
     this.#client = new Client(composeNode(world.openNode()));
     const server = new SimulatedServer(composeNode(world.openNode()));
@@ -220,7 +227,7 @@ class WatchingCluster {
     for (const node of this.#world.nodes) node.heal();
   }
 
-  /** Lets time pass until then, or until something has not arrived in time, and looks what has arrived. */
+  /** Advances time until then or until a document is overdue, and checks which have arrived. */
   async #watch(untilMs: number, working: Promise<void> = Promise.resolve()): Promise<void> {
     const { time } = this.#world;
     while (time.nowMs < untilMs && this.#arrivals.problems.length === 0) {
@@ -233,17 +240,18 @@ class WatchingCluster {
   #look(): Promise<void> {
     const { kv, databases } = this.#observer;
     const { nowMs } = this.#world.time;
-    return this.#world.until(kv.read((tx) => this.#arrivals.look(tx, databases, nowMs)));
+    return this.#world.until(kv.read((tx) => this.#arrivals.check(tx, databases, nowMs)));
   }
 
-  /** Writes a document now and then, and makes databases again. */
+  /** Writes documents at random times, and re-creates databases. */
   async #edit(untilMs: number): Promise<void> {
     const { time } = this.#world;
     const random = this.#random.fork(`edits until ${untilMs}`);
     while (time.nowMs < untilMs - POLL_MS) {
       const pair = random.pick(PAIRS);
       const pauseMs = Math.min(random.between(100, 8000), untilMs - time.nowMs - POLL_MS);
-      // A run that parks has asked its source for the last time when it writes its checkpoint, and is not watched for yet.
+      // A parking run has queried its source for the last time when it writes its checkpoint, and
+      // is not watched yet.
       if (random.chance(0.5)) await this.#checkpoint(pair.source, pauseMs);
       else await time.sleep(pauseMs);
       const draw = random.ratio();
@@ -254,7 +262,7 @@ class WatchingCluster {
     }
   }
 
-  /** Settles when a job of the source has written a checkpoint, or the time is over. */
+  /** Settles when a job of the source has written a checkpoint, or at the time limit. */
   #checkpoint(source: string, limitMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#world.time.schedule(limitMs, resolve);
@@ -270,7 +278,7 @@ class WatchingCluster {
     this.#arrivals.written(source, id, this.#world.time.nowMs);
   }
 
-  /** With other documents, as many as before in the beginning. */
+  /** With different documents, as many as at the beginning. */
   async #remakeSource(source: string, pauseMs: number): Promise<void> {
     await this.#client.removeDatabase(source);
     this.#arrivals.sourceRemoved(source);
@@ -294,7 +302,7 @@ class WatchingCluster {
   }
 }
 
-/** Of a database, wherever it is. */
+/** Name of a database, on either server. */
 function nameOf(shownUrl: string): string {
   return shownUrl.split("/").findLast((part) => part !== "") ?? "";
 }

@@ -1,12 +1,12 @@
 /*
- * Loaded before the C library (LD_PRELOAD): writes down, in order, what processes do to files named data.mdb, which
- * folders they wait for, and lets waits for
- * the disk and writes fail when it is told to. No wait reaches the disk: what would be on it is worked out from the record.
+ * Preloaded before the C library (LD_PRELOAD), it records in order the operations of processes on
+ * files named data.mdb and the folders that they sync, and makes syncs and writes fail on request.
+ * No sync reaches the disk: its contents are computed from the record.
  *
- *   DISK_TRACE    the record, appended to by all processes
+ *   DISK_TRACE    the record, to which all processes append
  *   DISK_CONTROL  six numbers of four bytes, shared by all processes; see `struct control`
  *
- * A wait that fails is reported as Linux does it: once to each open file that was open at the time.
+ * A failed sync is reported as Linux does it: once to each file descriptor open at the time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,11 +35,11 @@ struct entry {
 
 struct control {
   int32_t lock;
-  int32_t failing_syncs;       /* so many calls of fdatasync fail from now on */
-  int32_t failing_root_writes; /* so many writes that wait for the disk */
-  int32_t full_writes;         /* so many writes behind the roots find the disk full */
-  int32_t error_sequence;      /* grows with each failure */
-  int32_t is_begun;            /* the record has what was in the file at first */
+  int32_t failing_syncs;       /* number of next fdatasync calls to fail */
+  int32_t failing_root_writes; /* number of next synchronous writes to fail */
+  int32_t full_writes;         /* number of next writes after the roots to fail with ENOSPC */
+  int32_t error_sequence;      /* incremented by each failure */
+  int32_t is_begun;            /* whether the initial contents are recorded */
 };
 
 static struct control *control;
@@ -74,7 +74,7 @@ static void record(uint32_t kind, uint64_t offset, const void *bytes, uint64_t l
 
 static int is_data(int file) { return control != NULL && file >= 0 && file < FILE_COUNT_MAX && files[file].is_data; }
 
-/* Whether the wait succeeds. Under the lock. */
+/* Returns whether the sync succeeds. Call it with the lock held. */
 static int wait_for_disk(int file, int32_t *failing, int is_range, uint64_t offset, uint64_t length) {
   if (*failing > 0) {
     --*failing;
@@ -88,7 +88,7 @@ static int wait_for_disk(int file, int32_t *failing, int is_range, uint64_t offs
   return 0;
 }
 
-/* What was there before anybody wrote is on the disk. */
+/* The initial contents of the file are on the disk. */
 static void record_beginning(int file) {
   struct stat status;
   lock();
@@ -144,7 +144,7 @@ ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset) {
   return written;
 }
 
-/* As the one above for each part: nothing here depends on their being one. */
+/* Like pwrite64 for each part: no caller depends on a single write. */
 ssize_t writev(int file, const struct iovec *parts, int count) {
   if (!is_data(file)) return REAL(writev)(file, parts, count);
   off64_t offset = lseek64(file, 0, SEEK_CUR);
@@ -172,7 +172,7 @@ ssize_t write(int file, const void *bytes, size_t length) {
   return written;
 }
 
-/* A folder's name is recorded. */
+/* Syncs of folders are recorded with the name. */
 int fsync(int file) {
   char link[64], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);

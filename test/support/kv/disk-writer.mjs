@@ -21,11 +21,11 @@ const kv = new KeyValueStore({ runtime, engine });
  * Executes the writes and stores a description of them, so that a reader of the store can repeat
  * and compare them.
  */
-async function carryOut({ id, deeds, whenUnknown }) {
+async function carryOut({ id, operations, whenUnknown }) {
   try {
     await kv.transact(
       async (tx) => {
-        for (const { kind, key, end, byteCount } of deeds) {
+        for (const { kind, key, end, byteCount } of operations) {
           if (kind === "set") tx.set(text(key), new Uint8Array(byteCount).fill(id));
           else if (kind === "clear") tx.clear(text(key));
           else tx.clearRange({ begin: text(key), end: text(end) });
@@ -33,7 +33,7 @@ async function carryOut({ id, deeds, whenUnknown }) {
         const stamp = Versionstamp.incomplete(tx.nextUserVersion());
         tx.setVersionstampedKey(
           log.packVersionstamped([stamp]),
-          text(JSON.stringify({ id, deeds })),
+          text(JSON.stringify({ id, operations })),
         );
       },
       { whenUnknown },
@@ -56,7 +56,7 @@ async function state() {
 process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
   const asked = JSON.parse(line);
-  if (asked.deeds === undefined) {
+  if (asked.operations === undefined) {
     process.stdout.write(`${JSON.stringify(await state())}\n`);
     continue;
   }

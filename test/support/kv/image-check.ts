@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Subspace } from "../../../src/kv/index.ts";
 import { type Chance, SimulatedDisk } from "./power-failures.ts";
-import type { Deed, Note, RecordedDisk } from "./recorded-disk.ts";
+import type { Note, Operation, RecordedDisk } from "./recorded-disk.ts";
 
 const READER = fileURLToPath(new URL("./image-reader.mjs", import.meta.url));
 const LOG = Subspace.fromTuple(["log"]);
@@ -14,7 +14,7 @@ const LOG = Subspace.fromTuple(["log"]);
 type Row = readonly [key: string, value: string];
 interface LoggedTransaction {
   readonly id: number;
-  readonly deeds: readonly Deed[];
+  readonly operations: readonly Operation[];
 }
 
 /** Known results of transactions at the time of a machine failure. */
@@ -146,8 +146,8 @@ function faultIn(rows: readonly Row[], { committed, refused }: Promises): string
 /** State after applying the transactions in order. */
 function contentOf(transactions: readonly LoggedTransaction[]): Row[] {
   const content = new Map<string, string>();
-  for (const { id, deeds } of transactions) {
-    for (const { kind, key, end = "", byteCount = 0 } of deeds) {
+  for (const { id, operations } of transactions) {
+    for (const { kind, key, end = "", byteCount = 0 } of operations) {
       if (kind === "set") content.set(key, Buffer.alloc(byteCount, id).toString("hex"));
       else if (kind === "clear") content.delete(key);
       else for (const each of content.keys()) if (each >= key && each < end) content.delete(each);

@@ -1,9 +1,10 @@
 /*
- * Loaded before the C library, it stops a thread for ever when it has taken one of LMDB's locks between processes: the one of the table
- * of readers ("readers"), or the one of who writes ("writer"), as STOP_WITH says. It prints a line before.
+ * Preloaded before the C library (LD_PRELOAD), it suspends a thread permanently once it holds one
+ * of LMDB's interprocess locks, after printing a line. STOP_WITH selects the lock of the reader
+ * table ("readers") or of the writer ("writer").
  *
- * Both are robust mutexes that processes share, at the beginning of a file that is mapped. The one of the readers lies in the first 64
- * bytes of the file, which are a line of the processor's cache.
+ * Both are robust, process-shared mutexes at the start of a mapped file. The readers' lock is in
+ * the first 64 bytes of the file, one cache line.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -31,7 +31,7 @@ const WITH_BYTES = new Set<string>(["write", "note", "folder-sync", "present"]);
 /** Whether there is a Linux C compiler and a C library that supports the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
 
-export interface Deed {
+export interface Operation {
   readonly kind: "set" | "clear" | "clearRange";
   readonly key: string;
   /** End of a range. */
@@ -171,8 +171,13 @@ export class Writer {
   }
 
   /** Runs one transaction. */
-  async write(deeds: readonly Deed[], whenUnknown: "throw" | "retry" = "throw"): Promise<Note> {
-    this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds, whenUnknown })}\n`);
+  async write(
+    operations: readonly Operation[],
+    whenUnknown: "throw" | "retry" = "throw",
+  ): Promise<Note> {
+    this.#child.stdin?.write(
+      `${JSON.stringify({ id: this.#drawId(), operations, whenUnknown })}\n`,
+    );
     return (await this.answer()) as Note;
   }
 

@@ -9,16 +9,16 @@ const parse = (text: string, ...ids: string[]) =>
 
 test.each([
   ["as servers write it", `{"results":[{"id":"a","docs":[{"ok":${DOC}}]}]}`],
-  ["with blanks", `{ "results": [ {"id": "a", "docs": [ {"ok": ${DOC} } ] } ] }`],
+  ["with whitespace", `{ "results": [ {"id": "a", "docs": [ {"ok": ${DOC} } ] } ] }`],
   ["with other members", `{"x":1,"results":[{"docs":[{"ok":${DOC}}],"id":"a","y":[]}],"z":{}}`],
   ["with escapes", `{"results":[{"id":"\\u0061","docs":[{"ok":${DOC}}]}]}`],
   ["without the row's id", `{"results":[{"docs":[{"ok":${DOC}}]}]}`],
-])("a document comes as its text, %s", (_, text) => {
+])("a document is returned as text, %s", (_, text) => {
   const documents = [{ id: "a", text: DOC }];
   expect(parse(text, "a")).toMatchObject([{ kind: "documents", documents }]);
 });
 
-test("a text in a body that looks like another row is part of the body", async () => {
+test("text in a body that resembles another row is part of the body", async () => {
   const odd =
     '{"_id":"a","t":"}]},{\\"id\\":\\"b\\"","l":[{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}';
   const text = `{"results":[{"id":"a","docs":[{"ok":${odd}}]},{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}`;
@@ -30,7 +30,7 @@ test("a text in a body that looks like another row is part of the body", async (
 
 test.each([
   ["an error", '[{"error":{"id":"a","rev":"1-a","error":"not_found"}}]'],
-  ["nothing", "[]"],
+  ["no result", "[]"],
   ["attachments", '[{"ok":{"_id":"a","_attachments":{"x":{"stub":true}}}}]'],
   [
     "attachments, written with escapes",
@@ -42,10 +42,10 @@ test.each([
     '[{"ok":{"_id":"a","_rev":"2-a","_revisions":{"start":2,"ids":["b","a"]}}}]',
   ],
   ["another document", '[{"ok":{"_id":"b"}}]'],
-  ["no object for a document", '[{"ok":7}]'],
-  ["no object for a result", "[null]"],
-  ["no list of results", '{"ok":{"_id":"a"}}'],
-])("a row with %s is asked for alone", (_, docs) => {
+  ["a document that is not an object", '[{"ok":7}]'],
+  ["a result that is not an object", "[null]"],
+  ["results that are not a list", '{"ok":{"_id":"a"}}'],
+])("a row with %s is requested individually", (_, docs) => {
   const text = `{"results":[{"id":"a","docs":${docs}}]}`;
   expect(parse(text, "a")).toMatchObject([{ kind: "separately" }]);
 });
@@ -59,6 +59,6 @@ test.each([
   ["[1]", ["a"]],
   ['{"results":[7]}', ["a"]],
   ['{"results":[{"id":"\\\\","docs":[{"ok":{"_id":"\\\\"}}]}]}', ["\\\\"]],
-])("%s is no answer", (text, ids) => {
+])("%s is not a valid response", (text, ids) => {
   expect(parse(text, ...ids)).toBeUndefined();
 });

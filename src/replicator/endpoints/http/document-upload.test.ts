@@ -38,7 +38,7 @@ async function uploaded(order: readonly string[]): Promise<string> {
   return text;
 }
 
-test("attachments follow a document in the order of their names there", async () => {
+test("attachments follow a document in the order of their names in it", async () => {
   expect(await uploaded(["one", "two"])).toMatch(
     /filename="one"\r\n.*?\r\n\r\none\r\n.*filename="two"\r\n.*?\r\n\r\ntwo\r\n/s,
   );

@@ -12,14 +12,14 @@ function opened() {
   return { roundTrip, after };
 }
 
-test("a round trip is the least time so far", () => {
+test("a round trip is the shortest time so far", () => {
   const { roundTrip } = opened();
   expect(roundTrip.leastMs).toBeUndefined();
   for (const durationMs of [310, 302, 900]) roundTrip.add(durationMs);
   expect(roundTrip.leastMs).toBe(302);
 });
 
-test("a way that has become longer is known after ten minutes, and one that was not used stays known", () => {
+test("a slower path is noticed after ten minutes, and an unused one keeps its estimate", () => {
   const { roundTrip, after } = opened();
   roundTrip.add(100);
   after(6);

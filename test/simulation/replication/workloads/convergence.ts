@@ -1,4 +1,7 @@
-/** Continuous replications: in the end every target is what its source is, and meanwhile no checkpoint passes what did not arrive. */
+/**
+ * Continuous replications: in the end every target equals its source, and meanwhile no checkpoint
+ * passes undelivered documents.
+ */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
 import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
@@ -13,7 +16,7 @@ import {
   isPast,
 } from "../checks.ts";
 import { TWIN } from "../copies.ts";
-import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
+import { baseIdOf, JOBS_DATABASE, openIfExists, type Scene } from "../scene.ts";
 
 export class Convergence implements Workload {
   readonly #scene: Scene;
@@ -23,7 +26,7 @@ export class Convergence implements Workload {
   constructor(scene: Scene) {
     this.#scene = scene;
     this.#checked = scene.topology.links
-      // The id of a replication with a function has to do with its code.
+      // The id of a replication with a function depends on its code.
       .filter(({ body }) => body.filter === undefined)
       .map((link) => ({ ...link, baseId: baseIdOf(scene, link.body) }));
   }
@@ -32,12 +35,12 @@ export class Convergence implements Workload {
     const { client, random, topology } = this.#scene;
     for (const [number, { body }] of topology.links.entries()) {
       await client.put(JOBS_DATABASE, `job-${number}`, body);
-      // The same replication once more: only one of the two may run.
+      // A second job with the same replication: only one of the two may run.
       if (random.chance(0.5)) await client.put(JOBS_DATABASE, `${TWIN}-${number}`, body);
     }
   }
 
-  /** Jobs that were cancelled are asked for again. */
+  /** Cancelled jobs are created again. */
   async tend(): Promise<void> {
     const { client, observer, topology } = this.#scene;
     const alive = await observer.kv.read(async (tx) => {
@@ -64,8 +67,8 @@ export class Convergence implements Workload {
     const { observer, topology, removed } = this.#scene;
     const lacking: string[] = [];
     for (const { source, target, selects } of topology.links) {
-      const from = await openIfThere(tx, observer.databases, source);
-      const to = await openIfThere(tx, observer.databases, target);
+      const from = await openIfExists(tx, observer.databases, source);
+      const to = await openIfExists(tx, observer.databases, target);
       if (from === undefined || to === undefined) return [`${source} or ${target}`];
       const wanted = await contentOf(tx, from, selects);
       const found = await contentOf(tx, to, selects);
@@ -75,7 +78,8 @@ export class Convergence implements Workload {
           continue;
         lacking.push(`${target} has ${there} as ${revision}: ${content}`);
       }
-      // What a database had that was deleted stays where it was copied to, and who is edited itself has more.
+      // Documents of a deleted database remain where they were copied to, and an edited target has
+      // additional ones.
       if (removed.size > 0 || topology.edited.includes(target)) continue;
       for (const revision of found.keys()) {
         if (!wanted.has(revision)) lacking.push(`${target} has ${revision}, and ${source} has not`);
@@ -109,7 +113,7 @@ export class Convergence implements Workload {
   }
 }
 
-/** The name of the database that a job writes into, wherever it is. */
+/** The name of the database that a job writes into, on either server. */
 export function targetOf(
   target: { kind: "local"; database: string } | { kind: "http"; url: string } | undefined,
 ): string | undefined {

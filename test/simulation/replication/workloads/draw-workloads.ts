@@ -1,4 +1,4 @@
-/** What a run is put to: continuous replications always, and beside them what the seed says. */
+/** Workloads of a run: always continuous replications, and others from the seed. */
 import type { Workload } from "../../workload.ts";
 import type { Scene } from "../scene.ts";
 import { Convergence } from "./convergence.ts";
@@ -19,7 +19,7 @@ const OPTIONAL = {
 
 export type WorkloadName = keyof typeof OPTIONAL;
 
-/** `wanted`: in place of what the seed says. */
+/** `wanted` overrides the seed. */
 export function drawWorkloads(scene: Scene, wanted?: readonly WorkloadName[]): readonly Workload[] {
   const random = scene.random.fork("workloads");
   const names = Object.keys(OPTIONAL) as WorkloadName[];

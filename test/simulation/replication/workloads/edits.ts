@@ -1,4 +1,7 @@
-/** Edits databases at random: new documents, new revisions, attachments, deletions, and branches that make conflicts. */
+/**
+ * Edits databases at random: new documents, new revisions, attachments, deletions, and conflicting
+ * branches.
+ */
 import { Utf8Text } from "../../../../src/base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../../../../src/databases/index.ts";
 import type { Transaction } from "../../../../src/kv/index.ts";
@@ -9,9 +12,12 @@ import type { Scene } from "../scene.ts";
 import { FILTERS } from "../topology.ts";
 
 const DOCUMENT_COUNT = 12;
-/** Names of which the cluster's targets refuse some, and over which its server fails. */
+/**
+ * Names of documents, some of which the cluster's targets refuse, and some of which make its server
+ * fail.
+ */
 const PREFIXES = ["doc", "doc", "doc", "refused", "damaged"];
-/** Every selection takes it. */
+/** Every filter accepts it. */
 const LAST_ID = "doc-8";
 const ATTACHMENT_BYTES = [0, 1, 1000, 20_000, 150_000];
 
@@ -36,7 +42,10 @@ export class Edits implements Workload {
     await Promise.all(edited.map((name) => this.#edit(name, untilMs * 0.9)));
   }
 
-  /** Once more, for runs of which the target was deleted: one that has nothing to copy does not look at it. */
+  /**
+   * One more edit for runs whose target was deleted: a run without changes does not check the
+   * target.
+   */
   async tend(): Promise<void> {
     const { client, topology } = this.#scene;
     if (!this.#isOver) {
@@ -46,7 +55,7 @@ export class Edits implements Workload {
     this.#isOver = true;
   }
 
-  /** In all sources, and everywhere the same revision. */
+  /** In all sources, with the same revision everywhere. */
   async #putFilters(): Promise<void> {
     const { client, topology } = this.#scene;
     const { id, body } = FILTERS;

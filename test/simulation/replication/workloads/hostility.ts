@@ -1,4 +1,4 @@
-/** Replications from and to a server that answers as none should: they may fail, and nothing else may. */
+/** Replications with a malicious server: they may fail, but must have no other effect. */
 
 import { HOSTILE_URL } from "../../network/hostile-server.ts";
 import type { Workload } from "../../workload.ts";

@@ -1,6 +1,7 @@
 /**
- * One-shot replications, persistent and transient: each ends, and has then brought over what was there when it was asked for, but for
- * documents that were changed since: those may be behind its bound.
+ * One-shot replications, persistent and transient. Each ends, and has then copied the documents
+ * that existed when it was requested, except for those changed since, which may be after its upper
+ * bound.
  */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
@@ -11,7 +12,7 @@ import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { contentOf, isPast } from "../checks.ts";
 import { jobOptions } from "../knobs.ts";
-import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
+import { baseIdOf, JOBS_DATABASE, openIfExists, type Scene } from "../scene.ts";
 import { place } from "../topology.ts";
 import { targetOf } from "./convergence.ts";
 
@@ -23,11 +24,17 @@ interface OneShot {
   readonly target: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly isPersistent: boolean;
-  /** The id of its job, once it is known. */
+  /** The id of its job, once known. */
   jobId?: string;
-  /** What the source had when a run was asked for that nobody had asked for before, by id and revision; and up to where. */
+  /**
+   * Content of the source (by id and revision) and its sequence when a run was requested without a
+   * pending earlier request.
+   */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
-  /** Whether a run was accepted since then: a node may announce the end of the one before later than the store has it. */
+  /**
+   * Whether a run was accepted since then. A node may announce the end of the previous one later
+   * than the store contains it.
+   */
   hasRun: boolean;
   hasCompleted: boolean;
 }
@@ -72,7 +79,7 @@ export class OneShots implements Workload {
     }
   }
 
-  /** Asks once more for those that ended before their sources did. */
+  /** Repeats those that ended before their sources did. */
   async tend(): Promise<void> {
     const { observer } = this.#scene;
     for (const oneShot of this.#oneShots) {
@@ -85,7 +92,7 @@ export class OneShots implements Workload {
     }
   }
 
-  /** Of a transient one nobody tries what it left behind unless he is asked to. */
+  /** Failed documents of a transient job are retried only on request. */
   async #retryFailures({ isPersistent, jobId }: OneShot): Promise<void> {
     const { replicator } = this.#scene.client.node;
     const entry = isPersistent || jobId === undefined ? undefined : await replicator.find(jobId);
@@ -102,28 +109,31 @@ export class OneShots implements Workload {
     return lacking;
   }
 
-  /** A run that has completed has brought over what was there when it was asked for, or says what it left behind. */
+  /**
+   * A completed run has copied the documents that existed when it was requested, or lists them as
+   * failed.
+   */
   async watch(tx: ReadTransaction): Promise<readonly string[]> {
     const problems: string[] = [];
     for (const oneShot of this.#oneShots) {
       const { asked, hasCompleted, target } = oneShot;
       oneShot.hasCompleted = false;
       if (!hasCompleted || asked === undefined) continue;
-      for (const revision of await this.#leftBehind(tx, oneShot, asked)) {
+      for (const revision of await this.#failures(tx, oneShot, asked)) {
         problems.push(`${target} was completed without ${revision}`);
       }
     }
     return problems;
   }
 
-  async #leftBehind(
+  async #failures(
     tx: ReadTransaction,
     { source, target, baseId }: OneShot,
     asked: NonNullable<OneShot["asked"]>,
   ): Promise<readonly string[]> {
     const { databases, failureLists } = this.#scene.observer;
-    const from = await openIfThere(tx, databases, source);
-    const to = await openIfThere(tx, databases, target);
+    const from = await openIfExists(tx, databases, source);
+    const to = await openIfExists(tx, databases, target);
     if (this.#scene.removed.has(source) || from === undefined || to === undefined) return [];
     const { entries } = await failureLists.page(tx, baseId, { limit: 1000 });
     const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
@@ -131,7 +141,7 @@ export class OneShots implements Workload {
     const changes = await from.changes(tx, { since: asked.sequence });
     const changed = new Set(changes.entries.map(({ id }) => id));
     const isKept = (id: string): boolean => !changed.has(id);
-    // What has another in its place by now need not have come.
+    // Documents replaced by now need not have arrived.
     for (const revision of (await contentOf(tx, from, isKept)).keys()) {
       if (!asked.content.has(revision) || listed.has(revision)) continue;
       if (!(await isPast(tx, to, revision))) left.push(revision);
@@ -143,7 +153,7 @@ export class OneShots implements Workload {
     const { observer } = this.#scene;
     await observer.kv.read(async (tx) => {
       if (await this.#isActive(tx, oneShot)) return;
-      const source = await openIfThere(tx, observer.databases, oneShot.source);
+      const source = await openIfExists(tx, observer.databases, oneShot.source);
       if (source === undefined) delete oneShot.asked;
       else {
         const content = new Set((await contentOf(tx, source, () => true)).keys());
@@ -166,7 +176,7 @@ export class OneShots implements Workload {
     const replication = parseReplication(body);
     oneShot.jobId = replicator.transientId(replication, USER);
     await replicator.start(replication, USER).catch((error: unknown) => {
-      // The store was not there, or did not say; somebody asks again.
+      // The store was unavailable, or the outcome is unknown. The request is repeated later.
       if (!errorCode(error)?.startsWith("KV_")) throw error;
     });
   }
@@ -174,7 +184,8 @@ export class OneShots implements Workload {
   async #isActive(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { jobs } = this.#scene.observer;
     const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
-    // What a source lost when it was made again stays on the list, and is asked for again and again.
+    // Documents lost when a source was re-created stay on the failure list, and are requested
+    // repeatedly.
     const endsWithList = this.#scene.removed.has(source);
     return entries.some((job) => {
       const { replication, state: outcome } = decodeJob(job);
@@ -185,8 +196,8 @@ export class OneShots implements Workload {
 
   async #lacks(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { databases } = this.#scene.observer;
-    const from = await openIfThere(tx, databases, source);
-    const to = await openIfThere(tx, databases, target);
+    const from = await openIfExists(tx, databases, source);
+    const to = await openIfExists(tx, databases, target);
     if (from === undefined) return false;
     if (to === undefined) return true;
     const found = await contentOf(tx, to, () => true);

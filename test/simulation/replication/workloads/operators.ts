@@ -1,4 +1,4 @@
-/** Operators who decide about jobs as they like; in the end nothing rests. */
+/** Operators make random decisions about jobs. In the end no job is paused. */
 
 import { errorCode } from "../../../../src/base/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
@@ -45,8 +45,8 @@ export class Operators implements Workload {
     if (command === "resume") return commands.resume(job.id, { userName: OPERATOR });
     if (command === "retry") return commands.retry(job.id, { userName: OPERATOR });
     if (command === "cancel") return commands.cancel(job.id, { userName: OPERATOR });
-    // Behind a checkpoint everything would be passed that is before it; up to there all has arrived. A database that was deleted
-    // begins again, and so do its sequences.
+    // A later start sequence would skip earlier changes; everything up to the checkpoint has
+    // arrived. The sequences of a re-created database start over.
     const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
     return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, { userName: OPERATOR });

@@ -1,4 +1,7 @@
-/** Databases are deleted and made again: sources, targets, and a `_replicator` database with its jobs. */
+/**
+ * Databases are deleted and re-created: sources, targets, and a `_replicator` database with its
+ * jobs.
+ */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
 import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
@@ -42,7 +45,7 @@ export class Removals implements Workload {
     }
   }
 
-  /** In the end the jobs that are to spare are gone. */
+  /** The spare jobs are removed in the end. */
   async tend(): Promise<void> {
     if (!this.#isOver) await this.#scene.client.removeDatabase(SPARE_JOBS);
     this.#isOver = true;
