@@ -101,7 +101,7 @@ test.skipIf(!canRecordDisks)(
       expect(await writer.write(LARGE)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL, "retry")).toMatchObject({
         outcome: "KV_UNAVAILABLE",
-        reason: expect.stringContaining("has to be started again"),
+        reason: expect.stringContaining("restart the process"),
       });
       expect(await writer.state()).toEqual({ isAvailable: false, read: "KV_UNAVAILABLE" });
       expect(await writeSome(writer, 2)).toEqual(["KV_UNAVAILABLE", "KV_UNAVAILABLE"]);
