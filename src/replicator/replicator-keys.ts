@@ -61,22 +61,22 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(1, replicationId)",
     value: "(jobId)",
-    note: "which job runs a replication; two jobs never run the same one",
+    note: "the job that runs a replication",
   },
   {
     key: "(2, baseId, idBytes, digest)",
     value: "(1, firstMs, lastMs, tries, json)",
-    note: "a revision that did not arrive, by the first bytes of its id; digest is the MD5 of id and revision",
+    note: "a failed revision, by the first bytes of its id and the MD5 of id and revision",
   },
   {
     key: "(3, baseId, phase, status, error)",
     value: "(1, count)",
-    note: "number of failures of this kind in the list; status 0 without an HTTP status",
+    note: "number of such failures in the list; status 0: no HTTP status",
   },
   {
     key: "(4, baseId)",
     value: "(1, request, ids)",
-    note: "a request to retry the list; cleared once served, and watched by waiting callers; ids is JSON, and absent for the whole list",
+    note: "a request to retry the list, or these ids (JSON); cleared once served; watched by waiting callers",
   },
   {
     key: "(5, name)",
@@ -131,12 +131,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, baseId)",
     value: "(1, timeMs)",
-    note: "a replication abandoned by its jobs, and the time of the first check of the mark",
+    note: "a replication without jobs, and the time of the first check of the mark",
   },
   {
     key: "(16, replicationId, owner, jobId)",
     value: '""',
-    note: "a job that wants a replication, by its owner (a name, or `jwt:name`), whether it owns the replication or not",
+    note: "a job that wants a replication, by its owner (a name, or `jwt:name`)",
   },
   {
     key: "(17 … 20)",
@@ -146,12 +146,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, jobId)",
     value: "(1, sinceMs, pending, seenMs)",
-    note: "since when changes are known to be pending (null: none), and their number at the last check (null: unknown)",
+    note: "since when changes are pending (null: none), and their number at the last check (null: unknown)",
   },
   {
     key: "(22)",
     value: "(1, beganMs, nextMs, null, jobId)",
-    note: "progress of the round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job; null: the round is over; older versions store the shown id in place of the first null",
+    note: "round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job (null: the round is over)",
   },
   {
     key: "(23, jobId, number)",
@@ -161,7 +161,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(25, versionstamp)",
     value: "(1, timeMs, jobId, changes, before, after)",
-    note: "an event of a job; for a change of status the old and the new one, null for no job; deleted after a while, and not before 50",
+    note: "an event of a job, with its statuses before and after (null: no job); deleted after a while, and not before 50",
   },
   {
     key: "(26)",
@@ -181,7 +181,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(29, node)",
     value: '""',
-    note: "drain order: the process returns its jobs to the queue and accepts no others; removed with its row of 28",
+    note: "drain order for a process; removed with its row of 28",
   },
   {
     key: "(30)",
@@ -191,7 +191,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(31)",
     value: "(1, holder, untilMs, eventId)",
-    note: "the node that sends alerts, the end of its turn, and the last row of 25 that it processed",
+    note: "the node that sends alerts, the end of its turn, and the last processed row of 25",
   },
   {
     key: "(32, kind, jobId)",
@@ -206,7 +206,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(37, startMs, node)",
     value: "(1, starts, failures, documents)",
-    note: "counts of a process's runs in the minute beginning then; deleted after an hour",
+    note: "counts of a process's runs in this minute; deleted after an hour",
   },
   {
     key: "(40, jobId)",
@@ -216,7 +216,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(41, source, database, jobId)",
     value: "(1, json)",
-    note: "a parked job that waits for changes of this database; the value is the update sequence up to which it has copied",
+    note: "a parked job, with the update sequence of this database up to which it has copied",
   },
   {
     key: "(42, source, versionstamp)",
@@ -236,7 +236,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(45, uuid, database)",
     value: "(1, generation, digest)",
-    note: "a database of a rule's source that has a job: the rule's generation that created or last changed it, and the digest of the last security object copied, or null",
+    note: "a database with a job of the rule: the generation that last changed it, and the digest of the last security object copied, or null",
   },
   {
     key: "(50)",
@@ -246,7 +246,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(51, list, value, jobId)",
     value: '""',
-    note: "index of jobs by one property of their status; the value is a time in the lists `since`, `cause-since …` and `ended`, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, after a slash, a local database, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a negated time, so that they are ordered by lag",
+    note: "index of jobs by one property of their status; the value is a time (`since`, `cause-since …`, `ended`), a negated time (`behind`, `rule-behind …`), a number (`tries`), host, side and class of a failure between bars (`cause`), a host or, after a slash, a local database (`source`, `target`), or a rule's uuid and a flag (`rule`)",
   },
   {
     key: "(52, list, value, uuid)",
@@ -261,22 +261,22 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(54)",
     value: "(1, beganMs, jobId, group)",
-    note: "cluster-wide clean-up: its start, the last job compared with the index, and the last group checked; null: from the first one",
+    note: "cluster-wide clean-up: its start, and the last job and group checked (null: none)",
   },
   {
     key: "(60, digest)",
     value: "json, sealed where secrets are",
-    note: "failed logins of an account at a server; digest is the MD5 of both; cleared when there are no failures; watched by runs that wait to log in",
+    note: "failed logins of an account at a server, by the MD5 of both; watched by runs that wait to log in",
   },
   {
     key: "(61, jobId)",
     value: "(1, decision, deathCount, work)",
-    note: "hazardous work of a run in progress; deathCount: nodes that crashed during it since that decision of an operator; work is null between runs",
+    note: "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since that decision of an operator",
   },
   {
     key: "(62, worker, jobId, lock)",
     value: "(1, replicationId)",
-    note: "a run whose job was removed, until its worker has ended it; replicationId is null for one that has not begun",
+    note: "a run whose job was removed, until its worker has ended it; null: it has not begun",
   },
   {
     key: "(63, replicationId, worker, jobId, lock)",
@@ -286,7 +286,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(64)",
     value: "counter",
-    note: "grows with each row that enters or leaves 62; watched by workers and by callers that wait for an end",
+    note: "grows with each change of 62; watched by workers and waiting callers",
   },
 ];
 
