@@ -63,7 +63,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(8)",
     value: "(versionstamp)",
-    note: "versionstamp versionstamp versionstamp of the last change to the list of workers; watched",
+    note: "of the last change to the list of workers; watched",
   },
   { key: "(9, worker)", value: "WorkerRecord", note: "the workers that may accept jobs" },
   {

@@ -22,25 +22,25 @@ const ROWS = {
     1,
     ["replicationId"],
     "(jobId)",
-    "which job runs a replication; two jobs never run the same one",
+    "the job that runs a replication",
   ),
   failure: keyRow<{ baseId: string; idBytes: Uint8Array; digest: Uint8Array }>(
     2,
     ["baseId", "idBytes", "digest"],
     "(1, firstMs, lastMs, tries, json)",
-    "a revision that did not arrive, by the first bytes of its id; digest is the MD5 of id and revision",
+    "a failed revision, by the first bytes of its id and the MD5 of id and revision",
   ),
   failureCount: keyRow<{ baseId: string; phase: string; status: number; error: string }>(
     3,
     ["baseId", "phase", "status", "error"],
     "(1, count)",
-    "number of failures of this kind in the list; status 0 without an HTTP status",
+    "number of such failures in the list; status 0: no HTTP status",
   ),
   failureRetry: keyRow<{ baseId: string }>(
     4,
     ["baseId"],
     "(1, request, ids)",
-    "a request to retry the list; cleared once served, and watched by waiting callers; ids is JSON, and absent for the whole list",
+    "a request to retry the list, or these ids (JSON); cleared once served; watched by waiting callers",
   ),
   budget: keyRow<{ name: string }>(
     5,
@@ -106,25 +106,25 @@ const ROWS = {
     15,
     ["baseId"],
     "(1, timeMs)",
-    "a replication abandoned by its jobs, and the time of the first check of the mark",
+    "a replication without jobs, and the time of the first check of the mark",
   ),
   replicationJob: keyRow<{ replicationId: string; owner: string | null; jobId: string }>(
     16,
     ["replicationId", "owner", "jobId"],
     '""',
-    "a job that wants a replication, by its owner (a name, or `jwt:name`), whether it owns the replication or not",
+    "a job that wants a replication, by its owner (a name, or `jwt:name`)",
   ),
   backlog: keyRow<{ jobId: string }>(
     21,
     ["jobId"],
     "(1, sinceMs, pending, seenMs)",
-    "since when changes are known to be pending (null: none), and their number at the last check (null: unknown)",
+    "since when changes are pending (null: none), and their number at the last check (null: unknown)",
   ),
   backlogRound: keyRow<NoElements>(
     22,
     [],
     "(1, beganMs, nextMs, null, jobId)",
-    "progress of the round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job; null: the round is over; older versions store the shown id in place of the first null",
+    "round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job (null: the round is over)",
   ),
   jobRun: keyRow<{ jobId: string; number: number }>(
     23,
@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job; for a change of status the old and the new one, null for no job; deleted after a while, and not before 50",
+    "an event of a job, with its statuses before and after (null: no job); deleted after a while, and not before 50",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -160,7 +160,7 @@ const ROWS = {
     29,
     ["node"],
     '""',
-    "drain order: the process returns its jobs to the queue and accepts no others; removed with its row of 28",
+    "drain order for a process; removed with its row of 28",
   ),
   drainsChanged: keyRow<NoElements>(
     30,
@@ -172,7 +172,7 @@ const ROWS = {
     31,
     [],
     "(1, holder, untilMs, eventId)",
-    "the node that sends alerts, the end of its turn, and the last row of 25 that it processed",
+    "the node that sends alerts, the end of its turn, and the last processed row of 25",
   ),
   breach: keyRow<{ kind: string; jobId: string }>(
     32,
@@ -190,7 +190,7 @@ const ROWS = {
     37,
     ["startMs", "node"],
     "(1, starts, failures, documents)",
-    "counts of a process's runs in the minute beginning then; deleted after an hour",
+    "counts of a process's runs in this minute; deleted after an hour",
   ),
   parkedJob: keyRow<{ jobId: string }>(
     40,
@@ -202,7 +202,7 @@ const ROWS = {
     41,
     ["source", "database", "jobId"],
     "(1, json)",
-    "a parked job that waits for changes of this database; the value is the update sequence up to which it has copied",
+    "a parked job, with the update sequence of this database up to which it has copied",
   ),
   newlyParked: keyRow<{ source: string; versionstamp: Versionstamp }>(
     42,
@@ -226,7 +226,7 @@ const ROWS = {
     45,
     ["uuid", "database"],
     "(1, generation, digest)",
-    "a database of a rule's source that has a job: the rule's generation that created or last changed it, and the digest of the last security object copied, or null",
+    "a database with a job of the rule: the generation that last changed it, and the digest of the last security object copied, or null",
   ),
   foldedEvent: keyRow<NoElements>(
     50,
@@ -238,7 +238,7 @@ const ROWS = {
     51,
     ["list", "value", "jobId"],
     '""',
-    "index of jobs by one property of their status; the value is a time in the lists `since`, `cause-since …` and `ended`, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, after a slash, a local database, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a negated time, so that they are ordered by lag",
+    "index of jobs by one property of their status; the value is a time (`since`, `cause-since …`, `ended`), a negated time (`behind`, `rule-behind …`), a number (`tries`), host, side and class of a failure between bars (`cause`), a host or, after a slash, a local database (`source`, `target`), or a rule's uuid and a flag (`rule`)",
   ),
   statusCount: keyRow<{ list: string; value: StatusValue; uuid: string | null }>(
     52,
@@ -256,25 +256,25 @@ const ROWS = {
     54,
     [],
     "(1, beganMs, jobId, group)",
-    "cluster-wide clean-up: its start, the last job compared with the index, and the last group checked; null: from the first one",
+    "cluster-wide clean-up: its start, and the last job and group checked (null: none)",
   ),
   loginGate: keyRow<{ digest: Uint8Array }>(
     60,
     ["digest"],
     "json, sealed where secrets are",
-    "failed logins of an account at a server; digest is the MD5 of both; cleared when there are no failures; watched by runs that wait to log in",
+    "failed logins of an account at a server, by the MD5 of both; watched by runs that wait to log in",
   ),
   hazard: keyRow<{ jobId: string }>(
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of a run in progress; deathCount: nodes that crashed during it since that decision of an operator; work is null between runs",
+    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since that decision of an operator",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,
     ["worker", "jobId", "lock"],
     "(1, replicationId)",
-    "a run whose job was removed, until its worker has ended it; replicationId is null for one that has not begun",
+    "a run whose job was removed, until its worker has ended it; null: it has not begun",
   ),
   haltedReplication: keyRow<{ replicationId: string; worker: string; jobId: string; lock: string }>(
     63,
@@ -286,7 +286,7 @@ const ROWS = {
     64,
     [],
     "counter",
-    "grows with each row that enters or leaves 62; watched by workers and by callers that wait for an end",
+    "grows with each change of 62; watched by workers and waiting callers",
   ),
 };
 

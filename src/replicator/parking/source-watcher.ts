@@ -23,7 +23,7 @@ const COMPARED_MAX = 100;
 const NEW_MAX = 100;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
-/** Maximum delay for a busy server: jobs running together cost less per job (decision 294). */
+/** Maximum delay for a busy server: jobs running together cost less per job (decision 205). */
 const GATHER_MS_MAX = 150;
 /** Delay per changed database: above fifty changes a second, more are collected. */
 const GATHER_MS_EACH = 20;
@@ -140,7 +140,7 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares recently changed databases: nearly all that changed while unwatched (decision 294).
+   * Compares recently changed databases: nearly all that changed while unwatched (decision 205).
    */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;

@@ -199,8 +199,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
   waitingRequestsMax: tandem.integer("max_waiting_requests", 1_500, {
     min: 0,
     unit: "requests",
-    meaning:
-      "maximum number of waiting requests; excess ones get 503 with `Retry-After` ([overload](api/README.md)). 0: no waiting",
+    meaning: "maximum number of waiting requests ([overload](api/README.md)); 0: no waiting",
   }),
   maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
     meaning: "`true`, `nolb`: `GET /_up` answers 404 for load balancers",

@@ -102,7 +102,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
     min: 0,
     unit: "s",
-    meaning: "time that failures and local checkpoint copies of a replication outlive its last job",
+    meaning: "time that failures and local checkpoints outlive the last job of a replication",
   }),
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
@@ -119,7 +119,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax, {
     unit: "events",
-    meaning: "length of a job's history without `pending`; 20 entries are ten crashes",
+    meaning: "length of a job's history without `pending`",
   }),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
     unit: "s",
@@ -129,18 +129,17 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
     unit: "s",
     meaning:
-      "interval at which sources of waiting and paused jobs are asked for pending changes, at most ten per second in the cluster",
+      "interval at which sources of waiting and paused jobs are asked for pending changes, at most ten per second",
   }),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
     min: 0,
     unit: "s",
     meaning:
-      "idle time after which a caught-up continuous job [parks](per-user-databases.md#parking); a woken one parks immediately, unless its source is busy; 0: never",
+      "idle time after which a caught-up continuous job [parks](per-user-databases.md#parking); 0: never",
   }),
   auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec, {
     unit: "s",
-    meaning:
-      "maximum time that a job stays parked, ±10 %, before it checks both databases for unannounced changes",
+    meaning: "interval, ±10 %, at which a parked job checks both databases",
   }),
 };
 
