@@ -141,8 +141,9 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that holds the watcher, which is the one that holds both slotless jobs. If they are on two
- * nodes, the second one is drained, so that the first one gets both. Throws if no node gets both.
+ * The node that holds the watcher, which is the one that holds both slotless jobs. If they are on
+ * two nodes, the second one is drained, so that the first one gets both. Throws if no node gets
+ * both.
  */
 async function watchingNode(nodes) {
   const found = await soleHolder(nodes, 1);
@@ -159,8 +160,8 @@ async function watchingNode(nodes) {
 }
 
 /**
- * The only node that holds jobs, if these are the slotless jobs; `undefined` if there was none after
- * so many attempts.
+ * The only node that holds jobs, if these are the slotless jobs; `undefined` if there was none
+ * after this many attempts.
  */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {

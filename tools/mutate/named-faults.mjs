@@ -479,7 +479,7 @@ export const NAMED_FAULTS = [
   {
     rule: "minutes of runs are kept indefinitely",
     path: "src/replicator/nodes/run-rates.ts",
-    text: "tx.clearRange(this.#keys.runRatesBefore(minuteOf(nowMs) - RATE_MINUTES * MINUTE_MS));",
+    text: "tx.clearRange({ begin: runRate.range().begin, end: runRate.prefixKey({ startMs }) });",
     replacement: "",
     tests: ["test/replicator/run-rates.test.ts"],
   },
