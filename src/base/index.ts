@@ -1,4 +1,4 @@
-/** General utilities that know nothing of databases or replication. */
+/** General utilities, independent of databases and replication; `json` parses JSON exactly. */
 
 export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";

@@ -1,4 +1,7 @@
-/** The ordered transactional key-value layer: FoundationDB's semantics on every engine. */
+/**
+ * The ordered transactional key-value layer: FoundationDB's semantics on every engine. `buffered`
+ * has transactions that buffer their writes, for engines that do not.
+ */
 export type { BufferedStore, StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";
 export type { MemoryFaults } from "./buffered/memory-engine.ts";

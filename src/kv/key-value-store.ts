@@ -42,7 +42,7 @@ export interface RetryPolicy {
 /**
  * A conflict means that another transaction committed, so the store makes progress. The limit stops
  * a body that conflicts with itself and is far above what contention needs (64 writers on one key:
- * bench/kv/contention.ts).
+ * bench/kv/contention.mjs).
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 

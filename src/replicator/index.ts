@@ -3,20 +3,26 @@
  *
  * One folder per subject, which imports only folders listed above it:
  *
- *   request      documents and bodies: addresses, options, the replication id
- *   budgets      limits on the use of endpoints
- *   endpoints    the two sides: a CouchDB server (`http`) or a local database (`local`)
- *   jobs         the stored data of a job, its states, and decisions about it (`decide.ts`)
- *   alerts       notifications about jobs
- *   failures     lists of documents that did not arrive
- *   slotless jobs   jobs that a node runs outside its slots
- *   parking      watchers that wake parked jobs
- *   nodes        reports of processes that run jobs, and drain orders
- *   documents    `_replicator` documents: effects of writes, and states written back
- *   copying      batches, individually copied documents, and attribution of failures
- *   run          one run of a job: checkpoints, changes, progress
- *   scheduling   which jobs a node runs
- *   rules        one replication for each matching database of a server
+ *   request        documents and bodies: addresses, options, the replication id
+ *   budgets        limits on the use of endpoints
+ *   logins         stored login gates of accounts
+ *   endpoints      the two sides: a CouchDB server (`http`) or a local database (`local`)
+ *   jobs           the stored data of a job, its states, and decisions about it (`decide.ts`)
+ *   job-log        events of jobs, and their last runs
+ *   job-lists      lists of jobs, their index and counts
+ *   alerts         notifications about jobs
+ *   job-watching   outages, backlogs, parked jobs, removed jobs whose run has not ended
+ *   job-changes    adding, replacing and removing jobs; ownership of a replication
+ *   failures       lists of documents that did not arrive
+ *   slotless       jobs that a node runs outside its slots
+ *   parking        watchers that wake parked jobs
+ *   nodes          reports of processes that run jobs, and drain orders
+ *   documents      `_replicator` documents: effects of writes, and states written back
+ *   copying        batches, individually copied documents, and attribution of failures
+ *   checkpoints    replication logs on both sides, and the position to resume at
+ *   run            one run of a job: changes, progress, end
+ *   scheduling     which jobs a node runs
+ *   rules          one replication for each matching database of a server
  *
  * Entry points for upper layers: `Replicator`, `JobCommands`, `CredentialReplacements`,
  * `ReplicationChecks`, `CleanUp`. Reading order: request/replication.ts, endpoints/endpoint.ts,
