@@ -15,6 +15,7 @@
  *   job-changes    adding, replacing and removing jobs; ownership of a replication
  *   failures       lists of documents that did not arrive
  *   slotless       jobs that a node runs outside its slots
+ *   questions      requests to servers that a frontend has a replication node make
  *   parking        watchers that wake parked jobs
  *   nodes          reports of processes that run jobs, and drain orders
  *   documents      `_replicator` documents: effects of writes, and states written back
