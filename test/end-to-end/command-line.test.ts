@@ -76,7 +76,7 @@ describe("what cannot be done is said in a sentence", () => {
     [
       ["--store", "foundationdb", "--cluster-file", "/none/fdb.cluster"],
       2,
-      "FoundationDB's cluster file cannot be read at /none/fdb.cluster: give --cluster-file",
+      "FoundationDB's cluster file cannot be read at /none/fdb.cluster: set --cluster-file",
     ],
   ])("serve %j ends with %i: 2 where no restart helps", async (flags, code, sentence) => {
     const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {

@@ -23,12 +23,12 @@ const DAMAGES: readonly {
   {
     name: "a file of one byte",
     damage: (file) => truncateSync(file, 1),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file of less than one page",
     damage: (file) => truncateSync(file, 5_000),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "half a file",
@@ -43,17 +43,17 @@ const DAMAGES: readonly {
   {
     name: "a file without its first page",
     damage: (file) => zero(file, 0, PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file without its second page",
     damage: (file) => zero(file, PAGE_BYTES, PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file without its first two pages",
     damage: (file) => zero(file, 0, 2 * PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
 ];
 

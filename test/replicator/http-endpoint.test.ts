@@ -243,7 +243,7 @@ test("a bulk read in another order, or of another length, counts as none", async
   }
 });
 
-const TOO_DEEP = "The JSON is nested more than 10000 deep";
+const TOO_DEEP = "The JSON is nested more than 10000 levels deep";
 
 test("a bulk read with a document that is nested too deeply counts as none, and parsing it names the reason", async () => {
   for (const [nesting, isRead] of [
