@@ -150,7 +150,7 @@ export class PendingQueue {
     return entries.slice(start, start + countMax);
   }
 
-  /** Jobs after a random id, or, if there are none, the jobs before it. */
+  /** Jobs after a random id, or, at the end of the queue, the jobs before it. */
   async #anywhere(
     tx: Transaction,
     type: JobType,

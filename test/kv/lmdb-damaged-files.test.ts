@@ -19,7 +19,7 @@ const DAMAGES: readonly {
   readonly damage: (file: string) => void;
   readonly fault: RegExp;
 }[] = [
-  { name: "an empty file", damage: (file) => truncateSync(file, 0), fault: /it is empty/ },
+  { name: "an empty file", damage: (file) => truncateSync(file, 0), fault: /the file is empty/ },
   {
     name: "a file of one byte",
     damage: (file) => truncateSync(file, 1),
@@ -33,12 +33,12 @@ const DAMAGES: readonly {
   {
     name: "half a file",
     damage: (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
-    fault: /it has \d+ of \d+ bytes/,
+    fault: /the file has \d+ of \d+ bytes/,
   },
   {
     name: "a file without its last page",
     damage: (file) => truncateSync(file, statSync(file).size - 1),
-    fault: /it has \d+ of \d+ bytes/,
+    fault: /the file has \d+ of \d+ bytes/,
   },
   {
     name: "a file without its first page",
