@@ -6,7 +6,7 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
-      // The caller stops waiting here: ignore the outcome.
+      // Ignore the outcome of the promise, because the caller no longer waits for it.
       promise.catch(() => {});
       reject(signal.reason);
       return;
@@ -30,8 +30,8 @@ export function abortWith(signal: AbortSignal, follower: AbortController): () =>
 }
 
 /**
- * Waits until `event` settles, the time is over or the signal aborts, whichever is first. Returns
- * true if `event` resolved in time. `event` receives a signal that aborts when the wait ends.
+ * Waits until `event` settles, the time limit passes or the signal aborts. Returns true if `event`
+ * resolved in time. `event` receives a signal that aborts when the wait ends.
  */
 export async function waitAtMost(
   clock: Clock,
@@ -49,7 +49,7 @@ export async function waitAtMost(
     return await Promise.race([happened, slept]);
   } finally {
     unfollow();
-    over.abort(new Error("The waiting is over"));
+    over.abort(new Error("The wait has ended"));
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * A producer-consumer queue with back-pressure: bounds the number and the total weight of its
- * items. A producer waits while it is full, a consumer while it is empty. An item heavier than the
- * bound is accepted when the queue is empty.
+ * items. A producer waits while the queue is full, a consumer while it is empty. An item heavier
+ * than the bound is accepted when the queue is empty.
  */
 export class BoundedQueue<Item> {
   readonly #itemCountMax: number;
@@ -22,7 +22,7 @@ export class BoundedQueue<Item> {
     return this.#items.length;
   }
 
-  /** Adds the item if there is room now. Returns false if it was not added. */
+  /** Adds the item if the queue has capacity now. Returns false if it was not added. */
   tryPush(item: Item, weight = 1): boolean {
     if (this.#state.kind !== "open" || this.#isFull(weight)) return false;
     this.#items.push({ item, weight });
@@ -32,7 +32,8 @@ export class BoundedQueue<Item> {
   }
 
   /**
-   * Adds the item, waiting for room. Rejects with the error of `fail`, or if the queue is closed.
+   * Adds the item when the queue has capacity. Rejects with the error of `fail`, or if the queue is
+   * closed.
    */
   async push(item: Item, weight = 1): Promise<void> {
     while (!this.tryPush(item, weight)) {
@@ -62,13 +63,13 @@ export class BoundedQueue<Item> {
     return items;
   }
 
-  /** Refuses further items. Queued items can still be removed. */
+  /** Refuses more items. Queued items can still be removed. */
   close(): void {
     if (this.#state.kind === "open") this.#state = { kind: "closed" };
     this.#announce();
   }
 
-  /** Makes all calls of both sides reject with `error`; queued items are dropped. */
+  /** Makes all calls of producers and consumers reject with `error`, and drops queued items. */
   fail(error: unknown): void {
     if (this.#state.kind !== "failed") this.#state = { kind: "failed", error };
     this.#announce();

@@ -5,7 +5,7 @@
  * separately.
  */
 const SLAB_BYTES = 65_536;
-/** Up to this size, the engine stores the bytes within the array object. */
+/** Size up to which the JavaScript engine stores the bytes within the array object. */
 const INNER_BYTES_MAX = 64;
 const SHARED_BYTES_MAX = 4_096;
 

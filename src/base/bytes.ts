@@ -36,7 +36,10 @@ export class Utf8Writer {
     return this.#byteCount + this.#text.length;
   }
 
-  /** Reserves room for `byteCount` bytes in total. Otherwise the buffer grows by doubling. */
+  /**
+   * Reserves capacity for `byteCount` bytes in total. Without a reservation, the buffer grows by
+   * doubling.
+   */
   expect(byteCount: number): void {
     this.#encode();
     if (byteCount > this.#byteCount) this.#reserve(byteCount - this.#byteCount);
@@ -90,7 +93,7 @@ export class Utf8Writer {
   }
 }
 
-/** Length at which pending text is encoded. */
+/** Length at which text that is not yet encoded is encoded. */
 const TEXT_LENGTH_MAX = 16_384;
 
 /** Throws a TypeError if the bytes are not valid UTF-8. */
@@ -98,7 +101,10 @@ export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** Node's extensions of Buffer, several times as fast for short strings such as keys and names. */
+/**
+ * Node's extensions of Buffer, which are several times as fast for short strings such as keys and
+ * names.
+ */
 const platform = globalThis.Buffer?.prototype ?? {};
 
 /** Decodes the bytes from `begin` up to `end`, which must be valid UTF-8. */
@@ -123,7 +129,10 @@ export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): stri
   return text;
 }
 
-/** Far below the engine's limit for the number of arguments. */
+/**
+ * Number of characters per call. Far below the JavaScript engine's limit for the number of
+ * arguments.
+ */
 const PIECE_LENGTH = 4_096;
 
 /** Compares bytewise, a prefix first. Returns a negative number, zero or a positive number. */

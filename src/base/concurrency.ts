@@ -2,8 +2,8 @@
 import { abortWith } from "./abort.ts";
 
 /**
- * Runs tasks concurrently under one signal. The first failure aborts the others. The call settles
- * when all tasks have ended, and rejects with the first failure.
+ * Runs tasks concurrently under one signal. The first failure aborts the other tasks. The call
+ * settles when all tasks have ended, and rejects with the first failure.
  */
 export async function runTogether(
   signal: AbortSignal,
@@ -43,8 +43,8 @@ export async function allTogether<Results extends readonly unknown[] | readonly 
 }
 
 /**
- * Calls `visit` for each item, at most `countMax` concurrently. After a failure no further items
- * are visited, and the call rejects with the first failure. `visit` may be synchronous.
+ * Calls `visit` for each item, at most `countMax` concurrently. After a failure no more items are
+ * visited, and the call rejects with the first failure. `visit` may be synchronous.
  */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],
@@ -69,9 +69,9 @@ export async function forEachConcurrent<Item>(
 }
 
 /**
- * Returns the result of `work` for each item. All are started before any is awaited, and
- * synchronous results cost no promise. The first item is awaited alone, so that the others find
- * what it cached.
+ * Returns the result of `work` for each item. Starts all items before awaiting any, and creates no
+ * promise for synchronous results. Awaits the first item alone, so that the other items can use
+ * values that it cached.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
@@ -96,7 +96,7 @@ export async function mapAtOnce<Item, Result>(
   return isThere ? (results as Result[]) : Promise.all(results);
 }
 
-/** Runs at most `countMax` pieces of work concurrently; the others wait in order of arrival. */
+/** Runs at most `countMax` tasks concurrently; other tasks wait in order of arrival. */
 export class Semaphore {
   #countMax: number;
   #count = 0;
@@ -106,7 +106,7 @@ export class Semaphore {
     this.#countMax = countMax;
   }
 
-  /** Changes the maximum. Running work is not interrupted. */
+  /** Changes the maximum. Running tasks are not interrupted. */
   resize(countMax: number): void {
     this.#countMax = countMax;
     this.#admit();

@@ -1,7 +1,7 @@
 /**
  * All events of the program with their fields: the single stream consumed by the log, metrics and
- * tests. Fields are plain values and never contain secrets. `jobId` is a job's id in the queue,
- * `documentId` a document's, `replicationId` a replication's.
+ * tests. Fields are plain values and never contain secrets. `jobId` is the id of a job in the
+ * queue, `documentId` the id of a document, `replicationId` the id of a replication.
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
@@ -16,7 +16,10 @@ type Decision = {
 export interface Events {
   /** An alert was discarded because its receiver has been unreachable too long. */
   "alerts.dropped": { readonly alertId: string; readonly kind: string; readonly jobId: string };
-  /** The receiver of alerts did not respond or rejected one. It is retried after the pause. */
+  /**
+   * The receiver of alerts did not respond or rejected an alert. The alert is retried after the
+   * pause.
+   */
   "alerts.failed": {
     readonly alertId: string;
     readonly error: string;
@@ -55,13 +58,13 @@ export interface Events {
     readonly key: string;
     readonly message: string;
   };
-  /** A replication process of this server reported its counters. */
+  /** A replication process of this server has reported its counters. */
   "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
   /** A function of a design document called `log`. */
   "design.logged": { readonly codeId: string; readonly message: string };
-  /** A response could not be sent completely. */
+  /** The server could not send a response completely. */
   "http.answer-failed": { readonly error: string };
   /** An endpoint answered. Without `status`, the request failed. */
   "http.answered": { readonly method: string; readonly status: number | undefined };
@@ -89,10 +92,10 @@ export interface Events {
   /** A worker could not remove its registration. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };
-  /** Writes are rejected because the disk is full. Announced once until there is room again. */
+  /** Writes are rejected because the disk is full. Emitted once until writes succeed again. */
   "kv.disk-full": { readonly directory: string; readonly reason: string };
   "kv.disk-has-room": { readonly directory: string };
-  /** Commits have waited this long for LMDB's write lock, and the engine takes measures. */
+  /** Commits have waited this long for LMDB's write lock, and the engine tries to release it. */
   "kv.lock-wait": { readonly waitedMs: number };
   /** One page of a background deletion. */
   "kv.page-removed": {
@@ -114,12 +117,18 @@ export interface Events {
     readonly reason?: string;
   };
   "kv.retry": { readonly code: string | undefined; readonly attempt: number };
-  /** The store failed a run. The job returns to the queue when its heartbeat is overdue. */
+  /**
+   * A run ended because of a store error. The job returns to the queue when its heartbeat is
+   * overdue.
+   */
   "replication.abandoned": { readonly jobId: string; readonly error: string };
   /** A transient job was added to the queue. */
   "replication.added": { readonly jobId: string; readonly requestId: string | undefined };
   "replication.accepted": { readonly jobId: string };
-  /** The source of a waiting job was asked for pending changes; undefined if unknown. */
+  /**
+   * The number of pending changes was requested from the source of a waiting job. `pending` is
+   * undefined if unknown.
+   */
   "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };
   "replication.cancelled": Decision;
   "replication.checkpoint": { readonly source: string };
@@ -138,7 +147,7 @@ export interface Events {
   /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
-  /** Failed revisions of this many documents arrived. */
+  /** Number of documents whose failed revisions have now been written. */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
@@ -176,7 +185,7 @@ export interface Events {
     readonly design: string;
     readonly error: string;
   };
-  /** The answer to another node's question could not be stored. */
+  /** The response to another node's request could not be stored. */
   "replication.question-lost": { readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
@@ -197,7 +206,7 @@ export interface Events {
   "secrets.key-missing": { readonly keyId: string };
   /** All secrets in the store are sealed with the newest key. */
   "secrets.rotated": { readonly keyId: string; readonly renewedCount: number };
-  /** A service failed; it is restarted after a pause. */
+  /** A service failed. It is restarted after a pause. */
   "service.failed": {
     readonly service: string;
     readonly error: string;
@@ -207,7 +216,7 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** A user's database, for `[couch_peruser]`. Refused if its name would be invalid. */
+  /** A user's database was created for `[couch_peruser]`. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };

@@ -11,8 +11,8 @@ export class Notifier {
   }
 
   /**
-   * Resolves if there was a notification since it last resolved; rejects with `signal.reason` if
-   * that aborts first. Supports one waiting caller.
+   * Resolves when there has been a notification since the previous call resolved; rejects with
+   * `signal.reason` if the signal aborts first. Supports one waiting caller.
    */
   async notified(signal: AbortSignal): Promise<void> {
     if (!this.#isNotified) {

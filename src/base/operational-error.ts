@@ -1,5 +1,5 @@
 /**
- * Errors that are part of normal operation: a conflict, a closed store, an unreachable peer.
+ * An error that is part of normal operation: a conflict, a closed store, an unreachable peer.
  *
  * Callers decide by `code`, which is stable and begins with the layer (`KV_CONFLICT`,
  * `JOBS_HALTED`). The message is static, so that errors can be counted. Variable parts are in

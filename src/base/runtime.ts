@@ -23,7 +23,7 @@ export interface Random {
   ratio(): number;
   /** Returns `byteCount` unpredictable bytes. */
   bytes(byteCount: number): Uint8Array;
-  /** Returns an independent stream, unaffected by draws elsewhere. */
+  /** Returns an independent stream of random numbers, unaffected by the use of other streams. */
   fork(label: string): Random;
 }
 
@@ -46,7 +46,7 @@ export interface Digests {
 export function md5HexOf(digests: Digests, pieces: readonly Uint8Array[]): string {
   let byteCount = 0;
   for (const { length } of pieces) byteCount += length;
-  // An incremental digest costs more to start than a short copy.
+  // Starting an incremental digest costs more than copying a short input.
   if (byteCount <= COPIED_BYTES_MAX) return digests.md5Hex(concatBytes(pieces));
   const md5 = digests.createMd5();
   for (const piece of pieces) md5.update(piece);
@@ -56,13 +56,13 @@ export function md5HexOf(digests: Digests, pieces: readonly Uint8Array[]): strin
 const COPIED_BYTES_MAX = 16_384;
 
 export interface GzipOptions {
-  /** From 1 (fast) to 9 (small). */
+  /** Compression level from 1 (fast) to 9 (small). */
   readonly level: number;
   /** Whether each chunk can be decompressed on its own arrival. False by default. */
   readonly flushesEach?: boolean;
 }
 
-/** Compression streams: attachments are stored compressed, and may be requested in plain form. */
+/** Compression streams: attachments are stored compressed, and may be requested uncompressed. */
 export interface Compression {
   /** Compresses a complete value, faster than as a stream. */
   gzipWhole(bytes: Uint8Array, options: Pick<GzipOptions, "level">): Promise<Uint8Array>;

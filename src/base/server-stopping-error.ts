@@ -1,6 +1,9 @@
 import { OperationalError } from "./operational-error.ts";
 
-/** The node is stopping and cannot answer. Another node, or this one after its restart, may. */
+/**
+ * The node is stopping and refuses the request. Clients can retry on another node, or after the
+ * restart.
+ */
 export class ServerStoppingError extends OperationalError {
   override readonly name = "ServerStoppingError";
 

@@ -1,4 +1,7 @@
-/** Tracing spans (OpenTelemetry). A span within another one is its child, also across awaits. */
+/**
+ * Tracing spans (OpenTelemetry). A span started within another span is its child, also across
+ * awaits.
+ */
 
 /** All spans with their attributes. Values never contain secrets. */
 export interface SpanAttributes {
@@ -8,7 +11,7 @@ export interface SpanAttributes {
     readonly "replication.source": string;
     readonly "replication.target": string;
   };
-  /** A batch of changes taken by a copier. */
+  /** A batch of changes processed by a copier. */
   "replication.batch": { readonly "replication.documents": number };
   /** A request to an endpoint, until the response headers. */
   "http.request": { readonly "http.request.method": string; readonly "url.full": string };

@@ -36,7 +36,7 @@ export class Utf8Text {
     return this.#text;
   }
 
-  /** Must not be modified. */
+  /** The text in UTF-8, which must not be modified. */
   get bytes(): Uint8Array {
     if (this.#bytes === undefined) {
       this.#bytes =
@@ -61,7 +61,10 @@ export class Utf8Text {
     return this.#pieces ?? [this.bytes];
   }
 
-  /** In bytes, or in code units while not encoded: accurate enough to bound memory. */
+  /**
+   * Length in bytes, or in code units if the text is not encoded yet. Accurate enough to bound
+   * memory.
+   */
   get length(): number {
     if (this.#bytes !== undefined) return this.#bytes.length;
     if (this.#pieces === undefined) return (this.#text as string).length;

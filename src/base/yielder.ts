@@ -13,7 +13,7 @@ export class Yielder {
     this.#beganMs = clock.monotonicMs();
   }
 
-  /** Whether it is time to yield. Cheap enough to check every few microseconds. */
+  /** Whether the task should yield. Cheap enough to check every few microseconds. */
   get isDue(): boolean {
     return this.#clock.monotonicMs() - this.#beganMs >= INTERVAL_MS;
   }
@@ -25,7 +25,10 @@ export class Yielder {
   }
 }
 
-/** Bytes copied before the next check, which takes a few milliseconds if memory is allocated. */
+/**
+ * Number of bytes copied between two checks. Copying them takes a few milliseconds if memory has to
+ * be allocated.
+ */
 const COPIED_BYTES = 1_000_000;
 
 /** Concatenates the pieces into new memory, yielding to the event loop. */

@@ -1,18 +1,18 @@
 /**
- * Authority of a stored object: its author, and what vouched for them when they wrote it. It is
- * stored with every leaf of a `_replicator` document, every job and every rule, and it alone
- * decides what the object may do. A user who makes the object take effect later, by a deletion, a
- * purge or a restart, lends it no rights.
+ * Authority of a stored object: its author, and the authentication handler that vouched for the
+ * author at the time of writing. It is stored with every leaf of a `_replicator` document, every
+ * job and every rule, and it alone decides what the object may do. A user who triggers the object
+ * later, by a deletion, a purge or a restart, does not add their own rights.
  *
  * A name alone proves nothing, because a token may contain any name.
  */
 import type { SecuritySubject } from "./security/security-object.ts";
 
-/** Statement of a token or a proxy about a user. */
+/** Claims about a user made by a token or a proxy. */
 export interface Vouched {
   /** Handler of `[chttpd] authentication_handlers` that accepted it: `jwt`, `proxy`. */
   readonly by: string;
-  /** Roles at the time. They stay valid as long as the object is stored. */
+  /** Roles at the time of writing. They stay valid as long as the object is stored. */
   readonly roles: readonly string[];
 }
 
@@ -24,8 +24,8 @@ export interface Authority {
   /** Whether the author was a server administrator at the time; absent in older records. */
   readonly wasAdmin?: boolean | undefined;
   /**
-   * Whether a replication brought it. The author of the content is then unknown, and this is the
-   * authority that admitted it.
+   * Whether the object was written by a replication. Its author is then unknown, and this is the
+   * authority of the replication.
    */
   readonly isCopy?: boolean | undefined;
 }
@@ -37,8 +37,8 @@ export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySub
 }
 
 /**
- * Equal for two authorities if and only if they belong to the same user: same name, vouched for in
- * the same way. Names in our own directory contain no colon.
+ * Key that is equal for two authorities if and only if they belong to the same user: same name,
+ * vouched for in the same way. Names in our own directory contain no colon.
  */
 export function ownerKey({ userName, vouched }: Authority): string | null {
   return vouched === undefined ? userName : `${vouched.by}:${userName}`;
@@ -53,8 +53,8 @@ export function isSameAuthority(left: Authority, right: Authority): boolean {
 }
 
 /**
- * Whether it extends to secrets and files of the machine, as far as can be known from the time of
- * writing: the author must be a server administrator now, too.
+ * Whether the authority covers secrets and files of the machine, judged by the author's rights at
+ * the time of writing. The caller must also check that the author is still a server administrator.
  */
 export function mayNameSecrets({ wasAdmin, isCopy }: Authority): boolean {
   return wasAdmin !== false && isCopy !== true;

@@ -81,7 +81,7 @@ export class DatabaseRegistry {
     const { clock, random } = this.#runtime;
     const record: DatabaseRecord = {
       uuid: randomHex(random),
-      // In microseconds, with a random part below the clock's resolution, so that a database
+      // In microseconds. The part below the clock's resolution is random, so that a database
       // re-created immediately gets a different value.
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
@@ -89,7 +89,7 @@ export class DatabaseRegistry {
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);
-    // Wakes feeds that wait for the first change, when the database is removed.
+    // The key must exist, so that removing the database wakes feeds that wait for the first change.
     tx.set(database.keys.changed(), new Uint8Array(0));
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);

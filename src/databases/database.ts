@@ -3,8 +3,9 @@
  * and opens none.
  *
  * The handle may outlive the transaction that opened it. Writes check that the database has not
- * been removed or re-created. Reads do not: after a removal they find what is left of the instance,
- * so a caller that must not see that opens the database again in each transaction.
+ * been removed or re-created. Reads do not check this: after a removal they return remaining data
+ * of the removed instance. A caller that must not see such data has to open the database again in
+ * each transaction.
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
@@ -86,7 +87,7 @@ export interface DatabaseParts {
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
   readonly updates: DatabaseUpdates;
-  /** The security object until one is set. */
+  /** Returns the security object to use until one is set. */
   readonly securityDefault: () => JsonText;
   readonly keepOldBodiesMs: KeepOldBodies;
   readonly readRule?: ReadRule;
@@ -185,7 +186,7 @@ export class Database implements HookedDatabase {
     };
   }
 
-  /** Whether it has no documents, including deleted ones. */
+  /** Whether the database contains no documents, not even deleted ones. */
   async isEmpty(tx: ReadTransaction): Promise<boolean> {
     if ((await readCounter(tx, this.keys, "documents")) > 0) return false;
     return (await readCounter(tx, this.keys, "deletedDocuments")) === 0;
@@ -231,7 +232,7 @@ export class Database implements HookedDatabase {
     return documents as Document[];
   }
 
-  /** Like `readRevision` for each, reading all trees together and then all bodies. */
+  /** Reads several revisions like `readRevision`: first all trees concurrently, then all bodies. */
   async readRevisions(
     tx: ReadTransaction,
     wanted: readonly WantedRevision[],
@@ -310,14 +311,14 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * The document's position in the update sequence, or `undefined` for an unknown document. Not for
-   * one written by this transaction.
+   * The document's position in the update sequence, or `undefined` for an unknown document. Must
+   * not be called for a document written by this transaction.
    */
   async documentSequence(tx: ReadTransaction, id: string): Promise<string | undefined> {
     const { place } = await this.#reader.load(tx, id);
     assert(
       place.kind !== "written",
-      "The place of a written document is known when it is committed",
+      "The sequence of a document must not be read in the transaction that wrote it",
     );
     return place.kind === "stored" ? formatSequence(place.versionstamp) : undefined;
   }
@@ -362,10 +363,9 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * The edits in their order, as if written one after the other, and an outcome for each. Local
-   * documents among them are written too. Throws STORE_DOCUMENT_ID_INVALID, STORE_REVISION_INVALID,
-   * STORE_ATTACHMENT_NAME_INVALID and STORE_DOCUMENT_TOO_LARGE, for which the transaction is to be
-   * given up.
+   * Writes the edits in order, including local documents, and returns an outcome for each. Throws
+   * STORE_DOCUMENT_ID_INVALID, STORE_REVISION_INVALID, STORE_ATTACHMENT_NAME_INVALID and
+   * STORE_DOCUMENT_TOO_LARGE; the caller must then abandon the transaction.
    */
   async writeMany(
     tx: Transaction,
@@ -417,9 +417,9 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Rewrites bodies of a document that are not sealed as they would be now, starting at leaf
-   * `firstLeaf`, as many as fit into one transaction. Invisible to readers. Not for a document
-   * written by this transaction.
+   * Rewrites bodies of a document that are unsealed or sealed with an outdated key, starting at
+   * leaf `firstLeaf`, as many as fit into one transaction. Invisible to readers. Must not be called
+   * for a document written by this transaction.
    */
   async renewBodies(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#state(tx);
@@ -455,8 +455,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Like `changes`, for some documents only. Each is looked up, which for a few is far cheaper than
-   * reading all changes.
+   * Like `changes`, for some documents only. Looks up each document, which for a few documents is
+   * far cheaper than reading all changes.
    */
   changesOf(
     tx: ReadTransaction,
@@ -466,7 +466,7 @@ export class Database implements HookedDatabase {
     return this.#changes.pageOf(tx, ids, options);
   }
 
-  /** Number of entries after the sequence. */
+  /** Number of changes after the sequence. */
   pendingChanges(tx: ReadTransaction, since: string): Promise<number> {
     return this.#counts.countAfter(tx, parseSequence(since));
   }
@@ -534,12 +534,15 @@ export class Database implements HookedDatabase {
     return (await this.#record(tx)).revisionLimit;
   }
 
-  /** Takes effect on each document with its next write. Conflicts with concurrent writes here. */
+  /**
+   * Takes effect on each document with its next write. Conflicts with concurrent writes in this
+   * database.
+   */
   async setRevisionLimit(tx: Transaction, revisionLimit: number): Promise<void> {
     if (!Number.isSafeInteger(revisionLimit) || revisionLimit < 1) {
       throw new OperationalError(
         "STORE_REVISION_LIMIT_INVALID",
-        "The limit is a positive integer",
+        "The limit must be a positive integer",
         {
           revisionLimit,
         },
@@ -567,8 +570,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * The transaction's state for this database. Its first use reads the registry, so that removal
-   * conflicts with this transaction.
+   * Returns the transaction's state for this database. The first call reads the registry, so that a
+   * concurrent removal conflicts with this transaction.
    */
   async #state(tx: ReadTransaction): Promise<TransactionState> {
     return stateOf(tx, this.uuid) ?? openState(tx, await this.#record(tx));

@@ -65,7 +65,7 @@ export type AttachmentEdit =
   | {
       readonly kind: "stub";
       readonly name: string;
-      /** Identifies the stored attachment, if the writer provides it. */
+      /** Digest of the stored attachment, if the writer provides it. */
       readonly digest?: string;
       readonly revisionPosition?: number;
     }
@@ -74,11 +74,11 @@ export type AttachmentEdit =
       readonly name: string;
       readonly contentType: string;
       readonly content: StagedContent;
-      /** Kept in a replicated edit. An interactive edit uses the new revision's generation. */
+      /** Used by a replicated edit. An interactive edit uses the new revision's generation. */
       readonly revisionPosition?: number;
     };
 
-/** Bytes in the database that wait for a document to refer to them; reclaimed otherwise. */
+/** Uploaded bytes that no document references yet; reclaimed after a while. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;
@@ -145,7 +145,7 @@ export interface Change {
 
 /** A local document (`_local/…`): not replicated, without history. */
 export interface LocalDocument {
-  /** With its `_local/` prefix. */
+  /** Includes the prefix `_local/`. */
   readonly id: string;
   /** `0-n`. */
   readonly revision: Revision;

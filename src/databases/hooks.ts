@@ -10,7 +10,7 @@ import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents
 import type { SecuritySubject } from "./security/security-object.ts";
 
 export interface ReadRevisionOptions {
-  /** Return the leaves that descend from it instead. */
+  /** Return the leaves that descend from the revision instead. */
   readonly latest?: boolean;
   /** Include a superseded revision whose body is kept. Not together with `latest`. */
   readonly superseded?: boolean;
@@ -23,7 +23,10 @@ export interface HookedDatabase {
   security(tx: ReadTransaction): Promise<JsonText>;
   /** Returns the winner, deleted or not. */
   read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
-  /** Empty if the revision is not a leaf, unless the options request others. */
+  /**
+   * Empty if the revision is not a leaf, unless the options request descendants or superseded
+   * revisions.
+   */
   readRevision(
     tx: ReadTransaction,
     id: string,
@@ -38,7 +41,7 @@ export interface HookedDatabase {
   winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]>;
   /** Whether bodies are sealed in the store, so that no part of them may be stored elsewhere. */
   readonly isSealed: boolean;
-  /** Key space for a higher layer's indexes of the database, cleared with it. */
+  /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;
   /**
    * The set of indexes that every write keeps up to date; 0 without indexes. Changing it conflicts
@@ -47,10 +50,10 @@ export interface HookedDatabase {
   indexSet(tx: ReadTransaction): Promise<number>;
   /**
    * Draws a new id for a changed set, or sets 0 for an empty one. Conflicts with concurrent writes
-   * here.
+   * in this database.
    */
   changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;
-  /** Writes after the write that the hook follows. */
+  /** Writes a document as a follow-up to the write that triggered the hook. */
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
@@ -82,13 +85,13 @@ export interface WriteValidation {
   ): EditVerdict | Promise<EditVerdict>;
 }
 
-/** The writer, and how the edit is judged. Hooks decide by it. */
+/** The writer, and how its edits are judged. Input of the hooks' decisions. */
 export interface WriteContext extends SecuritySubject {
   /** Validation of the edit; absent if the server itself writes. */
   readonly validation?: WriteValidation;
   /**
-   * Whether a replication brings the revisions from another database, whose authors are unknown
-   * here.
+   * Whether a replication copies the revisions from another database, so that their authors are
+   * unknown.
    */
   readonly bringsCopies?: boolean;
   /**
@@ -99,7 +102,7 @@ export interface WriteContext extends SecuritySubject {
   readonly pausing?: Pausing;
 }
 
-/** Details of a write whose jobs wait. */
+/** Details of a write whose jobs start paused. */
 export interface Pausing {
   /** Reason given by the operator, limited in length like that of a decision. */
   readonly why?: string;
@@ -130,7 +133,7 @@ export interface DatabaseHook {
   ): Promise<void>;
   /**
    * Called once for each batch of edits or purges that wrote, with the ids of its documents in no
-   * particular order, after `afterWrite`. `indexSet` is that of the database. Must not write
+   * particular order, after `afterWrite`. `indexSet` is the database's index set. Must not write
    * documents here.
    */
   afterBatch?(

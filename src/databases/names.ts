@@ -19,8 +19,8 @@ export const LOCAL_PREFIX = "_local/";
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * CouchDB's rule, plus its system databases, plus `…/_replicator` and `…/_users`, whose names the
- * rule allows.
+ * Whether CouchDB allows the name: its general rule, and its system databases. Also allows
+ * `…/_replicator` and `…/_users`.
  */
 export function isDatabaseName(name: string): boolean {
   if (name.length > DATABASE_NAME_LENGTH_MAX) return false;
@@ -43,8 +43,8 @@ export function isDocumentId(id: string): boolean {
 }
 
 /**
- * A text that sorts like `text` among all valid ids and names and fits into a key. Longer texts are
- * truncated.
+ * Returns a text that fits into a key and sorts like `text` among all valid ids and names. Longer
+ * texts are truncated.
  */
 export function rangeBound(text: string): string {
   if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;
@@ -53,7 +53,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // One byte more than any id has, so that the bound equals none.
+    // One byte longer than any id, so that the bound never equals an id.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;
@@ -91,7 +91,7 @@ function attachmentNameFault(name: string): string | undefined {
   return undefined;
 }
 
-/** Maximum number of bytes that a character takes in a tuple. */
+/** Maximum number of bytes of a character in a tuple. */
 const KEY_BYTES_PER_CHARACTER_MAX = 3;
 
 function exceedsKeyBytes(text: string, max: number): boolean {

@@ -63,7 +63,7 @@ export interface Refusal {
 
 /** A document to be matched against a selector. */
 export interface SelectorCall {
-  /** Must compile. */
+  /** The selector, which must compile. */
   readonly selector: JsonText;
   readonly document: LongText;
   readonly timeoutMs: number;

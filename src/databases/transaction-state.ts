@@ -32,10 +32,13 @@ export interface Share {
   readonly userVersion: number;
   changeCount: number;
   isBoundary: boolean;
-  /** After this, records near the end of the sequence cannot be read. */
+  /**
+   * Whether the share has been written; afterwards, records near the end of the sequence cannot be
+   * read.
+   */
   isWritten: boolean;
   readonly swept: Promise<void>;
-  /** The latest boundaries, latest first. */
+  /** The boundaries read at the end of the sequence, latest first. */
   recent: Promise<readonly Versionstamp[]> | undefined;
 }
 

@@ -4,7 +4,7 @@
  *
  * Documents of a system database become jobs and accounts, so a name that another server chose must
  * never become one. The only way from an `UntrustedName` to a `DatabaseName` is `resolve`, which
- * refuses system names that no operator spelled out.
+ * refuses system names that an operator has not written in full.
  */
 import { isDatabaseName } from "./names.ts";
 

@@ -1,7 +1,7 @@
 /** Batches bounded in count and total length. */
 export interface BatchSizes<Item> {
   readonly countMax: number;
-  /** A longer item gets a batch of its own. */
+  /** Maximum total length. A longer item gets its own batch. */
   readonly lengthMax: number;
   lengthOf(item: Item): number;
   /** Limits the number of items with the same key per batch. */
@@ -9,7 +9,7 @@ export interface BatchSizes<Item> {
 }
 
 /**
- * Splits the items, in order, into batches as large as the sizes permit. Items are taken lazily,
+ * Splits the items, in order, into batches as large as the sizes permit. Reads the items lazily,
  * batch by batch.
  */
 export function* batchesOf<Item>(

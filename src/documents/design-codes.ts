@@ -1,6 +1,7 @@
 /**
- * Cache of design documents by revision, so that most writes and most filtered feeds read none of
- * them. For most documents without a validation function, only that fact is kept, not the text.
+ * Cache of design documents by revision, so that most writes and most filtered feeds need not read
+ * design documents. For most documents without a validation function, only that fact is cached, not
+ * the text.
  */
 import type { JsonValue, LongText, Yielder } from "../base/index.ts";
 import type { Database, HookedDatabase } from "../databases/index.ts";
@@ -10,7 +11,7 @@ import { storedDocumentPieces } from "./stored-document.ts";
 
 /** Maximum number of cached design documents. The oldest entry is evicted first. */
 const CODE_COUNT_MAX = 1_000;
-/** Maximum total size of their texts. */
+/** Maximum total size of the cached texts. */
 const CODE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A revision of a design document. */
@@ -36,7 +37,7 @@ interface Known {
 
 export class DesignCodes {
   readonly #known = new Map<string, Known>();
-  /** Reads in progress, which other callers share because the document may be long. */
+  /** Reads in progress, shared among callers because a document may be long. */
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
@@ -81,7 +82,7 @@ export class DesignCodes {
     for (;;) {
       const shared = this.#reading.get(codeId);
       if (shared === undefined) break;
-      // Another transaction may have failed where this one succeeds.
+      // The shared read may have failed in another transaction; this transaction may still succeed.
       const known = await shared.catch(() => undefined);
       if (known?.code !== undefined || (known !== undefined && !isKept)) return known;
     }

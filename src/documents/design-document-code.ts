@@ -1,6 +1,6 @@
 /**
- * Checks that the functions of a design document's views compile (`couch_mrview:validate`). Here
- * they run only for `filter=_view`.
+ * Checks that the functions of a design document's views compile (`couch_mrview:validate`). Tandem
+ * runs these functions only for `filter=_view`.
  */
 import { randomHex, type Utf8Text } from "../base/index.ts";
 import { type Refusal, SandboxError, type Share } from "../databases/index.ts";

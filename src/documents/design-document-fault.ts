@@ -1,6 +1,6 @@
 /**
- * Form of a design document (`couch_mrview:validate`): types of its members and impossible values.
- * A long document is checked in pieces that yield.
+ * Checks the structure of a design document (`couch_mrview:validate`): the types of its members,
+ * and invalid values. Yields to the event loop while checking a long document.
  */
 import type { JsonKind, JsonValue, NamedValue, Yielder } from "../base/index.ts";
 import type { DesignOutline } from "./design-outline.ts";
@@ -36,11 +36,11 @@ const BUILT_IN_REDUCE =
 
 /**
  * Maximum number of views, filters and the like in one design document. CouchDB has no limit and
- * makes one index of all views.
+ * builds one index for all views.
  */
 const FUNCTIONS_MAX = 10_000;
 
-/** Number of members checked before yielding. */
+/** Number of members checked before yielding to the event loop. */
 const TURN_MEMBERS = 1_000;
 
 /** CouchDB's error message for an invalid design document, or `undefined` if it is valid. */

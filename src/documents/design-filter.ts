@@ -17,8 +17,8 @@ const CALL_SIZES: BatchSizes<Document> = {
 };
 
 /**
- * `design/name`: a filter function, or with `view` the map function of a view, which passes
- * documents for which it emits.
+ * `design/name`: a filter function, or with `view` the map function of a view, for which a document
+ * passes if the function emits a row.
  */
 export interface FilterName {
   readonly kind: "filter" | "view";

@@ -4,7 +4,7 @@ import type { Sandbox } from "../databases/index.ts";
 import type { DesignCodes } from "./design-codes.ts";
 
 /**
- * The sandbox for functions of design documents, and the time limit for one of them: `[couchdb]
+ * The sandbox for functions of design documents, and the time limit for one call: `[couchdb]
  * os_process_timeout`.
  */
 export interface DesignFunctions {

@@ -4,7 +4,7 @@
  */
 import { type JsonValue, outlineJsonYielding, type Yielder } from "../base/index.ts";
 
-/** Depth of the members that matter: views with their functions, and filters. */
+/** Depth of the members that the server needs: views with their functions, and filters. */
 const MEMBER_DEPTH = 2;
 
 /** The members of a design document, scanned on demand. */
@@ -18,7 +18,7 @@ export class DesignOutline {
     this.#yielder = yielder;
   }
 
-  /** Scans the UTF-8 text of a document or its body, yielding in between. */
+  /** Scans the UTF-8 text of a document or its body, and yields to the event loop meanwhile. */
   static async of(text: Uint8Array, yielder: Yielder): Promise<DesignOutline> {
     return new DesignOutline(await outlineJsonYielding(text, { depthMax: 1 }, yielder), yielder);
   }

@@ -11,8 +11,8 @@ import {
 } from "../protocol/index.ts";
 
 /**
- * The edit for a document with its ancestors (`new_edits: false`). Throws a ProtocolError if it has
- * no revision.
+ * Returns the edit for a document with its ancestors (`new_edits: false`). Throws a ProtocolError
+ * if the document has no revision.
  */
 export function replicatedEdit(
   { id, revision, revisions, deleted, body }: WireDocument,
@@ -21,7 +21,7 @@ export function replicatedEdit(
   if (id === undefined) throw badRequest("Document id must be a string");
   const path = revisions ?? pathOf(revision);
   if (path === undefined || path.hashes.length === 0) {
-    throw badRequest("A document that is replicated needs _rev or _revisions");
+    throw badRequest("A replicated document must have _rev or _revisions");
   }
   // Only local documents have several revisions of generation 0.
   if (path.start === 0 && path.hashes.length > 1 && !id.startsWith("_local/")) {
@@ -30,7 +30,10 @@ export function replicatedEdit(
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };
 }
 
-/** The revision that a replicated edit brings along. A user's edit gets one when it is written. */
+/**
+ * The revision of a replicated edit; undefined for a user's edit, whose revision is computed when
+ * it is written.
+ */
 export function replicatedRevision(edit: DocumentEdit): string | undefined {
   if (edit.mode !== "replicated") return undefined;
   return formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
@@ -43,7 +46,8 @@ function pathOf(revision: string | undefined): RevisionPath | undefined {
 }
 
 /**
- * An attachment that stays as stored. A digest other than MD5 cannot identify it and is ignored.
+ * Returns the edit that keeps a stored attachment. A digest other than MD5 cannot identify the
+ * attachment and is ignored.
  */
 export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
   return {

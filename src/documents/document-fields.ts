@@ -12,7 +12,7 @@ import { type RenderOptions, renderStoredDocument } from "./stored-document.ts";
 
 const EMPTY_BODY = Utf8Text.of("{}");
 
-/** Looks up values by path; returns `undefined` for missing ones. */
+/** Looks up values by path; returns `undefined` for a missing value. */
 export type Fields = Pick<JsonFields, "at">;
 
 /** Fields of a document whose whole text is in memory. */
@@ -20,7 +20,7 @@ export function fieldsOfText(document: JsonText, depth: number, yielder: Yielder
   return JsonFields.open(utf8Encode(document), depth, yielder);
 }
 
-/** Fields of a long document, whose stored body is scanned in pieces that yield. */
+/** Fields of a long document. Yields to the event loop while scanning the stored body. */
 export async function fieldsOfDocument(
   document: Document,
   options: RenderOptions,

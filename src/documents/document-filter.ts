@@ -6,8 +6,8 @@ import type { DocumentSelector, SelectorLimits } from "./document-selector.ts";
 import { documentArgument } from "./sandbox-run.ts";
 
 /**
- * Returns whether each document passes. Functions, and selectors that take long, throw a
- * SandboxError if they fail.
+ * Returns whether each document passes. Throws a SandboxError if a function or an expensive
+ * selector fails.
  */
 export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
 

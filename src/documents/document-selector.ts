@@ -8,18 +8,19 @@ import { compileSelector, type Selector, selectorWeight } from "../protocol/inde
 import type { DesignFunctions } from "./design-functions.ts";
 import type { SandboxArgument } from "./sandbox-run.ts";
 
-/** Parsing a byte costs as much as checking this many conditions. */
+/** Cost of parsing a byte, in conditions checked. */
 const PARSING_WEIGHT = 10;
 /**
- * Bound for weight times bytes: some milliseconds, up to twenty for the worst selectors. A selector
- * of three conditions is applied here to 300 kB, one of a thousand to 5 kB.
+ * Maximum weight times bytes of a selector applied in this thread. Takes some milliseconds, up to
+ * 20 for the worst selectors. Allows documents of 300 kB for a selector with three conditions, and
+ * of 5 kB for a selector with a thousand.
  */
 const BRIEF_WORK_MAX = 4_000_000;
 
 /** Sandbox and time limit for expensive selectors. */
 export interface SelectorLimits extends Pick<DesignFunctions, "sandbox" | "timeoutMs"> {
   readonly share: Share;
-  /** Aborts when the answer is no longer needed. */
+  /** Aborts when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -36,19 +37,22 @@ export class DocumentSelector {
     this.#bytesMax = BRIEF_WORK_MAX / (PARSING_WEIGHT + selectorWeight(selector));
   }
 
-  /** Whether applying it to a document of this size takes only milliseconds. */
+  /** Whether applying the selector to a document of this size takes only milliseconds. */
   isBrief(byteCount: number): boolean {
     return byteCount <= this.#bytesMax;
   }
 
-  /** Applies it to a document for which it is brief. The document is a value of `parseJson`. */
+  /**
+   * Applies the selector to a document for which `isBrief` is true. The document is a value of
+   * `parseJson`.
+   */
   matchesJson(document: unknown): boolean {
     return this.#matches(document);
   }
 
   /**
-   * Applies it to a document in wire form. Throws a SandboxError if that exceeds the time limit of
-   * a function.
+   * Applies the selector to a document in wire form. Throws a SandboxError if this exceeds the time
+   * limit of a function.
    */
   async matches(
     document: SandboxArgument,

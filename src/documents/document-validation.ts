@@ -2,11 +2,11 @@
  * Validation by design documents: their `validate_doc_update` functions run before a user's edit is
  * written, and the functions of a design document have to compile before it is written.
  *
- * The functions run in the sandbox, for which no transaction can wait. So a transaction that meets
- * an edit without a verdict writes nothing and names the verdicts that it lacks. The functions are
- * called, and the transaction is tried again. A verdict holds for these design documents, this
- * security object and this old revision. The writing transaction has read all of them, so each edit
- * was judged against the revision that it replaces.
+ * The functions run in the sandbox, and a transaction cannot wait for the sandbox. A transaction
+ * that contains an edit without a verdict therefore writes nothing and reports the missing
+ * verdicts. The functions are then called, and the transaction is retried. A verdict is valid only
+ * for the same design documents, security object and old revision. The writing transaction reads
+ * all of these, so each edit was judged against the revision that it replaces.
  */
 import {
   append,
@@ -49,13 +49,13 @@ import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbo
 
 /**
  * Maximum number of attempts until every edit has a verdict. More than a few are needed only if
- * others write the same documents concurrently.
+ * other writers change the same documents concurrently.
  */
 const ATTEMPT_COUNT_MAX = 20;
 
 /**
- * Checks who may write design documents, and applies validation functions to all other documents.
- * The last hook of every database, so it sees what other hooks made of an edit.
+ * Checks the right to write design documents, and applies validation functions to all other
+ * documents. The last hook of every database, so that it judges edits as changed by other hooks.
  */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
@@ -102,16 +102,16 @@ export async function transactValidated<T>(
   }
   throw new OperationalError(
     "STORE_VALIDATION_UNSETTLED",
-    "The documents changed while they were judged",
+    "The documents kept changing while they were validated",
   );
 }
 
 type Question = EditQuestion | DesignQuestion;
 
-/** An edit to be judged by validation functions. */
+/** An edit to be checked by the validation functions. */
 interface EditQuestion {
   readonly kind: "edit";
-  /** Everything that the verdict depends on, except the body. */
+  /** Identifies all inputs of the verdict, except the body. */
   readonly key: string;
   readonly body: Utf8Text;
   /** The new and the old document, rendered when the function is called. */
@@ -121,11 +121,11 @@ interface EditQuestion {
   readonly share: Share;
 }
 
-/** A design document whose form, and whose functions' compilation, is to be checked. */
+/** A design document to be validated: its structure, and whether its functions compile. */
 interface DesignQuestion {
   readonly kind: "design";
   readonly key: "design";
-  /** The verdict depends only on this. */
+  /** The only input of the verdict. */
   readonly body: Utf8Text;
   readonly share: Share;
 }
@@ -149,13 +149,16 @@ class Verdicts {
   }
 }
 
-/** Usually it is the same object in the next attempt. */
+/** Compares bodies. In the next attempt, the body is usually the same object. */
 function areSame(left: Utf8Text, right: Utf8Text): boolean {
   return left === right || equalBytes(left.bytes, right.bytes);
 }
 
 const LONG_BODY_BYTES = 65_536;
-const UNJUDGED: EditVerdict = { rejected: "unjudged", reason: "There is no verdict yet" };
+const UNJUDGED: EditVerdict = {
+  rejected: "unjudged",
+  reason: "The edit has not been validated yet",
+};
 
 /** Null if the edit is accepted. */
 type Verdict = Refusal | null;
@@ -164,7 +167,7 @@ class VerdictsMissing extends Error {
   readonly questions: readonly Question[];
 
   constructor(questions: readonly Question[]) {
-    super("Edits have not been judged yet");
+    super("Edits have not been validated yet");
     this.questions = questions;
   }
 }
@@ -175,7 +178,7 @@ class DocumentValidation implements WriteValidation {
   readonly #verdicts = new Verdicts();
   /**
    * Holds the functions once read rather than the promise, so that callers need not await in the
-   * common case of a database without any.
+   * common case of a database without validation functions.
    */
   readonly #validators = new WeakMap<
     Transaction,
@@ -219,7 +222,7 @@ class DocumentValidation implements WriteValidation {
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
       this.#missing.set(tx, [...missing, question]);
-      // The transaction will be repeated, so megabytes need not be written now.
+      // The transaction will be retried, so a long body need not be written now.
       return edit.body.length > LONG_BODY_BYTES ? UNJUDGED : { edit };
     }
     return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
@@ -269,7 +272,10 @@ class DocumentValidation implements WriteValidation {
     return compilationFault(this.#functions, { body, design, share, signal: this.#signal });
   }
 
-  /** Asks one design document after the other, each about all edits not refused so far. */
+  /**
+   * Runs the validation function of one design document after the other, each for all edits that no
+   * previous function refused.
+   */
   async #askValidators(questions: readonly EditQuestion[]): Promise<void> {
     const [first] = questions;
     let open = questions;
@@ -305,7 +311,7 @@ class DocumentValidation implements WriteValidation {
       if (!error.isLimit || questions.length === 1) {
         return questions.map(() => ({ error: error.error, reason: error.reason }));
       }
-      // One of them caused the failure; the others are judged individually.
+      // One of the edits exceeded a limit, so each edit is validated individually.
       const answers: Verdict[] = [];
       for (const question of questions) {
         append(answers, await this.#run(validator, [question]));
@@ -372,7 +378,7 @@ async function editQuestion(
 
 const EMPTY_BODY = Utf8Text.of("{}");
 
-/** The leaf that the edit replaces, if any. A deleted one does not count. */
+/** The undeleted leaf that the edit replaces, if any. */
 async function oldDocument(
   tx: Transaction,
   database: HookedDatabase,
@@ -390,7 +396,10 @@ async function oldDocument(
   return (await database.readRevision(tx, edit.id, ancestor))[0];
 }
 
-/** As in CouchDB: a user's edit has the revision that it replaces, any other its own. */
+/**
+ * As in CouchDB, `_rev` is the replaced revision for a user's edit, and the edit's own revision for
+ * a replicated edit.
+ */
 function newDocument(edit: DocumentEdit, old: Document | undefined): RenderedDocument {
   const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));
   const revision = edit.mode === "interactive" ? edit.parent : replicatedRevision(edit);

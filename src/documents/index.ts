@@ -1,6 +1,6 @@
 /**
- * Documents between the store and the wire, for the API and the replicator: their text, the edit
- * that a text makes, and the verdicts of design documents.
+ * Documents between the store and the wire, for the API and the replicator: rendering them as text,
+ * parsing text into edits, and validation by design documents.
  *
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts,
  * design-filter.ts.

@@ -1,6 +1,6 @@
 /**
- * Splits a batch that was refused as a whole into halves until the offending documents are found.
- * All others are written.
+ * Splits a batch that was refused as a whole into halves until the offending documents are found,
+ * and writes all other documents.
  *
  * For n documents with g offenders, this takes at most 1 + 2 · g · ⌈log₂ n⌉ writes, and never more
  * than 2n - 1.
@@ -15,16 +15,16 @@ export interface RefusedBatch<Item, Cause> {
 
 export interface BatchWriting<Item, Cause> {
   /**
-   * Writes the items together. Resolves with those that were refused as a whole, in one or more
-   * parts; with none if every item has its own outcome.
+   * Writes the items together. Resolves with the parts of the batch that were refused as a whole;
+   * with an empty list if every item has its own outcome.
    */
   write(items: readonly Item[]): Promise<readonly RefusedBatch<Item, Cause>[]>;
-  /** Called for an item that was refused by itself. */
+  /** Called for an item that was refused even when written alone. */
   refuse(item: Item, cause: Cause): void | Promise<void>;
   /**
-   * Whether both halves of a batch are written before either is split further, so that everything
-   * writable is written before anything is refused. Otherwise items are written and refused in
-   * order.
+   * Whether both halves of a batch are written before either half is split again, so that all
+   * acceptable items are written before an item is refused. Otherwise items are written and refused
+   * in order.
    */
   readonly bothHalvesFirst?: boolean;
 }
@@ -38,12 +38,12 @@ export async function writeInHalves<Item, Cause>(
   for (const refused of await writing.write(items)) await splitRefused(refused, writing);
 }
 
-/** Continues with a batch whose write was refused. */
+/** Splits a batch that was refused, and writes its parts. */
 export async function splitRefused<Item, Cause>(
   { items, cause }: RefusedBatch<Item, Cause>,
   writing: BatchWriting<Item, Cause>,
 ): Promise<void> {
-  assert(items.length > 0, "What is refused holds something");
+  assert(items.length > 0, "A refused batch must not be empty");
   if (items.length === 1) {
     await writing.refuse(items[0] as Item, cause);
     return;

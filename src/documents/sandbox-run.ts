@@ -12,7 +12,9 @@ import {
   storedDocumentPieces,
 } from "./stored-document.ts";
 
-/** Longer arguments are passed individually. */
+/**
+ * Maximum length of an argument that is joined with others; longer arguments are passed separately.
+ */
 const LONG_BYTES = 65_536;
 
 /** A document for a function or selector, rendered on demand. */
@@ -20,7 +22,7 @@ export interface SandboxArgument {
   /** Approximate length in bytes. */
   readonly length: number;
   text(): JsonText;
-  /** Like `text`, as pieces that mostly share existing memory. */
+  /** The text as pieces that mostly share existing memory. */
   pieces(): LongText;
 }
 

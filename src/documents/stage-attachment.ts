@@ -1,4 +1,4 @@
-/** Stores the bytes of attachments before the document that refers to them is written. */
+/** Stores the bytes of attachments before the document that references them is written. */
 import { errorCode, OperationalError, type Yielder } from "../base/index.ts";
 import type {
   AttachmentEdit,
@@ -21,7 +21,7 @@ export interface DescribedAttachment {
   readonly digest?: string | undefined;
   /** Length of the bytes as received. */
   readonly length?: number | undefined;
-  /** The bytes are received compressed and stored that way. */
+  /** Set if the bytes arrive compressed; they are stored unchanged. */
   readonly encoding?: "gzip" | undefined;
   /** Compression level for uncompressed bytes. Default: not compressed. */
   readonly compressionLevel?: number | undefined;
@@ -52,8 +52,8 @@ export async function stageAttachment(
 }
 
 /**
- * Like `stageAttachment` for each, in order, with many small ones per transaction. Attachments are
- * taken lazily.
+ * Stages several attachments in order, many small ones per transaction. Reads the attachments
+ * lazily.
  */
 export async function stageAttachments(
   store: AttachmentStore,
@@ -63,7 +63,7 @@ export async function stageAttachments(
     | AsyncIterable<WholeAttachment | IncomingAttachment>,
   options: { readonly yielder?: Yielder; readonly signal: AbortSignal },
 ): Promise<AttachmentEdit[]> {
-  // Keeps the descriptions without the bytes.
+  // Only the descriptions, so that the bytes can be garbage-collected.
   const described: DescribedAttachment[] = [];
   const contents = async function* () {
     for await (const attachment of attachments) {
@@ -84,7 +84,7 @@ export async function stageAttachments(
   return staged.map((content, index) => editOf(described[index] as DescribedAttachment, content));
 }
 
-/** Adds the attachment's name to an error of the store, which does not know it. */
+/** Adds the attachment's name to an error of the store. */
 function withName(error: unknown, name: string | undefined): unknown {
   const isOfStore = errorCode(error)?.startsWith("STORE_ATTACHMENT_") === true;
   if (!(error instanceof OperationalError && isOfStore)) return error;

@@ -76,8 +76,8 @@ function wireForm(document: Document, options: RenderOptions): RenderedDocument 
 }
 
 /**
- * The attachments that a peer with the revisions `ancestors` lacks: those added after the newest
- * ancestor of this document (`atts_since`).
+ * The attachments that a peer with the revisions `ancestors` lacks: the attachments added after the
+ * newest of these revisions that is an ancestor of the document (`atts_since`).
  */
 export function attachmentsSince(
   { revisions, attachments }: Document,

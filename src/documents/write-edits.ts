@@ -15,26 +15,23 @@ const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   countMax: 500,
   lengthMax: 1_000_000,
   lengthOf: (edit) => edit.id.length + edit.body.length + historyLength(edit),
-  // Each edit rewrites the revision tree of its document. Others get their turn between
-  // transactions.
+  // Each edit rewrites the revision tree of its document, so many edits of one document would block
+  // other writers.
   alike: { keyOf: ({ id }) => id, countMax: 10 },
 };
 
-/** Length of a hash in a list. */
+/** Length of a revision hash in `_revisions.ids`, including quotes and comma. */
 const REVISION_CHARACTERS = 35;
 
 export interface EditsWriting {
   /** Writes the edits in one transaction. Returns an outcome per edit, in order. */
   transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]>;
-  /**
-   * Whether `transact` failed because of one of the edits. Other errors concern the store and are
-   * thrown.
-   */
+  /** Whether `transact` failed because of one of the edits. Any other error is rethrown. */
   isRefusal(error: unknown): boolean;
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
-  /** Called for an edit that the store refuses by itself. */
+  /** Called for an edit that the store refuses even when it is written alone. */
   refused(edit: DocumentEdit, error: unknown): void;
-  /** Yields between transactions, since a store may commit without waiting. */
+  /** Yields to the event loop between transactions, since a store may commit without waiting. */
   readonly yielder?: Yielder;
 }
 

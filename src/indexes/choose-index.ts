@@ -1,11 +1,11 @@
 /**
- * Chooses the index that serves a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`),
- * and gives reasons against the others. Pure.
+ * Chooses the index for a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and
+ * returns the reasons for rejecting other indexes. Pure.
  *
  * An index is usable if the selector or the sort requires its fields to exist and it has the order
- * of the sort. An index with a partial filter is used only if the query names it. Among several,
- * the planner prefers the one with the most leading fields that the selector restricts, then the
- * one with the fewest fields, then the first by name.
+ * of the sort. An index with a partial filter is used only if the query names it. Among usable
+ * indexes, the planner prefers the index with the most leading fields that the selector restricts,
+ * then the index with the fewest fields, then the first by name.
  */
 import { append, isJsonObject } from "../base/index.ts";
 import { selectorFields } from "../protocol/index.ts";
@@ -27,12 +27,12 @@ export const ALL_DOCUMENTS: Candidate = {
 };
 
 export interface Wanted {
-  /** In normal form. */
+  /** The selector in normal form. */
   readonly selector: unknown;
   readonly sortFields: readonly string[];
   /**
-   * Empty, the design document, or the design document and the index. The design document may lack
-   * `_design/`.
+   * Empty, or the name of the design document, or the names of the design document and the index.
+   * The design document may lack `_design/`.
    */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;
@@ -54,7 +54,7 @@ export interface Rejected<T extends Candidate> {
   readonly index: T;
   readonly isUsable: boolean;
   readonly reason: RejectionReason;
-  /** Lower numbers were closer to being chosen. */
+  /** Rank in the planner's order; an index with a lower number was closer to being chosen. */
   readonly ranking: number;
 }
 
@@ -68,7 +68,7 @@ export type Choice<T extends Candidate> =
       readonly rejected: readonly Rejected<T>[];
     }
   | { readonly kind: "none-usable"; readonly rejected: readonly Rejected<T>[] }
-  /** The requested index cannot be used, and no other may be. */
+  /** The requested index cannot be used, and the query does not allow a fallback. */
   | { readonly kind: "fallback-refused" };
 
 /** `indexes` includes the index of all documents. */
@@ -111,7 +111,7 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
       const faults = verdicts.get(index);
       const [fault] = faults ?? [];
       if (index.isPartial) {
-        // For a named partial index, CouchDB also gives the other reasons against it.
+        // For a named partial index, CouchDB also reports other reasons.
         return { index, isUsable: false, reason: "is_partial", ranking: ranks.partial };
       }
       if (fault !== undefined) {
@@ -187,7 +187,8 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
     if (name === undefined) continue;
     if (name === "$and" && Array.isArray(argument)) append(terms, argument);
     else if (name === "$or" && Array.isArray(argument)) {
-      // Without branches no field is missing, as in CouchDB: such a query finds nothing.
+      // As in CouchDB, a `$or` without branches counts as requiring every field. Such a query
+      // matches nothing.
       const before = missing;
       const left = argument.flatMap((branch) => missingFields(branch, before));
       missing = before.filter((field) => left.includes(field));
@@ -196,14 +197,20 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
   return missing;
 }
 
-/** Every other condition fails if the field does not exist. */
+/**
+ * Whether a missing field can satisfy the condition. All conditions that are not listed fail for a
+ * missing field.
+ */
 function passesMissing(condition: unknown): boolean {
   if (!isJsonObject(condition)) return false;
   const { $exists, $not } = condition;
   return $exists === false || (isJsonObject($not) && $not.$exists === true);
 }
 
-/** Whether the columns have the order of the sort, after those restricted to one value. */
+/**
+ * Whether the columns have the order of the sort, ignoring leading columns that are restricted to
+ * one value.
+ */
 function hasSort(
   columns: readonly string[],
   sortFields: readonly string[],

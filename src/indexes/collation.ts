@@ -1,11 +1,11 @@
 /**
- * Sort keys of strings, in the order of the runtime's root collation (ICU), by which selectors
- * compare. `Intl` offers a comparer but no keys, so the weights are derived by comparing:
+ * Sort keys of strings, in the order of the runtime's root collation (ICU), which selectors use for
+ * comparisons. `Intl` offers a comparer but no keys, so the weights are derived by comparing:
  *
  *   - Strings are normalized to NFC and processed character by character.
  *   - In scripts whose characters never combine into a new letter ("trusted"), all characters are
- *     sorted at the primary level (letters, without accents and case). Each class of equal ones
- *     gets a weight. An expansion (æ, ﬁ, ½) has the weights of its parts.
+ *     sorted at the primary level (letters, without accents and case). Each class of equal
+ *     characters gets a weight. An expansion (æ, ﬁ, ½) has the weights of its parts.
  *   - Hangul syllables are decomposed into letters. An l followed by the Catalan dot is the letter
  *     ŀ, the only such pair in the trusted scripts.
  *   - For any other character (Thai, Indic scripts, rare ideographs, unassigned code points), the
@@ -29,27 +29,30 @@ import {
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
-/** End of the trusted characters. Only tags and variation selectors follow. */
+/** End of the code points that the table covers. Only tags and variation selectors follow. */
 const TRUSTED_END = 0x20000;
 /** U+FFFF has the highest weight in the root collation. */
 const HIGHEST = "\uffff";
 
 /**
- * Weight of the first class. The next ones get every second number; the numbers between are gaps.
+ * Weight of the first class. The following classes get every second number; the numbers in between
+ * are gaps.
  */
 const FIRST_WEIGHT = 0x0200;
-/** First weight that takes three bytes. */
+/** First weight encoded in three bytes. */
 const LONG_WEIGHT = 0xe000;
 const LONG_WEIGHT_LEAD = 0xe8;
 const COMMON = 2;
 const RANK_MAX = 0x7f;
-/** An expansion differs from its parts by its case. */
+/** Case rank of an expansion, which distinguishes it from its parts. */
 const EXPANDED_RANK = RANK_MAX;
 
 /** The weights of one character. */
 interface Elements {
   readonly primary: readonly number[];
-  /** The character lies in a gap, and the text after it is not weighed. */
+  /**
+   * Whether the character lies in a gap; the key then continues with the text instead of weights.
+   */
   readonly isGap: boolean;
   readonly accents: readonly number[];
   readonly cases: readonly number[];
@@ -71,8 +74,8 @@ interface Weights {
 }
 
 /**
- * Several marks on one letter. The comparer treats some orders of them as equal that the keys
- * distinguish.
+ * Several marks on one letter. The comparer treats some sequences of marks as equal that have
+ * different keys.
  */
 const STACKED_MARKS = /\p{M}\p{M}/u;
 
@@ -89,11 +92,14 @@ export class Collation {
   readonly version: string;
   readonly #letters = baseComparer();
   readonly #weights: Weights;
-  /** Numbers of the marks that are not ignored. */
+  /** Number of each combining mark that is not ignored. */
   readonly #marks: ReadonlyMap<string, number>;
   readonly #elements = new Map<number, Elements>();
 
-  /** Compares all characters, which takes about 50 ms, yielding in between. */
+  /**
+   * Derives the weights by comparing all characters. Takes about 50 ms, and yields to the event
+   * loop meanwhile.
+   */
   static async derive(digests: Pick<Digests, "sha1Hex">, yielder: Yielder): Promise<Collation> {
     const weights = await deriveWeights(yielder);
     const { classes, marks } = weights;
@@ -112,8 +118,8 @@ export class Collation {
 
   /**
    * Appends the key of a text: the primary level, terminated by 0, then the other levels, each
-   * terminated by 0; after a gap, the text. Where a key is a prefix of another one, FF follows
-   * there. Stops at `lengthMax` bytes, with a small overshoot.
+   * terminated by 0; after a gap, the text. If a key is a prefix of another key, the next byte of
+   * the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
     let hasGap = false;
@@ -203,8 +209,8 @@ export class Collation {
   }
 
   /**
-   * The classes whose characters, concatenated, equal the character; or those and the gap in which
-   * it continues.
+   * The classes whose concatenated characters equal the character. If there are no such classes,
+   * the classes of its beginning and the gap that contains the rest.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];
@@ -308,7 +314,7 @@ function rankMembers(
   }
 }
 
-/** Numbers sorted marks. Equal ones share a number. */
+/** Assigns numbers to the sorted marks; equal marks get the same number. */
 function numbersOf(marks: readonly string[]): Map<string, number> {
   const accents = accentComparer();
   const numbers = new Map<string, number>();
@@ -327,7 +333,7 @@ function weight(number: number): number[] {
   return [LONG_WEIGHT_LEAD, rest >> 8, rest & 0xff];
 }
 
-/** Appends the weights without common ones at the end, which carry no information. */
+/** Appends the weights without trailing common weights, which carry no information. */
 function appendTrimmed(out: number[], weights: readonly number[]): void {
   let length = weights.length;
   while (length > 0 && weights[length - 1] === COMMON) length--;
@@ -353,12 +359,12 @@ export function readKey(
   for (;;) {
     const lead = bytes[at];
     if (lead === 0) {
-      // Accents and cases follow, each terminated by 0.
+      // The accent and case levels follow, each terminated by 0.
       const end = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
       return { text: undefined, end };
     }
     at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
-    assert(at < bytes.length, "The key of a text is whole");
+    assert(at < bytes.length, "The key of a text must be complete");
     // After a gap, the text follows.
     if ((bytes[at - 1] as number) % 2 === 1) return readText(bytes, at);
   }
@@ -372,7 +378,7 @@ export function readText(
   const text: number[] = [];
   for (let at = start; ; ) {
     const byte = bytes[at++];
-    assert(byte !== undefined, "A text has an end");
+    assert(byte !== undefined, "An encoded text must have a terminator");
     if (byte !== 0) text.push(byte);
     else if (bytes[at] === 0xff) {
       text.push(0);

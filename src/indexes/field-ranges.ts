@@ -26,8 +26,8 @@ const OPEN: Range = { low: { operator: "$gt" }, high: { operator: "$lt" } };
 const HIGHEST = "\uffff";
 
 /**
- * Ranges by field, for all fields that an index can serve. As in CouchDB, a field that no value
- * matches is the only one.
+ * Ranges by field, for all fields that an index can serve. As in CouchDB, if no value of a field
+ * can match, only that field is returned.
  */
 export function fieldRanges(selector: unknown): FieldRanges {
   const ranges = new Map<string, Range | "empty">();
@@ -81,8 +81,8 @@ function narrowToPrefix(range: Range, prefix: string): Range | "empty" {
 }
 
 /**
- * The part of a prefix that no following mark can turn into another letter, as и and a breve become
- * й.
+ * The part of a prefix that a following mark cannot turn into another letter (и followed by a breve
+ * is й).
  */
 function collatedPrefix(prefix: string): string {
   return prefix.replace(/[^\0-\x7f]+$/u, "");

@@ -1,7 +1,7 @@
 /**
- * The first build of an index: a job type in the queue, so that any node can run it, and another
- * one takes over when that node dies. It reads documents in id order, in pages, each in a
- * transaction that also stores the progress. Documents written meanwhile already have their
+ * The first build of an index. It is a job in the queue, so that any node can run it, and another
+ * node resumes it if the first node dies. The build reads documents in id order, in pages, each in
+ * a transaction that also stores the progress. Documents written meanwhile already have their
  * entries, or conflict with the page.
  *
  * A query that waits for a build without a worker processes a page itself.
@@ -17,7 +17,8 @@ export const INDEX_JOB_TYPE = "index";
 /** Documents per page, adapted to their sizes. */
 const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
 /**
- * Number of conflicts after which the page gets smaller, so that concurrent writers make progress.
+ * Number of conflicts after which the page size is reduced, so that concurrent writers make
+ * progress.
  */
 const CONFLICTS_MAX = 3;
 /**
@@ -28,8 +29,8 @@ const SILENT_SEC_MAX = 90;
 /** Pause before a failed build is retried. */
 const PAUSE_SEC = 5;
 /**
- * Largest database that is indexed by the first query itself, in about the time that a job takes to
- * be accepted.
+ * Maximum number of documents that a query indexes itself instead of waiting for the job. Takes
+ * about as long as the acceptance of a job.
  */
 const SMALL_COUNT = 500;
 /** Time that a query waits for a heartbeat of the build. */
@@ -48,7 +49,7 @@ export interface RunningBuild {
   readonly database: string;
   /** Id of the design document. */
   readonly design: string;
-  /** Absent if its node was just expelled. */
+  /** Absent if the worker was just expelled. */
   readonly worker: Worker | undefined;
   /** Documents processed, and documents in the database when the build began. */
   readonly doneCount: number;

@@ -26,24 +26,24 @@ export interface IndexDefinition {
   readonly design: string;
   readonly name: string;
   readonly fields: readonly IndexField[];
-  /** Only matching documents are in the index. In display form. */
+  /** Selector for documents in the index, in display form. */
   readonly partialFilter: unknown;
 }
 
-/** Limits on the cost of entries per write. CouchDB has neither. */
+/** Maximum number of fields of an index, which limits the cost of a write. CouchDB has no limit. */
 export const INDEX_FIELDS_MAX = 64;
 export const INDEXES_MAX = 64;
-/** Longest definition: one row of the store. */
+/** Maximum length of a definition, which is stored in one row. */
 const DEFINITION_LENGTH_MAX = 30_000;
 
 /** Maximum number of views read from a design document. */
 const VIEWS_MAX = 1_000;
-/** Longest view that is read; a valid definition is shorter. */
+/** Maximum length of a view that is parsed. A valid definition is shorter. */
 const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**
- * The valid index definitions in a design document; empty for another language. The document may
- * be megabytes long: only potential definitions are parsed.
+ * The valid index definitions in a design document; empty for another language. Parses only
+ * potential definitions, because the document may be megabytes long.
  */
 export async function definitionsOf(
   design: string,
@@ -89,10 +89,11 @@ function definitionOf(design: string, name: string, view: unknown): IndexDefinit
 /** Reason why an index cannot be stored, or `undefined` if it can. */
 export function faultOf(definition: IndexDefinition): string | undefined {
   const { fields, partialFilter } = definition;
-  if (fields.length === 0) return "An index has at least one field";
-  if (fields.length > INDEX_FIELDS_MAX) return `An index has at most ${INDEX_FIELDS_MAX} fields`;
+  if (fields.length === 0) return "An index must have at least one field";
+  if (fields.length > INDEX_FIELDS_MAX)
+    return `An index must not have more than ${INDEX_FIELDS_MAX} fields`;
   if (printJson(definition).length > DEFINITION_LENGTH_MAX) {
-    return `The definition of an index has at most ${DEFINITION_LENGTH_MAX} characters`;
+    return `The definition of an index must not exceed ${DEFINITION_LENGTH_MAX} characters`;
   }
   try {
     if (partialFilter !== undefined) compileFilter(partialFilter);

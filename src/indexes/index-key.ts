@@ -1,7 +1,8 @@
 /**
  * JSON values as bytes, in CouchDB's view order: null, false, true, numbers, strings, arrays,
- * objects. Each value is a tag followed by its content. Where the bytes of a value are a prefix of
- * another's, FF follows in the bound, above every tag and above the first byte of every id.
+ * objects. Each value is a tag followed by its content. If the bytes of a value are a prefix of
+ * another value's bytes, a bound appends FF, which is above every tag and above the first byte of
+ * every id.
  *
  *   null 10   false 20   true 21
  *   number 30, the nearest double, the remainder
@@ -10,9 +11,10 @@
  *   object 60, names and values alternating, 00
  *
  * Values that are equal in this order have the same bytes, except strings with a gap in their key.
- * The strings of an entry, which their keys do not determine, follow all of its values. A value is
- * truncated to the maximum length for its index: two that differ later have no defined order. If
- * all values of an entry are complete, they can be read from its bytes.
+ * The original strings of an entry follow all of its values, because the keys do not determine
+ * them. A value is truncated to the maximum length for its index; values that differ only in the
+ * truncated part have no defined order. If all values of an entry are complete, they can be read
+ * from its bytes.
  */
 import {
   append,
@@ -44,12 +46,15 @@ const ABOVE = 0xff;
 const ABOVE_EQUAL_TEXTS = 0x01;
 
 /**
- * Longest values of an entry. Its key also contains the document id, up to 7,000 bytes, and is
- * limited to 10,000.
+ * Maximum length of the values of an entry. The key also contains the document id, up to 7,000
+ * bytes, and must not exceed 10,000.
  */
 const ENTRY_BYTES_MAX = 2_000;
 
-/** Maximum number of values of an array or object in an entry: each takes at least a byte. */
+/**
+ * Maximum number of members of an array or object in an entry, given that each member takes at
+ * least one byte.
+ */
 export const ENTRY_VALUES_MAX = ENTRY_BYTES_MAX;
 
 /** From `begin` (inclusive) to `end` (exclusive), relative to the entries of an index. */
@@ -110,8 +115,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value up to its maximum length, and its texts to `texts`. Leaves out a value with a
-   * gap if `texts` is absent: its bytes are not those of all equal values.
+   * Appends a value up to its maximum length, and its texts to `texts`. If `texts` is absent, omits
+   * a value with a gap, because equal values may have different bytes.
    */
   #append(
     out: number[],
@@ -126,13 +131,13 @@ export class IndexKeys {
       out.length = start;
       return { isWhole: false, hasGap };
     }
-    // False even if it fits exactly.
+    // False even if the value fits exactly.
     const isWhole = out.length + (texts?.length ?? 0) - textsBefore < lengthMax;
     out.length = Math.min(out.length, lengthMax);
     return { isWhole, hasGap };
   }
 
-  /** Whether the bytes contain a gap. */
+  /** Appends a value. Returns whether its bytes contain a gap. */
   #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {
       out.push(TEXT);
@@ -156,9 +161,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends the beginning of a bound. "exact": that of the value alone. "equal-texts": that of all
-   * texts equal at the primary level. "open": that of values which may lie on either side of the
-   * bound.
+   * Appends the prefix of a bound, and returns the values with that prefix. "exact": only this
+   * value. "equal-texts": all texts equal at the primary level. "open": values that may lie on
+   * either side of the bound.
    */
   #appendBound(out: number[], value: unknown, lengthMax: number): "exact" | "equal-texts" | "open" {
     if (typeof value === "string") {
@@ -209,12 +214,12 @@ function nearestDouble(number: number | bigint): number {
   return Number.isFinite(double) ? double : Math.sign(double) * Number.MAX_VALUE;
 }
 
-/** Longest remainder. The order of integers that differ only after it is undefined. */
+/** Maximum length of the remainder. Integers that differ only after it have no defined order. */
 const REST_BYTES_MAX = 120;
 
 /**
- * The difference between an integer and its double: a length that increases with the number, and
- * the digits.
+ * Appends the difference between an integer and its double: a length byte that increases with the
+ * number, followed by the digits.
  */
 function appendRest(out: number[], rest: bigint): void {
   const flip = rest < 0n ? 0xff : 0;
@@ -274,9 +279,9 @@ class ValueReader {
       case ARRAY:
         return `[${this.#untilEnd(() => this.next()).join()}]`;
       default: {
-        assert(tag === OBJECT, "A value begins with its tag");
+        assert(tag === OBJECT, "A value must begin with a tag");
         const members = this.#untilEnd(() => {
-          assert(this.#bytes[this.#at++] === TEXT, "The name of a member is a text");
+          assert(this.#bytes[this.#at++] === TEXT, "The name of a member must be a text");
           return { name: this.#text(), value: this.next() };
         });
         return joinObject(members);
@@ -298,7 +303,7 @@ class ValueReader {
       if (isNegative) numberView.setUint8(at, byte ^ 0xff);
       else numberView.setUint8(at, at === 0 ? byte & 0x7f : byte);
     }
-    assert(this.#bytes[this.#at++] === NO_REST, "The number of a whole entry is a double");
+    assert(this.#bytes[this.#at++] === NO_REST, "A number in a complete entry must be a double");
     return numberView.getFloat64(0);
   }
 

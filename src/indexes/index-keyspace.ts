@@ -1,4 +1,4 @@
-/** Keys of a database's indexes, below its own, and the records stored as JSON. */
+/** Keys of a database's indexes, in its subspace, and the records stored under them as JSON. */
 import { assert, parseJson, printJson, utf8Decode, utf8Encode } from "../base/index.ts";
 import { type Key, type KeyShape, type Subspace, unpackText } from "../kv/index.ts";
 import type { IndexDefinition } from "./index-definition.ts";
@@ -9,19 +9,19 @@ const STATE = 2;
 const ENTRY = 3;
 const ENTRY_OF = 4;
 
-/** Shapes below `(2, uuid, 20)` of the databases' subspace. */
+/** Key shapes below `(2, uuid, 20)` in the databases' subspace. */
 export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
-  { key: "(0)", value: "JSON", note: "the number of the next index; never used again" },
+  { key: "(0)", value: "JSON", note: "the number of the next index; numbers are never reused" },
   { key: "(1, number)", value: "JSON", note: "the definition of an index" },
   {
     key: "(2, number)",
     value: "JSON",
-    note: "progress of its first build, or that it is ready; watched",
+    note: "progress of the index's first build, or ready; watched",
   },
   {
     key: "(3, number) values id",
     value: "mark id",
-    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id; mark 1: the bytes hold the complete values",
+    note: "an entry: bytes of the values (`index-key.ts`) and of the document id; mark 1: the values are complete",
   },
   { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];
@@ -32,7 +32,7 @@ export const ENTRY_FORM = 4;
 /** The stored form of an index. */
 export interface StoredIndex extends IndexDefinition {
   readonly number: number;
-  /** Version of its entries: their format and the collation that orders them. */
+  /** Version of the entries: their format, and the collation that orders them. */
   readonly version: string;
 }
 
@@ -95,6 +95,6 @@ export function encodeJsonRecord(value: unknown): Uint8Array {
 
 export function decodeJsonRecord<T>(value: Uint8Array): T {
   const record = parseJson(utf8Decode(value));
-  assert(record !== null, "A record is there");
+  assert(record !== null, "The record must exist");
   return record as T;
 }

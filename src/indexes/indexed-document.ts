@@ -21,7 +21,10 @@ import {
 import { valueAt } from "../protocol/index.ts";
 import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
-/** A longer body is scanned in pieces, and only indexed fields are converted to values. */
+/**
+ * Length above which a body is scanned incrementally, and only indexed fields are converted to
+ * values.
+ */
 const LONG_BYTES = 65_536;
 
 /** Pseudo-member of documents with conflicting revisions, as in queries with `conflicts`. */
@@ -40,8 +43,8 @@ export interface IndexedDocument {
    */
   valueAt(path: readonly string[]): unknown;
   /**
-   * Whether `value`, which is the value at `path`, is spelled as `JSON.stringify` would: 1.0 is
-   * not, nor is an object with spaces. The spelling of strings does not matter.
+   * Whether the text of `value`, which is the value at `path`, is the same as `JSON.stringify`
+   * would write. False for 1.0 or for an object with spaces. The escapes of strings do not matter.
    */
   hasPlainly(path: readonly string[], value: unknown): boolean;
   /** Called for an index all of whose fields exist. */
@@ -121,7 +124,7 @@ interface Field {
 }
 
 class LongDocument implements IndexedDocument {
-  /** By joined path. */
+  /** Fields by joined path. */
   readonly fields = new Map<string, Field>();
   readonly passed = new Set<DocumentSelector>();
 

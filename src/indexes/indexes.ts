@@ -59,9 +59,9 @@ import {
 } from "./indexed-document.ts";
 
 const DESIGN_PREFIX = "_design/";
-/** After the ids of all design documents. */
+/** Upper bound of the ids of design documents. */
 const DESIGN_END = "_design0";
-/** Size above which a design document is processed in pieces that yield. */
+/** Size above which processing a design document yields to the event loop. */
 const LONG_BYTES = 262_144;
 /** Maximum number of cached index sets. */
 const CACHED_SETS_MAX = 1_000;
@@ -136,14 +136,14 @@ export class Index implements Indexing {
 /** The values of a document's entry. */
 export interface EntryValues {
   readonly bytes: Uint8Array;
-  /** Whether the bytes reproduce all values exactly as in the document, digit by digit. */
+  /** Whether the bytes reproduce all values exactly as written in the document. */
   readonly isExact: boolean;
 }
 
 /** A document's position in an index. */
 export interface Entry {
   readonly id: string;
-  /** The bytes of its values and its id. */
+  /** The bytes of the entry's values and id. */
   readonly place: Uint8Array;
   /** Input of `Index.decodeValues`; absent if only the document has the exact values. */
   readonly values: Uint8Array | undefined;
@@ -151,7 +151,7 @@ export interface Entry {
 
 export interface EntriesOptions {
   readonly range: EntryRange;
-  /** A place, possibly of an entry that no longer exists. */
+  /** Position in the index; the entry may no longer exist. */
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -181,7 +181,7 @@ export class Indexes {
    * document is registered when it is written.
    */
   readonly #withoutDefinitions = new Set<string>();
-  /** By database uuid, least recently used first. */
+  /** Cached index sets by database uuid, least recently used first. */
   readonly #sets = new Map<string, IndexSet>();
 
   constructor(parts: IndexesParts) {
@@ -233,7 +233,7 @@ export class Indexes {
     await this.#followDesigns(tx, database, [...ids]);
   }
 
-  /** A page of entries in ascending or descending order, after the place `after`. */
+  /** A page of entries after the position `after`, in ascending or descending order. */
   async entries(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -333,8 +333,8 @@ export class Indexes {
     if (designs.length > 0) await this.#followDesigns(tx, database, designs);
     let set = await this.#set(tx, database);
     if (set?.isOutdated) {
-      // The entries were made with another version of ICU or of this program. A mixture would have
-      // no defined order.
+      // The entries were written with another version of ICU or of this program. Mixed entries
+      // would have no defined order.
       await this.renew(tx, database);
       set = await this.#set(tx, database);
     }
@@ -346,7 +346,10 @@ export class Indexes {
     await this.index(tx, database, set.indexes, documents);
   }
 
-  /** Registers the indexes that the design documents define now, and removes the others. */
+  /**
+   * Registers the indexes that the design documents define, and removes indexes that are no longer
+   * defined.
+   */
   async #followDesigns(
     tx: Transaction,
     database: HookedDatabase,
@@ -358,7 +361,8 @@ export class Indexes {
     const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
-      // It may be megabytes long, and was written and read in this turn.
+      // The document may be megabytes long, and was already written and read in this turn of the
+      // event loop.
       if (winner.body.length > LONG_BYTES) await yielder.yield();
       append(wanted, await definitionsOf(designs[index] as string, winner.body, yielder));
     }
@@ -470,7 +474,7 @@ async function conflictsOf(
 
 const ABOVE_ENTRIES = Uint8Array.of(0xff);
 
-/** Flag before the values or the id of an entry: whether it stores the exact values. */
+/** Flag before the values or the id of an entry. Set if the entry stores the exact values. */
 const EXACT = 1;
 const MARK_LENGTH = 1;
 

@@ -1,24 +1,26 @@
 /**
- * Estimates the number of concurrent acceptors. A single acceptor takes the first jobs and reads no
- * others. Several acceptors would all choose the same jobs, so each chooses among enough batches to
- * make a collision unlikely. (CouchDB always chooses among 1024 rows.) A single job that arrives
- * while all of them wait wakes all of them; each therefore waits for a short random time, and
- * usually one is first.
+ * Estimates the number of concurrent acceptors. A single acceptor reads and accepts only the first
+ * jobs. Several acceptors would all choose the same jobs, so each acceptor chooses a random batch
+ * among enough batches to make a collision unlikely. (CouchDB always chooses among 1024 rows.) A
+ * job that is added while all acceptors wait wakes all of them; each acceptor therefore sleeps for
+ * a short random time, so that usually only the first acceptor tries to accept the job.
  *
- * The estimate counts choices whose commit this process has not seen: they are in progress or lost
- * a conflict. Lost choices are forgotten gradually as others succeed.
+ * The estimate counts the choices of this process that have not been committed: they are in
+ * progress or failed with a conflict. Failed choices decay as later choices succeed.
  */
 import type { Random } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";
 
-/** Number of batches that cost about as much to read as a retry. */
+/**
+ * Number of batches to read per other acceptor. Reading this many costs about as much as a retry.
+ */
 const BATCHES_PER_OTHER = 5;
-/** Maximum number of rows read; CouchDB always reads as many to choose one job. */
+/** Maximum number of rows read. CouchDB always reads this many to choose one job. */
 const ROW_COUNT_MAX = 1024;
 const OTHER_COUNT_MAX = 16;
-/** Twice the duration of an acceptance on a cluster. */
+/** Maximum delay per other acceptor. Twice the duration of an acceptance on a cluster. */
 const ACCEPT_DELAY_MS_EACH = 20;
-/** Factor by which a successful choice reduces the memory of lost ones. */
+/** Factor by which a successful choice reduces the number of failed choices. */
 const MEMORY = 0.95;
 
 export class AcceptContention {

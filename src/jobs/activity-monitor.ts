@@ -1,12 +1,14 @@
 /**
  * Returns the jobs of silent workers to the queue (RFC 007's activity monitor).
  *
- * Once per timeout, it reads the activity order of each type. A job that has not moved since the
- * last pass had no heartbeat for a whole timeout. If its former worker is still alive, it is halted
- * at its next write. A silent job is detected after one to two timeouts plus jitter.
+ * Once per timeout, it reads the activity order of each type. A job whose position is unchanged
+ * since the last pass had no heartbeat for a whole timeout, and is requeued. If its former worker
+ * is still alive, the worker's next write for the job fails. A silent job is detected after one to
+ * two timeouts plus jitter.
  *
  * After a change of the timeout, workers use the former one until their next heartbeat. The first
- * pass after a change, and the very first one, therefore wait for the longer of the two.
+ * pass after a change, and the first pass after startup, therefore wait for the longer of the two
+ * timeouts.
  */
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, Versionstamp } from "../kv/index.ts";
@@ -15,8 +17,8 @@ import type { Jobs } from "./jobs.ts";
 import { requeueInBatches } from "./requeue.ts";
 
 /**
- * Maximum random addition to the timeout, which is also limited to half of it, so that monitors on
- * many nodes do not run simultaneously (CouchDB's value).
+ * Maximum random addition to the timeout, so that monitors on many nodes do not run simultaneously
+ * (CouchDB's value). Also limited to half the timeout.
  */
 const JITTER_MS_MAX = 10_000;
 /** Interval at which a type without a timeout is checked again. */
@@ -48,7 +50,7 @@ export class ActivityMonitor {
       }));
       const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
       const isKnown = timeoutSec === seenTimeoutSec;
-      // After a change of the timeout, the interval since the last pass proves nothing.
+      // After a change of the timeout, the interval since the last pass may have been too short.
       if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;

@@ -1,10 +1,10 @@
 /**
- * Index of the groups with pending jobs. The place of a group determines its row in one of two
- * indexes:
+ * Index of the groups with pending jobs. A group's index position (`Place`) determines its row in
+ * one of two indexes:
  *
  *   none    no job of the group is pending
- *   later   all its pending jobs are due in the future: indexed by the earliest due time
- *   ready   it has a job that is due: indexed by its standing
+ *   later   all pending jobs of the group are due in the future; indexed by the earliest due time
+ *   ready   a job of the group is due; indexed by the group's standing
  */
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -27,7 +27,7 @@ export type Candidate = Order & { readonly group: string };
 
 export class GroupIndex {
   readonly #keys: JobKeys;
-  /** The end of the last change in progress, by transaction and group. */
+  /** Promise of the last change in progress, by transaction and group. */
   readonly #changes = new WeakMap<Transaction, Map<string, Promise<void>>>();
 
   constructor(keys: JobKeys) {
@@ -45,7 +45,7 @@ export class GroupIndex {
     return value === undefined ? { kind: "none" } : decodePlace(value);
   }
 
-  /** The place of a group whose queue begins with this row. */
+  /** Derives a group's index position from the first row of its queue. */
   placeFor(first: KeyValue | undefined): Place {
     if (first === undefined) return { kind: "none" };
     return { kind: "later", dueAtSec: this.#keys.queued(first.key).scheduledAtSec };
@@ -57,7 +57,7 @@ export class GroupIndex {
     return entries.map(({ key }) => this.#keys.readyGroup(key));
   }
 
-  /** Groups in the index by time whose time has come. */
+  /** Groups in the index `later` that have become due. */
   async comeDue(tx: ReadTransaction, type: JobType, dueBySec: number) {
     const range = this.#keys.laterGroupsUntil(type, dueBySec);
     const { entries } = await tx.getRangePage(range, { limit: COME_DUE_COUNT_MAX });
@@ -71,10 +71,10 @@ export class GroupIndex {
   }
 
   /**
-   * Moves a group to the place that `decide` derives from the current one, unless it returns
-   * nothing. Requeueing many jobs calls this concurrently in one transaction, so changes of the
-   * same group are serialized: otherwise two would start from the same place, and the first one's
-   * row would remain.
+   * Moves a group to the index position that `decide` derives from the current position, unless
+   * `decide` returns nothing. Requeueing many jobs calls this concurrently in one transaction, so
+   * changes of the same group are serialized: otherwise two changes would start from the same
+   * position, and the row written by the first would remain.
    */
   change(
     tx: Transaction,

@@ -2,10 +2,10 @@
  * The queue of grouped jobs, in two levels: first the group with the lowest standing, then the job
  * of that group that has waited longest. `standing.ts` defines standings.
  *
- * A transaction that adds a job reads only the group's place, which changes when the group's queue
- * becomes empty or due. It therefore conflicts neither with other additions nor with charges.
- * Acceptors charge the group, so two that accept from the same group concurrently conflict, and the
- * second one determines the next group again.
+ * A transaction that adds a job reads only the group's index position, which changes when the
+ * group's queue becomes empty or due. It therefore conflicts neither with other additions nor with
+ * charges. Acceptors charge the group, so two acceptors that accept from the same group
+ * concurrently conflict, and the second one determines the next group again.
  */
 import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
@@ -19,8 +19,8 @@ import { charged, compareStandings, type Order } from "./standing.ts";
 /** Maximum number of groups that an acceptor considers. */
 const CANDIDATE_COUNT_MAX = 8;
 /**
- * Interval after which a group at its limit is checked again, unless the end of a job is reported
- * before.
+ * Interval after which a group at its limit is checked again, unless a job of the group ends
+ * earlier.
  */
 const FULL_SEC = 10;
 /**
@@ -68,8 +68,8 @@ export class GroupQueue {
   }
 
   /**
-   * Takes up to `countMax` jobs due at `dueBySec` from the next group. Returns none if no group has
-   * any.
+   * Removes up to `countMax` jobs due at `dueBySec` from the queue of the next group. Returns an
+   * empty list if no group has a due job.
    */
   async take(
     tx: Transaction,
@@ -117,7 +117,8 @@ export class GroupQueue {
 
   /**
    * Time at which the next group becomes due, in seconds since the epoch; undefined if no group has
-   * a job. 0 after a `take` that found nothing in the groups it considered while others are ready.
+   * a job. 0 if the last `take` found no jobs in the groups that it considered, but other groups
+   * are ready.
    */
   async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     const [ready, laterSec] = await Promise.all([
@@ -128,8 +129,8 @@ export class GroupQueue {
   }
 
   /**
-   * Called when fewer jobs of the group run, or more may. A group that waited for that becomes
-   * ready again.
+   * Called when the number of the group's running jobs decreases or its limit is raised. A group
+   * that was waiting at its limit becomes ready again.
    */
   async released(tx: Transaction, type: JobType, group: string): Promise<void> {
     await this.#index.change(tx, type, group, async (place) => {
@@ -175,7 +176,7 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key } of due.slice(0, countMax)) {
-      // As many as if each were accepted separately: until another group is next.
+      // Stops when another group is next, as if each job were accepted separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);
@@ -185,7 +186,7 @@ export class GroupQueue {
     }
     const rest = rows[taken.length];
     if (rest !== undefined && isDue(rest)) {
-      // As long as this job is queued, the group is ready.
+      // The group stays ready only as long as this job is queued, so its removal must conflict.
       tx.addReadConflictKey(rest.key);
     } else {
       const end = rest === undefined ? queue.end : keyAfter(rest.key);
@@ -196,7 +197,7 @@ export class GroupQueue {
     return taken;
   }
 
-  /** Removes one of the groups with the lowest standing from the list and returns it. */
+  /** Removes one of the groups with the lowest standing from the list, and returns the group. */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

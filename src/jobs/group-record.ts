@@ -10,11 +10,11 @@ const READY = 0;
 const LATER = 1;
 
 /**
- * The place of a group in the index of a type.
+ * A group's position in the group index of a type.
  *
- *   none     none of its jobs is pending
- *   later    its earliest job is due at `dueAtSec`
- *   ready    it has a job that is due
+ *   none     no job of the group is pending
+ *   later    the earliest job of the group is due at `dueAtSec`
+ *   ready    a job of the group is due
  */
 export type Place =
   | { readonly kind: "none" }
@@ -27,9 +27,12 @@ export function encodePlace(place: Exclude<Place, { kind: "none" }>): Uint8Array
 
 export function decodePlace(value: Uint8Array): Place {
   const [format, kind, dueAtSec] = unpackTuple(value);
-  assert(format === FORMAT, "A group's place has a format that this version knows");
+  assert(format === FORMAT, "The place of a group must have a format known to this version");
   if (kind === READY) return { kind: "ready" };
-  assert(kind === LATER && typeof dueAtSec === "number", "A group that is due later says when");
+  assert(
+    kind === LATER && typeof dueAtSec === "number",
+    "A group that is due later must have a due time",
+  );
   return { kind: "later", dueAtSec };
 }
 
@@ -40,8 +43,11 @@ export function encodeStanding({ shares, score, generation, decayPerSec }: Stand
 
 export function decodeStanding(value: Uint8Array): Standing {
   const [format, shares, score, generation, decayPerSec] = unpackTuple(value);
-  assert(format === FORMAT, "A group's standing has a format that this version knows");
-  assert(typeof shares === "number" && typeof generation === "number", "A group has shares");
+  assert(format === FORMAT, "The standing of a group must have a format known to this version");
+  assert(
+    typeof shares === "number" && typeof generation === "number",
+    "A group must have shares and a generation",
+  );
   return {
     shares,
     score: score === null ? undefined : toNumber(score),
@@ -58,8 +64,8 @@ export function encodeFairShare(fairShare: FairShareGeneration): Uint8Array {
 
 export function decodeFairShare(value: Uint8Array): FairShareGeneration {
   const [format, generation, ...numbers] = unpackTuple(value);
-  assert(format === FORMAT, "A fair share has a format that this version knows");
-  assert(typeof generation === "number", "A fair share has a generation");
+  assert(format === FORMAT, "The fair share must have a format known to this version");
+  assert(typeof generation === "number", "A fair share must have a generation");
   const [usageCoefficient = 0, intervalSec = 0, instalmentSec = 0] = numbers.map(toNumber);
   return { generation, usageCoefficient, intervalSec, instalmentSec };
 }
@@ -67,6 +73,6 @@ export function decodeFairShare(value: Uint8Array): FairShareGeneration {
 /** A double is unpacked as a number, or as a wrapper if its value is an integer. */
 export function toNumber(item: unknown): number {
   const value = item instanceof Double ? item.value : item;
-  assert(typeof value === "number", "A number was stored");
+  assert(typeof value === "number", "The stored value must be a number");
   return value;
 }

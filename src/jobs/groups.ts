@@ -1,6 +1,6 @@
 /**
- * The groups of jobs: their shares, their usage, and which of them must yield slots (fair share:
- * RFC 017). `standing.ts` orders groups, `group-queue.ts` finds the next one.
+ * The groups of jobs: their shares, their usage, and the selection of groups that must yield slots
+ * (fair share: RFC 017). `standing.ts` orders groups, `group-queue.ts` finds the next one.
  */
 import { type Runtime, smallest } from "../base/index.ts";
 import {
@@ -30,7 +30,7 @@ import {
   withShares,
 } from "./standing.ts";
 
-/** Maximum number of groups read per transaction when all are needed. */
+/** Maximum number of groups read per transaction when all groups are read. */
 const READY_ROWS_MAX = 500;
 
 export class Groups {
@@ -133,8 +133,8 @@ export class Groups {
   }
 
   /**
-   * Number of additional jobs of the group that may run. If there is a limit, conflicts with every
-   * start and end of one.
+   * Number of additional jobs of the group that may run. If the group has a limit, conflicts with
+   * every start and end of its jobs.
    */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     const value = await tx.get(this.#keys.groupLimit(type, group));
@@ -143,18 +143,18 @@ export class Groups {
   }
 
   /**
-   * Whether the group has a limit. A snapshot read: a group that has just got one is checked again
-   * soon.
+   * Whether the group has a limit. A snapshot read, so the result may be outdated; callers check
+   * again soon.
    */
   async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
     return (await tx.snapshot.get(this.#keys.groupLimit(type, group))) !== undefined;
   }
 
   /**
-   * Groups that run as many jobs as they may or more, and how many should stop: those above the
-   * limit, and one for each queued job, counted up to `limit`. `held` is the number of running jobs
-   * by group that a worker holds. Of these it should stop its part, rounded up, since the other
-   * workers stop theirs. A snapshot read.
+   * Groups at or above their limit, with the number of jobs that a worker should stop. Counts the
+   * jobs above the limit and one job for each queued job, up to `limit`. `held` is the number of
+   * running jobs of each group on this worker, which stops its proportional part, rounded up. A
+   * snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -203,9 +203,9 @@ export class Groups {
   }
 
   /**
-   * Groups in `running` that must yield slots, highest standing first: those with a higher standing
-   * than some group with a job due at `dueBySec`, and finally that group itself, whose jobs take
-   * turns. A snapshot read.
+   * Groups in `running` that must yield slots, highest standing first: groups with a higher
+   * standing than the next group with a job due at `dueBySec`, and finally the next group itself,
+   * whose jobs share its slots in turn. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,
@@ -224,8 +224,8 @@ export class Groups {
   }
 
   /**
-   * Groups among these that have a higher standing than another one with a job due at `dueBySec`. A
-   * snapshot read.
+   * Returns the given groups that have a higher standing than some other group with a job due at
+   * `dueBySec`. A snapshot read.
    */
   async notNext(
     tx: ReadTransaction,
@@ -285,7 +285,8 @@ export class Groups {
   }
 
   /**
-   * Due time of the group's first pending job, possibly in the past; undefined without one.
+   * Due time of the group's first pending job, possibly in the past; undefined if no job is
+   * pending.
    */
   async firstDueSec(
     tx: ReadTransaction,

@@ -3,8 +3,8 @@
  * adding a job does not reset it. But usage decays, and a group without jobs and usage is
  * equivalent to an unknown one.
  *
- * A transaction that adds a job of the group adds to its counters, which are read here, so one of
- * the two conflicts.
+ * This transaction reads the group's counters, so it conflicts with a concurrent transaction that
+ * adds a job of the group.
  */
 import type { Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
@@ -16,7 +16,7 @@ import { SHARES_DEFAULT, USAGE_SEC_MIN, usageSec } from "./standing.ts";
 
 export interface SweptPage {
   readonly forgottenCount: number;
-  /** The last group checked; undefined after the last of all. */
+  /** The last group checked; undefined at the end of the list. */
   readonly last: string | undefined;
 }
 

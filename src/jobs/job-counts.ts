@@ -46,15 +46,16 @@ export class JobCounts {
   }
 
   /**
-   * Up to `limit` groups that ever had a job, after `after`, in name order: those without pending
-   * jobs, and the last one read, undefined after the last of all. A snapshot read.
+   * Reads up to `limit` groups after `after`, in name order, including groups that no longer have
+   * jobs. Returns the groups without pending jobs, and the last group read as a cursor (undefined
+   * at the end). A snapshot read.
    */
   async groupsPage(
     tx: ReadTransaction,
     type: JobType,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
   ): Promise<{ readonly idle: readonly string[]; readonly last: string | undefined }> {
-    // Every job starts as pending.
+    // Every job starts as pending, so these counters list all groups.
     const range = this.#keys.countsOfGroups(type, PENDING, after);
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(range, { limit });
     const groupOf = ({ key }: KeyValue): string => this.#keys.lastElement(key) as string;
@@ -78,8 +79,8 @@ export class JobCounts {
   }
 
   /**
-   * Removes the counters of a group without jobs. Returns false if it has some. Conflicts with
-   * transactions that add a job.
+   * Removes the counters of a group without jobs. Returns false if the group has jobs. Conflicts
+   * with transactions that add a job.
    */
   async clearZero(tx: Transaction, type: JobType, group: string): Promise<boolean> {
     const keys = STATES.map((state) => this.#key(type, state, group));

@@ -1,13 +1,13 @@
 /**
- * Data and requests of jobs, stored as JSON in chunks: those of the current run, and those given
- * for the next one during a run.
+ * Data and requests of jobs, stored as JSON in chunks: the values of the current run, and the
+ * values set for the next run during a run.
  */
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
 import type { JobKeys, Range } from "./job-keys.ts";
 import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
-/** Values to write. Undefined ones are left unchanged. */
+/** Values to write. An undefined value is left unchanged. */
 export interface Stored {
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
@@ -17,13 +17,13 @@ export interface Stored {
 export interface RequestForm {
   encode(job: JobName, request: JobData): JobData;
   /**
-   * Decodes any stored form, including an unencoded request. Unreadable ones are returned as
+   * Decodes any stored form, including an unencoded request. Returns an unreadable request as
    * stored.
    */
   decode(job: JobName, stored: JobData): JobData;
   /**
-   * The request re-encoded in the current form, or `undefined` if it already has it. Throws if it
-   * is unreadable.
+   * Re-encodes the request in the current form, or returns `undefined` if it is already in this
+   * form. Throws if the request is unreadable.
    */
   renew(job: JobName, stored: JobData): JobData | undefined;
 }
@@ -55,12 +55,12 @@ export class JobDataStore {
     return this.#data.get(tx, job);
   }
 
-  /** For a job that is known to have a request; checking would cost a read. */
+  /** Reads the request of a job that is known to have one; a check would cost a read. */
   getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     return this.#request.get(tx, job);
   }
 
-  /** Like `getRequest`, decoded on the first call. */
+  /** Like `getRequest`, but decodes on the first call of the returned function. */
   getRequestLater(tx: ReadTransaction, job: JobName): Promise<() => JobData | undefined> {
     return this.#request.getLater(tx, job);
   }
@@ -81,8 +81,8 @@ export class JobDataStore {
   }
 
   /**
-   * Rewrites the requests of the current and the next run in the current form. Returns whether one
-   * had a different form.
+   * Rewrites the requests of the current and the next run in the current form. Returns whether a
+   * request was in a different form.
    */
   async renewRequests(tx: Transaction, job: JobName): Promise<boolean> {
     const areRenewed = [await this.#request.renew(tx, job), await this.#nextRequest.renew(tx, job)];
@@ -97,7 +97,7 @@ export class JobDataStore {
     );
   }
 
-  /** For a new job, which has nothing stored yet. */
+  /** Stores the values of a new job, which has no older values to clear. */
   setFirst(tx: Transaction, job: JobName, { data, request }: Stored): void {
     if (data !== undefined) this.#data.setFirst(tx, job, data);
     if (request !== undefined) this.#request.setFirst(tx, job, request);
@@ -108,13 +108,13 @@ export class JobDataStore {
     if (request !== undefined) this.#request.set(tx, job, request);
   }
 
-  /** Values that replace the current ones when the next run is queued. */
+  /** Stores the values that replace the current values when the next run is queued. */
   setNext(tx: Transaction, job: JobName, { data, request }: Stored): void {
     if (data !== undefined) this.#nextData.set(tx, job, data);
     if (request !== undefined) this.#nextRequest.set(tx, job, request);
   }
 
-  /** Replaces the current values by those given for the next run, and returns them. */
+  /** Replaces the current values by the values set for the next run, and returns these. */
   async takeNext(
     tx: Transaction,
     job: JobName,
@@ -134,7 +134,7 @@ export class JobDataStore {
   }
 }
 
-/** One JSON object per job, in as many rows as it needs. */
+/** One JSON object per job, in as many rows as needed. */
 class JsonRows {
   readonly #key: (job: JobName, chunk: number) => Key;
   readonly #range: (job: JobName) => Range;
@@ -215,7 +215,7 @@ class JsonRows {
     this.setFirst(tx, job, value);
   }
 
-  /** Moves the value of `other`, if any, and returns it. */
+  /** Moves the value of `other` here, if it has a value, and returns the value. */
   async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<JobData | undefined> {
     const rows = await other.#rows(tx, job);
     if (rows.length === 0) return undefined;
@@ -235,7 +235,7 @@ class JsonRows {
   }
 }
 
-/** Memoizes `make`, and keeps nothing else. */
+/** Memoizes `make`, and releases it after the first call. */
 function once<T>(make: () => T): () => T {
   let state: { readonly make: () => T } | { readonly made: T } = { make };
   return () => {

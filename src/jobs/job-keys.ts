@@ -32,8 +32,16 @@ const GROUP_LIMIT = 23;
 
 /** Key shapes for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
-  { key: "(1, type)", value: "(timeoutSec)", note: "registers a type; only such types have jobs" },
-  { key: "(2, type, id)", value: "JobFacts", note: "lock, place in the activity order, schedule" },
+  {
+    key: "(1, type)",
+    value: "(timeoutSec)",
+    note: "a registered type; jobs of other types cannot be added",
+  },
+  {
+    key: "(2, type, id)",
+    value: "JobFacts",
+    note: "lock, position in the activity order, schedule",
+  },
   { key: "(3, type, id, chunk)", value: "bytes", note: "the data, as JSON, in chunks" },
   {
     key: "(3, type, id)",
@@ -58,7 +66,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(7, type)",
     value: "counter",
-    note: "grows when a job enters the queue; acceptors watch it",
+    note: "counter, incremented when a job enters the queue; watched by acceptors",
   },
   {
     key: "(8)",
@@ -74,7 +82,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(11, worker)",
     value: "(format)",
-    note: "an expelled worker whose jobs are not all back in the queue",
+    note: "an expelled worker with jobs that have not been requeued",
   },
   {
     key: "(12, worker, type, id)",
@@ -86,25 +94,29 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: '""',
     note: "the queue of a group, by due time",
   },
-  { key: "(14, type, group)", value: "Place", note: "the group's place in 15 or 16" },
+  { key: "(14, type, group)", value: "Place", note: "position of the group in index 15 or 16" },
   {
     key: "(15, type, generation, score, group)",
     value: '""',
-    note: "groups that have a job that is due, lowest standing first; score null: no usage",
+    note: "groups with a due job, lowest standing first; score null: no usage",
   },
   { key: "(16, type, dueAtSec, group)", value: '""', note: "groups whose jobs are all due later" },
-  { key: "(17, type, group)", value: "Standing", note: "shares and usage; stays without jobs" },
+  {
+    key: "(17, type, group)",
+    value: "Standing",
+    note: "shares and usage; kept when the group has no jobs",
+  },
   { key: "(18, type, group)", value: "(shares)", note: "groups whose shares are not 100" },
-  { key: "(19, type)", value: "FairShare", note: "decay of the usage; absent: the default" },
+  { key: "(19, type)", value: "FairShare", note: "decay of usage; absent if it is the default" },
   {
     key: "(20, type, state, group)",
     value: "counter",
-    note: "jobs by state: 0 pending, 1 running, 2 finished; group null: all of the type",
+    note: "number of jobs by state: 0 pending, 1 running, 2 finished; group null: all jobs of the type",
   },
   {
     key: "(21, type, id, chunk)",
     value: "bytes",
-    note: "the request, as JSON, in chunks; absent for a job that was added without one",
+    note: "the request, as JSON, in chunks; absent for a job that was added without a request",
   },
   {
     key: "(22, type, id, chunk)",
@@ -146,7 +158,7 @@ export class JobKeys {
 
   /** The jobs of a type whose ids have this prefix. */
   jobsBelow(type: JobType, prefix: string): Range {
-    // Without the terminator of the string.
+    // Cuts off the terminator of the string.
     const begin = this.job({ type, id: prefix }).subarray(0, -1);
     return { begin, end: prefixEnd(begin) };
   }
@@ -307,7 +319,8 @@ export class JobKeys {
   /** Counters of one state by group, after `after`. */
   countsOfGroups(type: JobType, state: number, after: string | undefined): Range {
     const { end } = this.#jobs.range([COUNT, type, state]);
-    // The counter of the whole type, whose last element is null, sorts before those of groups.
+    // The counter of the whole type, whose last element is null, sorts before the counters of
+    // groups.
     return { begin: keyAfter(this.count(type, state, after)), end };
   }
 

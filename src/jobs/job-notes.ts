@@ -27,7 +27,7 @@ export class JobNotes {
     return tx.getMany(ids.map((id) => this.#keys.note({ type, id })));
   }
 
-  /** Undefined removes it. */
+  /** Sets the note; `undefined` removes it. */
   set(tx: Transaction, job: JobName, note: Uint8Array | undefined): void {
     if (note === undefined) tx.clear(this.#keys.note(job));
     else tx.set(this.#keys.note(job), note);

@@ -5,18 +5,18 @@
 import type { Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
 
-/** The result of a transaction for a job. */
+/** The change of a job by a transaction. */
 export interface JobChange {
   /** Absent if the job was removed. */
   readonly facts: Pick<JobFacts, "state" | "scheduledAtSec"> | undefined;
   /** The new data and request, if they were written. */
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
-  /** The run ended without a message from its worker, and the job is queued again. */
+  /** Whether the run ended because its worker was lost, so that the job is queued again. */
   readonly isLost: boolean;
   /**
-   * Returns the current data and request, reading those that were not written. Only for an existing
-   * job.
+   * Returns the current data and request, reading the values that this transaction did not write.
+   * Must not be called for a removed job.
    */
   load(): Promise<{ readonly data: JobData; readonly request: JobData | undefined }>;
 }

@@ -13,18 +13,18 @@ import {
 import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./job.ts";
 
 /**
- * Formats of jobs without and with a request. Nodes that do not support requests refuse the latter,
- * since they would lose the request.
+ * Formats of jobs without and with a request. Nodes that do not support requests refuse jobs with a
+ * request, since they would lose it.
  */
 const FORMAT = 3;
 const FORMAT_WITH_REQUEST = 4;
 /**
- * Oldest readable format. Format 1 had no worker, and none before 3 had groups; both are read as
- * undefined.
+ * Oldest readable format. Format 1 had no worker, and formats 1 and 2 had no group; both are read
+ * as undefined.
  */
 const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 2;
-/** Format 1 had no former timeout. */
+/** Oldest readable format of a type. Format 1 had no former timeout. */
 const FORMAT_OF_TYPES_MIN = 1;
 const FORMAT_OF_IDS = 1;
 const PENDING = 0;
@@ -46,7 +46,7 @@ function formatOf(hasRequest: boolean): number {
   return hasRequest ? FORMAT_WITH_REQUEST : FORMAT;
 }
 
-/** Facts of a running job before the commit determines its place in the activity order. */
+/** Facts of a running job before the commit determines its position in the activity order. */
 export type RunningFactsAtCommit = Omit<RunningFacts, "state" | "activity">;
 
 /**
@@ -59,7 +59,7 @@ export function encodeRunning(
   return packTupleVersionstamped(runningTuple(facts, Versionstamp.incomplete(userVersion)));
 }
 
-/** Facts of a running job that keeps its place in the activity order. */
+/** Facts of a running job that keeps its position in the activity order. */
 export function encodeStillRunning(facts: RunningFacts): Uint8Array {
   return packTuple(runningTuple(facts, facts.activity));
 }
@@ -74,9 +74,9 @@ export function decodeFacts(value: Uint8Array): JobFacts {
   const [format, state, scheduledAtSec, ...rest] = unpackTuple(value);
   assert(
     typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT_WITH_REQUEST,
-    "The job record has a format that this version knows",
+    "The job record must have a format known to this version",
   );
-  assert(typeof scheduledAtSec === "number", "A job record has a schedule");
+  assert(typeof scheduledAtSec === "number", "A job record must have a schedule");
   const hasRequest = format === FORMAT_WITH_REQUEST;
   if (state === PENDING || state === FINISHED) {
     const [group] = rest;
@@ -88,8 +88,11 @@ export function decodeFacts(value: Uint8Array): JobFacts {
     };
   }
   const [lock, resubmitted, activity, worker, group] = rest;
-  assert(state === RUNNING && typeof lock === "string", "A running job has a lock");
-  assert(activity instanceof Versionstamp, "A running job has a place in the activity order");
+  assert(state === RUNNING && typeof lock === "string", "A running job must have a lock");
+  assert(
+    activity instanceof Versionstamp,
+    "A running job must have a position in the activity order",
+  );
   return {
     state: "running",
     scheduledAtSec,
@@ -114,10 +117,10 @@ export function decodeTypeTimeout(value: Uint8Array): TypeTimeout {
   const [format, timeoutSec, formerTimeoutSec = timeoutSec] = unpackTuple(value);
   assert(
     typeof format === "number" && format >= FORMAT_OF_TYPES_MIN && format <= FORMAT_OF_TYPES,
-    "The record of a job type has a format that this version knows",
+    "The record of a job type must have a format known to this version",
   );
-  assert(typeof timeoutSec === "number", "A job type has a timeout");
-  assert(typeof formerTimeoutSec === "number", "A job type had a timeout");
+  assert(typeof timeoutSec === "number", "A job type must have a timeout");
+  assert(typeof formerTimeoutSec === "number", "A job type must have a former timeout");
   return { timeoutSec, formerTimeoutSec };
 }
 
@@ -127,7 +130,10 @@ export function encodeJobId(id: string): Uint8Array {
 
 export function decodeJobId(value: Uint8Array): string {
   const [format, id] = unpackTuple(value);
-  assert(format === FORMAT_OF_IDS && typeof id === "string", "An activity names its job");
+  assert(
+    format === FORMAT_OF_IDS && typeof id === "string",
+    "An activity row must contain the id of its job",
+  );
   return id;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Reports changes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), using the store's
- * watches. A job that does not change costs nothing.
+ * watches. An unchanged job causes no reads.
  *
- * A subscription remembers the state known to its owner. An event is a difference from that:
+ * A subscription remembers the state known to its owner. An event is a difference from this state:
  * another state, another due time, or a later update of a running job. Several changes between two
  * reads are one event, with the latest data.
  */
@@ -11,9 +11,7 @@ import type { KeyValueStore, Transaction, Watch } from "../kv/index.ts";
 import type { Job, JobName, JobSigns, Observation } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 
-/**
- * `removed`: the job no longer exists. This and `finished` are the last event of a subscription.
- */
+/** `removed`: the job no longer exists. A subscription ends after `removed` or `finished`. */
 export type SubscriptionEvent =
   | { readonly kind: "changed"; readonly job: Job }
   | { readonly kind: "removed"; readonly name: JobName };
@@ -26,16 +24,16 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Created once, since creating an error costs more than the wait that it ends. */
-const OVER = new Error("The waiting is over");
+/** Shared reason for ending a wait, since creating an error costs more than the wait itself. */
+const OVER = new Error("The wait has ended");
 
 export class JobSubscription {
   readonly name: JobName;
   /** The job at the start of the subscription. */
   readonly job: Job;
   /**
-   * The signs last reported. A different due time distinguishes a job that waits again, after an
-   * unobserved run, from one that still waits.
+   * The signs last reported. A changed due time shows that a pending job has run, unobserved, in
+   * the meantime.
    */
   #signs: JobSigns | undefined;
   readonly #ended = new AbortController();
@@ -74,7 +72,10 @@ export class JobSubscription {
   }
 }
 
-/** A read of a subscription's job. `job` is set if it is an event that matches the wait. */
+/**
+ * Result of reading a subscription's job. `job` is set if the read found an event that matches the
+ * wait.
+ */
 interface Look {
   readonly subscription: JobSubscription;
   readonly signs: JobSigns | undefined;
@@ -102,7 +103,10 @@ export class JobSubscriptions {
     return observation && new JobSubscription(observation);
   }
 
-  /** The next event of any subscription; undefined if the time limit passed or all have ended. */
+  /**
+   * The next event of any of the subscriptions; undefined if the time limit has passed or all
+   * subscriptions have ended.
+   */
   async wait(
     subscriptions: readonly JobSubscription[],
     { state, timeoutMs = Number.POSITIVE_INFINITY, signal }: WaitOptions = {},
@@ -170,7 +174,7 @@ export class JobSubscriptions {
     );
     const fired = looks.map(({ changed }) => changed.fired(over.signal));
     const timer = leftMs === Number.POSITIVE_INFINITY ? [] : [clock.sleep(leftMs, over.signal)];
-    // A broken watch says nothing, so the jobs are read again.
+    // After a failed watch, the jobs are read again, because a change may have been missed.
     await Promise.race([...fired, ...timer]).catch(() => {});
     over.abort(OVER);
     await Promise.allSettled([...fired, ...timer]);

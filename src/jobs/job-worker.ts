@@ -21,7 +21,9 @@ import {
 import type { WorkerId } from "./worker.ts";
 import { requeueAll, type WorkerRingParts, watchRing } from "./worker-ring.ts";
 
-/** Time limit for leaving. A worker that cannot reach the store is expelled for its silence. */
+/**
+ * Time limit for leaving. A worker that cannot reach the store is expelled when its lease expires.
+ */
 const LEAVE_MS_MAX = 2000;
 
 export interface JobWorkerParts extends WorkerRingParts {
@@ -49,8 +51,8 @@ export class JobWorker {
 
   /**
    * Runs `work` as a member, and again under a new registration each time it is expelled. `work`
-   * settles when nothing that it started is running: gracefully after `signal` aborts, immediately
-   * after expulsion. Jobs that it still holds are then requeued.
+   * must settle only after everything that it started has stopped: gracefully after `signal`
+   * aborts, immediately after expulsion. Jobs that the worker still holds are then requeued.
    */
   async run(signal: AbortSignal, work: (membership: Membership) => Promise<void>): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
@@ -60,7 +62,8 @@ export class JobWorker {
       } catch (error) {
         if (errorCode(error) !== "JOBS_WORKER_EXPELLED") throw error;
         trace.event("jobs.worker-lost", (error as WorkerExpelledError).details);
-        // The cause of the delayed renewal may last a little longer.
+        // Pauses before registering again, because whatever delayed the renewal may continue for a
+        // while.
         await clock.sleep(this.#parts.leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
       }
     }
@@ -95,7 +98,7 @@ export class JobWorker {
           try {
             await work({ id, expelled });
           } finally {
-            over.abort(new Error("The worker leaves"));
+            over.abort(new Error("The worker is leaving"));
           }
         },
         () => this.#watchLease(id, lease, over.signal),
@@ -108,8 +111,8 @@ export class JobWorker {
   }
 
   /**
-   * Rejects when the lease is lost. After a pause of the whole process, the clock shows that before
-   * any message.
+   * Rejects when the lease is lost. Also checks the clock, because after a pause of the whole
+   * process it reveals the loss before any message does.
    */
   async #watchLease(id: WorkerId, lease: Lease, over: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;
@@ -137,7 +140,7 @@ export class JobWorker {
       });
       await requeueAll(this.#parts, id);
     } catch (error) {
-      // Others will expel it for its silence.
+      // Other workers will expel this worker when its lease expires.
       runtime.trace.event("jobs.worker-vanished", { worker: id, error: String(error) });
     }
   }

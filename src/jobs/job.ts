@@ -1,11 +1,10 @@
 /**
  * Data types of the queue (RFC 007, `couch_jobs`).
  *
- * A job has a type, an id within the type, and data. The stored facts determine the state, so the
- * two cannot disagree:
+ * A job has a type, an id within the type, and data. The state is derived from the stored facts:
  *
  *   pending      no lock, in the queue at its scheduled time
- *   running      a lock, and a place in the activity order; `resubmitted` if another run was
+ *   running      a lock, and a position in the activity order; `resubmitted` if another run was
  *                requested during this one
  *   finished     no lock, not in the queue; kept until it is removed
  */
@@ -16,12 +15,12 @@ export type JobType = string;
 /** Id of a worker's registration (`worker.ts`). */
 export type WorkerId = string;
 
-/** Maximum silence of running jobs of a type. */
+/** Maximum time between two heartbeats of a running job of a type. */
 export interface TypeTimeout {
   readonly timeoutSec: number;
   /**
-   * The previous timeout, or the same one if it never changed. Jobs accepted before the change may
-   * still use it.
+   * The previous timeout; equal to the current timeout if it never changed. Jobs accepted before
+   * the change may still use the previous timeout.
    */
   readonly formerTimeoutSec: number;
 }
@@ -34,24 +33,25 @@ export interface JobName {
 /**
  * A JSON object stored with a job, opaque to the queue.
  *
- * A job has data, which its worker writes as often as it likes, and may have a request, which stays
- * as it was added, so that large constant parts are not rewritten with each heartbeat.
+ * A job has data, which its worker may write at any time, and may have a request, which does not
+ * change, so that large constant parts are not rewritten with each heartbeat.
  */
 export type JobData = Readonly<Record<string, unknown>>;
 
 /** Due time and group of a job. */
 export interface JobPlan {
-  /** Seconds since the epoch; 0 for any time. */
+  /** Due time in seconds since the epoch; 0 if the job may run at any time. */
   readonly scheduledAtSec: number;
   /**
-   * The group with which it shares slots (`groups.ts`). Jobs without one wait in plain order.
+   * The group in which the job shares slots (`groups.ts`). Jobs without a group are ordered by due
+   * time.
    */
   readonly group: string | undefined;
 }
 
-/** Facts of a job that do not depend on its state. */
+/** Facts that a job has in every state. */
 export interface JobTerms extends JobPlan {
-  /** Whether the job has a request next to its data, now or for the next run. */
+  /** Whether the job has a request for the current or the next run. */
   readonly hasRequest: boolean;
 }
 
@@ -63,12 +63,12 @@ type JobProgress =
   | {
       readonly state: "running";
       readonly lock: string;
-      /** Time of acceptance or of the last update: the place in the activity order. */
+      /** Time of acceptance or of the last update. Position in the activity order. */
       readonly activity: Versionstamp;
       readonly resubmitted: boolean;
       /**
-       * The worker that runs it; undefined for a processor without one, which is supervised only by
-       * the activity monitor.
+       * The worker that runs the job; undefined for a processor without a worker, which is
+       * supervised only by the activity monitor.
        */
       readonly worker: WorkerId | undefined;
     }
@@ -82,23 +82,24 @@ export type JobState = JobFacts["state"];
 export interface Job extends JobName, JobPlan {
   readonly state: JobState;
   /**
-   * The worker that runs it; undefined if it is not running, or for a processor without a worker.
+   * The worker that runs the job; undefined if the job is not running, or for a processor without a
+   * worker.
    */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
-  /** Absent if the job was added without one. */
+  /** Absent if the job was added without a request. */
   readonly request: JobData | undefined;
 }
 
 /**
- * Values that change when something happens to a job. `activity` changes with each acceptance and
+ * Values by which a change of a job is detected. `activity` changes with each acceptance and
  * update, and is undefined while the job does not run.
  */
 export interface JobSigns extends Pick<Job, "state" | "scheduledAtSec"> {
   readonly activity: string | undefined;
 }
 
-/** A job with its signs. */
+/** A job with the values by which its changes are detected. */
 export interface Observation {
   readonly job: Job;
   readonly activity: string | undefined;

@@ -2,8 +2,8 @@ import { OperationalError } from "../base/index.ts";
 import type { JobName } from "./job.ts";
 
 /**
- * The job was lost: removed, or given to another processor after a long silence. The former holder
- * stops and writes nothing more (`halt` in RFC 007).
+ * The caller has lost the job: it was removed, or requeued because of missing heartbeats. The
+ * former holder must stop and write nothing more (`halt` in RFC 007).
  */
 export class JobHaltedError extends OperationalError {
   override readonly name = "JobHaltedError";
@@ -13,7 +13,9 @@ export class JobHaltedError extends OperationalError {
   }
 }
 
-/** The type has no timeout, so jobs of a dead processor would never be detected. */
+/**
+ * The type is not registered. Without a timeout, jobs of a dead processor would never be detected.
+ */
 export class UnknownJobTypeError extends OperationalError {
   override readonly name = "UnknownJobTypeError";
 
@@ -24,7 +26,7 @@ export class UnknownJobTypeError extends OperationalError {
 
 /**
  * The worker is no longer registered, or must assume so because its lease was not renewed in time.
- * It stops everything that it runs, writes nothing more, and registers again.
+ * The worker must stop all of its jobs, write nothing more, and register again.
  */
 export class WorkerExpelledError extends OperationalError {
   override readonly name = "WorkerExpelledError";

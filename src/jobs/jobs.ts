@@ -1,10 +1,10 @@
 /**
  * The transactional queue of background jobs (RFC 007). Any number of nodes add jobs and accept
- * them. Every call runs inside the caller's transaction, so a job and the data that it concerns
- * change together.
+ * them. Every call runs inside the caller's transaction, so a job and related data change
+ * atomically.
  *
- * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same
- * transaction. A holder that lost its job gets a JobHaltedError, which aborts the whole
+ * Fencing: acceptance generates a random lock, and every write of the holder verifies the lock in
+ * the same transaction. A holder that lost its job gets a JobHaltedError, which aborts the whole
  * transaction.
  */
 import { assert, type Page, type Runtime, randomHex } from "../base/index.ts";
@@ -56,20 +56,20 @@ import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
 
-/** Result of accepting if no job is due. */
+/** Result of an acceptance if no job is due. */
 export interface NothingDue {
   /** Fires when a job enters the queue. */
   readonly enqueued: Watch;
   /**
-   * Time at which to try again, in seconds since the epoch, because the first queued job becomes
-   * due without a notification. Undefined if the queue is empty.
+   * Time at which to try again, in seconds since the epoch: the first queued job then becomes due,
+   * and this fires no watch. Undefined if the queue is empty.
    */
   readonly firstDueSec: number | undefined;
 }
 
 /**
- * Result of an acceptance. `rest` is set if these were all due jobs and the acceptor wants to be
- * notified of further ones (`watchesRest`).
+ * Result of an acceptance. `rest` is set if all due jobs were accepted and the acceptor requested
+ * notification of additional jobs (`watchesRest`).
  */
 export type Acceptance =
   | {
@@ -87,7 +87,7 @@ export interface AddOptions extends Partial<JobPlan> {
 
 /** Selects the ids to read. */
 export interface IdsWanted {
-  /** "" for all. */
+  /** Prefix of the ids; "" for all ids. */
   readonly prefix: string;
   readonly afterId: string | undefined;
   readonly reverse: boolean;
@@ -101,16 +101,22 @@ export interface AcceptOptions extends Wanted {
    */
   readonly worker?: WorkerId;
   /**
-   * Whether to return the watch and time for the next attempt if fewer jobs were due than wanted.
-   * The caller must cancel the watch.
+   * Whether to return a watch and the time of the next attempt if fewer than `countMax` jobs were
+   * due. The caller must cancel the watch.
    */
   readonly watchesRest?: boolean;
 }
 
-/** Random bytes that distinguish a notification of a worker from the previous one. */
+/**
+ * Number of random bytes that distinguish a notification of a worker from the previous
+ * notification.
+ */
 const CALL_BYTES = 8;
 
-/** Values that a transaction wrote for a job, and whether the job's worker was lost. */
+/**
+ * Change reported to observers: values that a transaction wrote for a job, and whether the job's
+ * worker was lost.
+ */
 type Announced = Stored & { readonly isLost?: boolean };
 
 const NOT_WRITTEN: Announced = { data: undefined, request: undefined };
@@ -131,7 +137,7 @@ export class Jobs {
   readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
 
-  /** `requestForm` converts requests for storage. Default: stored as they are. */
+  /** `requestForm` converts requests for storage. Default: requests are stored unchanged. */
   constructor(runtime: Runtime, subspace: Subspace, requestForm?: RequestForm) {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
@@ -156,11 +162,11 @@ export class Jobs {
 
   /**
    * Registers a type, or changes its timeout: a running job without a heartbeat for `timeoutSec`
-   * returns to the queue. The former timeout is kept, because workers learn the new one with their
-   * next heartbeat.
+   * returns to the queue. The former timeout is kept, because workers read the new timeout with
+   * their next heartbeat.
    */
   async setTypeTimeout(tx: Transaction, type: JobType, timeoutSec: number): Promise<void> {
-    assert(timeoutSec > 0, "A type's timeout is positive");
+    assert(timeoutSec > 0, "The timeout of a type must be positive");
     const key = this.#keys.typeTimeout(type);
     const value = await tx.get(key);
     const former = value && decodeTypeTimeout(value);
@@ -175,13 +181,14 @@ export class Jobs {
     return value && decodeTypeTimeout(value);
   }
 
-  /** Maximum silence of a job of the type, in seconds. */
+  /** Maximum time between two heartbeats of a job of the type, in seconds. */
   async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     return (await this.typeTimeout(tx, type))?.timeoutSec;
   }
 
   /**
-   * Unregisters a type. Its jobs are kept, but none can be added, and no monitor supervises them.
+   * Unregisters a type. Existing jobs are kept, but no jobs can be added, and no monitor supervises
+   * running jobs.
    */
   async clearTypeTimeout(tx: Transaction, type: JobType): Promise<void> {
     tx.clear(this.#keys.typeTimeout(type));
@@ -191,12 +198,13 @@ export class Jobs {
    * Adds a job, or requests another run of an existing one. The effect depends on its state:
    *
    *   absent, finished   becomes pending with this data, time and group
-   *   pending            gets these; nothing is written if they are unchanged
-   *   running            runs again after this run, with these; counts for the new group from now
+   *   pending            receives these values; nothing is written if they are unchanged
+   *   running            runs again after this run, with these values; counted in the new group now
    *
    * A given request replaces the existing one.
    *
-   * CouchDB drops the data if the job is pending at the same time, or running; here it is kept.
+   * CouchDB drops the data if the job is running, or pending with the same due time; Tandem keeps
+   * it.
    */
   async add(
     tx: Transaction,
@@ -228,19 +236,25 @@ export class Jobs {
     await this.#announce(tx, job, { ...terms, state: "pending" }, stored);
   }
 
-  /** Adds a job as finished, for one that ended elsewhere. It runs on request. */
+  /**
+   * Adds a job in state finished, for a job that ended elsewhere. It runs only if it is added
+   * again.
+   */
   async addFinished(
     tx: Transaction,
     job: JobName,
     data: JobData,
     { group, request }: Omit<AddOptions, "scheduledAtSec"> = {},
   ): Promise<void> {
-    assert((await this.#facts(tx, job)) === undefined, "The job is not there");
+    assert(
+      (await this.#facts(tx, job)) === undefined,
+      "A job added as finished must not exist yet",
+    );
     const terms = { scheduledAtSec: 0, group, hasRequest: request !== undefined };
     const finished = { ...terms, state: "finished" } as const;
     this.#data.setFirst(tx, job, { data, request });
     tx.set(this.#keys.job(job), encodeWaiting("finished", terms));
-    // The counter of pending jobs doubles as the list of groups.
+    // Creates the counter of pending jobs, because these counters also serve as the list of groups.
     this.counts.change(tx, job.type, undefined, { state: "pending", group });
     this.counts.change(tx, job.type, { state: "pending", group }, finished);
     await this.#announce(tx, job, finished, { data, request });
@@ -263,7 +277,7 @@ export class Jobs {
     return (await this.observe(tx, job))?.job;
   }
 
-  /** Those of the given jobs that exist, in id order, read concurrently. */
+  /** Returns the given jobs that exist, in id order. Reads them concurrently. */
   async getMany(
     tx: ReadTransaction,
     type: JobType,
@@ -279,7 +293,10 @@ export class Jobs {
     return found.map(({ name, facts }, index) => jobOf(name, facts, stored[index] as Stored));
   }
 
-  /** The run of a job under a worker; undefined if it is not running, or runs without a worker. */
+  /**
+   * The current run of a job under a worker; undefined if the job is not running, or runs without a
+   * worker.
+   */
   async runOf(
     tx: ReadTransaction,
     job: JobName,
@@ -319,7 +336,7 @@ export class Jobs {
     return { state, scheduledAtSec, activity: activityOf(facts) };
   }
 
-  /** The job, and its place in the activity order, which distinguishes heartbeats. */
+  /** The job, and its position in the activity order, which changes with each heartbeat. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
@@ -392,8 +409,8 @@ export class Jobs {
   }
 
   /**
-   * Number of pending jobs: all of them from the counters, or those due at `dueBySec`, counted up
-   * to `limit`. A snapshot read.
+   * Number of pending jobs: all pending jobs, from the counters, or the jobs due at `dueBySec`,
+   * counted up to `limit`. A snapshot read.
    */
   async pendingJobCount(
     tx: ReadTransaction,
@@ -414,17 +431,17 @@ export class Jobs {
   }
 
   /**
-   * Accepts up to `countMax` jobs due at `dueBySec`, either all without a group or all of one
+   * Accepts up to `countMax` jobs due at `dueBySec`, either jobs without a group or jobs of one
    * group. Acceptors conflict only if they choose the same jobs. With `noSchedule`, for types whose
    * jobs have no due times, `dueBySec` is 0.
    *
-   * Jobs accepted under a `worker` return to the queue when it is expelled. An expelled worker
-   * cannot accept.
+   * Jobs accepted under a `worker` return to the queue when the worker is expelled. An expelled
+   * worker cannot accept jobs.
    */
   async accept(tx: Transaction, type: JobType, options: AcceptOptions): Promise<Acceptance> {
     const { worker, noSchedule, dueBySec, countMax, watchesRest = false } = options;
-    assert(countMax >= 1, "An acceptor wants a job");
-    assert(!noSchedule || dueBySec === 0, "Without a schedule nothing is due later than 0");
+    assert(countMax >= 1, "An acceptor must request at least one job");
+    assert(!noSchedule || dueBySec === 0, "Jobs without a schedule must be due at 0");
     if (worker !== undefined) await this.workers.verifyMember(tx, worker);
     const taken = await this.#queue.take(tx, type, options);
     const looksOn = taken.length === 0 || (watchesRest && taken.length < countMax);
@@ -446,14 +463,14 @@ export class Jobs {
     return this.#queue.acceptDelayMs();
   }
 
-  /** Turns a job taken from the queue into a running one. */
+  /** Makes a job that was removed from the queue a running job. */
   async #hold(
     tx: Transaction,
     name: JobName,
     worker: WorkerId | undefined,
   ): Promise<{ readonly held: HeldJob; readonly job: Job }> {
     const [facts, data = {}] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
-    assert(facts?.state === "pending", "A job in the queue is pending");
+    assert(facts?.state === "pending", "A job in the queue must be pending");
     const requestLater = await this.#requestLater(tx, name, facts);
     const lock = randomHex(this.#runtime.random);
     const { type, id } = name;
@@ -500,8 +517,8 @@ export class Jobs {
   }
 
   /**
-   * A heartbeat, with new data if given. Must be called well within the type's timeout. As in
-   * `resubmit` and `finish`, a `request` replaces the existing one; without it, that one is kept.
+   * Sends a heartbeat, and writes new data if given. Must be called well within the type's timeout.
+   * As in `resubmit` and `finish`, a given `request` replaces the existing request.
    */
   async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
@@ -520,7 +537,7 @@ export class Jobs {
   /**
    * Requests another run at `scheduledAtSec`, with or without the job's lock, and with `data` if
    * given. Followed by `finish`: "run again later". CouchDB drops the data if the job is running;
-   * here it is kept for the next run.
+   * Tandem keeps it for the next run.
    */
   async resubmit(
     tx: Transaction,
@@ -548,7 +565,7 @@ export class Jobs {
   }
 
   /**
-   * Fires the watch of the worker that holds the job (`watchHeld`), and changes nothing else. No
+   * Fires the watch of the worker that holds the job (`watchHeld`), without changing the job. No
    * effect if the job is not running or has no worker.
    */
   async callHolder(tx: Transaction, job: JobName): Promise<void> {
@@ -573,9 +590,9 @@ export class Jobs {
   }
 
   /**
-   * Stores the job's requests in their current form, whoever holds it. Returns whether one had
-   * another form. With `split`, a job without a request gets the parts that `split` makes of its
-   * data.
+   * Converts the job's requests to the current form, even if a worker holds the job. Returns
+   * whether a request was in another form. With `split`, a job without a request gets the data and
+   * request into which `split` divides its data.
    */
   async renewRequest(
     tx: Transaction,
@@ -598,7 +615,10 @@ export class Jobs {
   /** Replaces the request of a job that is not running; its state does not change. */
   async setRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
     const facts = await this.#facts(tx, job);
-    assert(facts?.hasRequest === true && facts.state !== "running", "The job waits with a request");
+    assert(
+      facts?.hasRequest === true && facts.state !== "running",
+      "The job must have a request and must not be running",
+    );
     this.#data.set(tx, job, { data: undefined, request });
   }
 
@@ -609,7 +629,7 @@ export class Jobs {
 
   /**
    * For the holder: fires when the job is lost or another run is requested, but not on the holder's
-   * own heartbeats. Without a worker, fires on those too.
+   * own heartbeats. For a holder without a worker, also fires on heartbeats.
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);
@@ -625,7 +645,7 @@ export class Jobs {
     }));
   }
 
-  /** The end of a type's activity order: the latest heartbeat. */
+  /** Position of the latest heartbeat in the activity order of a type. */
   async lastActivity(tx: ReadTransaction, type: JobType): Promise<Versionstamp | undefined> {
     const range = this.#keys.activities(type);
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -666,11 +686,17 @@ export class Jobs {
 
   async #requeueRunning(tx: Transaction, job: JobName, worker?: WorkerId): Promise<void> {
     const facts = await this.#facts(tx, job);
-    assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
-    assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
+    assert(
+      facts?.state === "running",
+      "A job in the activity order or in a worker's list must be running",
+    );
+    assert(
+      worker === undefined || facts.worker === worker,
+      "A worker must hold the jobs in its list",
+    );
     await this.#clearRunning(tx, job, facts);
-    // The job was due when it was accepted. If the clock went back since then, it must not wait
-    // until the same time again.
+    // The job was due when it was accepted. If the clock was set back since then, the job must not
+    // wait for its due time again.
     const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
     const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
     const scheduledAtSec = facts.resubmitted ? facts.scheduledAtSec : wasDueSec;
@@ -688,7 +714,7 @@ export class Jobs {
     return facts;
   }
 
-  /** Writes a running job that keeps running. */
+  /** Writes a job that continues to run. */
   #write(tx: Transaction, job: JobName, from: RunningFacts, to: RunningFacts): void {
     tx.set(this.#keys.job(job), encodeStillRunning(to));
     this.#call(tx, job, to.worker);
@@ -731,7 +757,7 @@ export class Jobs {
   }
 
   /**
-   * Returns a job to the queue after a run. Values given during the run replace the current ones.
+   * Returns a job to the queue after a run. Values set for the next run replace the current values.
    */
   async #requeue(
     tx: Transaction,
@@ -765,7 +791,7 @@ export class Jobs {
   }
 }
 
-/** The place of a running job in the activity order. */
+/** The position of a running job in the activity order. */
 function activityOf(facts: JobFacts): string | undefined {
   return facts.state === "running" ? facts.activity.toString() : undefined;
 }
@@ -777,8 +803,8 @@ function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: S
 }
 
 /**
- * A job whose request is decoded on demand: it may be long, and waiting for a job reads it
- * repeatedly.
+ * Returns a job whose request is decoded on demand, because it may be long, and subscriptions read
+ * the job repeatedly.
  */
 function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData | undefined): Job {
   return {
@@ -789,7 +815,7 @@ function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData
   };
 }
 
-/** Whether a job has a request after `request` was written, if it was. */
+/** Whether a job has a request after `request`, if given, was written. */
 function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
   return request !== undefined || facts?.hasRequest === true;
 }

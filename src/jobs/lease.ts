@@ -1,20 +1,25 @@
 /**
  * Renewal of a worker's lease.
  *
- * The worker measures from the start of its last successful renewal, on its own clock. Others
- * measure from the time at which they saw that renewal, which is later. The worker gives up after a
- * part of the lease, so it has stopped before another may expel it. Clocks are never compared.
+ * The worker measures from the start of its last successful renewal, on its own clock. Other
+ * workers measure, on their own clocks, from the time at which they saw this renewal, which is
+ * later. The worker abandons its jobs before the end of the lease, so it has stopped before another
+ * worker may expel it. Clocks are never compared.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";
 import type { WorkerId } from "./worker.ts";
 import type { Workers } from "./workers.ts";
 
-/** Renewals per lease. Some may be late, or fail, before the worker has to give up. */
+/**
+ * Number of renewals per lease. More than one, so that a late or failed renewal does not end the
+ * lease.
+ */
 export const RENEWALS_PER_LEASE = 5;
 
 /**
- * Part of its lease that a worker uses. The rest is for stopping what it runs, and for clock drift.
+ * Part of its lease that a worker uses. The remaining time is for stopping jobs, and for clock
+ * drift.
  */
 const USED_RATIO = 0.8;
 
@@ -25,15 +30,14 @@ export interface LeaseTerm {
   readonly ageMs: number;
 }
 
-/** `expelled`: removed by others. `lapsed`: no renewal succeeded in time. */
+/** `expelled`: removed by other workers. `lapsed`: no renewal succeeded in time. */
 export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 
 /** Renews leases independently of the worker's event loop, if the store permits it. */
 export interface LeaseRenewer {
   /**
-   * Prepares for an immediate renewal. It can take longer than a short lease lasts and therefore
-   * precedes registration: a worker that prepared afterwards would lose its lease and register
-   * again, indefinitely.
+   * Prepares the renewer. Must be called before the registration, because it may take longer than a
+   * short lease: the worker would otherwise lose its lease and register again, indefinitely.
    */
   prepare(): Promise<ReadyRenewer>;
 }
@@ -47,8 +51,8 @@ export interface ReadyRenewer {
 
 export interface Lease {
   /**
-   * Time for which the worker may continue, on a monotonic clock. If not positive, it abandons its
-   * jobs.
+   * Time for which the worker may continue, on a monotonic clock. If it is not positive, the worker
+   * must abandon its jobs.
    */
   remainingMs(): number;
   /** Settles when the lease is no longer renewed. */
@@ -97,7 +101,7 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // A store that refuses now may accept a later renewal.
+      // A later renewal may succeed after these errors.
       if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
@@ -130,7 +134,7 @@ export class InLoopLeaseRenewer implements LeaseRenewer {
         };
       },
       stop: async () => {
-        stopping.abort(new Error("The lease ends"));
+        stopping.abort(new Error("The lease has ended"));
         await ended;
       },
     };

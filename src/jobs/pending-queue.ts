@@ -1,6 +1,7 @@
 /**
- * The pending jobs of a type. Jobs without a group are ordered by due time (RFC 007), the others by
- * group (`group-queue.ts`). If a type has both, an acceptor chooses at random which to try first.
+ * The pending jobs of a type. Jobs without a group are ordered by due time (RFC 007), jobs with a
+ * group as in `group-queue.ts`. If a type has both kinds of jobs, an acceptor chooses at random
+ * which kind to try first.
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -10,14 +11,16 @@ import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
 /**
- * Probability that an acceptor tries the groups first: if they had jobs the last time, and if not.
+ * Probability that an acceptor tries the groups first: after an attempt that found jobs in groups,
+ * and after an attempt that did not.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
 
 /**
- * Interval after which acceptors try again, whatever was announced, because wall clocks, on which
- * due times are measured, can be changed. Jobs due later than this are therefore not announced.
+ * Interval after which acceptors try again even without a notification, because due times are
+ * measured on wall clocks, which can be changed. Jobs that become due later than this therefore
+ * wake no acceptors.
  */
 export const LOOK_AGAIN_SEC = 60;
 
@@ -38,7 +41,7 @@ export class PendingQueue {
   readonly #keys: JobKeys;
   readonly #groups: GroupQueue;
   readonly #contention = new AcceptContention();
-  /** As of the last attempt. */
+  /** Whether the last attempt found jobs in groups. */
   #groupsHadJobs = false;
 
   constructor(runtime: Runtime, keys: JobKeys, groups: GroupQueue) {
@@ -61,14 +64,14 @@ export class PendingQueue {
     else await this.#groups.leave(tx, job, group, scheduledAtSec);
   }
 
-  /** Called when a job of the group has ended, or more of them may run. */
+  /** Called when a job of the group has ended or the group's limit is raised. */
   async released(tx: Transaction, type: JobType, group: string | undefined): Promise<void> {
     if (group !== undefined) await this.#groups.released(tx, type, group);
   }
 
   /**
-   * Takes due jobs, each with its own conflict key, so that acceptors conflict only if they take
-   * the same job.
+   * Removes due jobs from the queue. Each job has its own conflict key, so that acceptors conflict
+   * only if they choose the same job.
    */
   async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
     const ratio = this.#groupsHadJobs ? GROUPS_FIRST_RATIO : GROUPS_FIRST_RATIO_UNSEEN;
@@ -129,8 +132,8 @@ export class PendingQueue {
   }
 
   /**
-   * A random batch among the first due jobs. The number of candidates grows with the estimated
-   * number of other acceptors.
+   * Chooses a random batch among the first due jobs. The number of candidates grows with the
+   * estimated number of other acceptors.
    */
   async #amongFirst(
     tx: Transaction,
@@ -147,7 +150,7 @@ export class PendingQueue {
     return entries.slice(start, start + countMax);
   }
 
-  /** Jobs after a random id, or, failing that, those before it. */
+  /** Jobs after a random id, or, at the end of the queue, the jobs before it. */
   async #anywhere(
     tx: Transaction,
     type: JobType,

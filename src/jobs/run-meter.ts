@@ -1,7 +1,7 @@
 /**
- * Run time of one node's jobs that has not been charged to their groups yet. A job pays an
- * instalment when it is accepted. Additional time is charged while it runs, and unused time is
- * refunded when it ends.
+ * Run time of one node's jobs that has not been charged to their groups yet. Each group is charged
+ * an instalment when a job is accepted. Additional time is charged while the job runs, and unused
+ * time is refunded when the job ends.
  */
 import type { Clock } from "../base/index.ts";
 import type { HeldJob } from "./job.ts";
@@ -18,7 +18,7 @@ export class RunMeter {
   readonly #running = new Map<HeldJob, MeteredRun>();
   #ended = new Map<string, number>();
 
-  /** The instalment is that of the type's fair share. */
+  /** `instalmentSec` must be the instalment of the type's fair share. */
   constructor(clock: Clock, instalmentSec: number) {
     this.#clock = clock;
     this.#instalmentSec = instalmentSec;
@@ -43,7 +43,7 @@ export class RunMeter {
     add(this.#ended, run.group, this.#ranSec(run) - run.chargedSec);
   }
 
-  /** The groups of running jobs. */
+  /** Number of running jobs by group. */
   groups(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { group } of this.#running.values()) {
@@ -53,8 +53,8 @@ export class RunMeter {
   }
 
   /**
-   * Seconds to charge to each group, negative for refunds (`Groups.charge`). They count as charged
-   * from now on.
+   * Returns the seconds to charge to each group, negative for refunds (`Groups.charge`), and
+   * records them as charged.
    */
   takeBill(): ReadonlyMap<string, number> {
     const bill = this.#ended;

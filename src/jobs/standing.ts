@@ -2,10 +2,10 @@
  * The order of groups (fair share: RFC 017, after Kay and Lauder, CACM 1988).
  *
  * A group's usage is the run time of its jobs, decayed: time used `intervalSec` ago counts
- * `usageCoefficient` times as much as time used now. Its standing is usage divided by shares, and
- * the lowest runs next. All standings decay at one rate, so their order changes only when a group
- * is charged. The stored score is therefore the logarithm of the standing as it would have been at
- * the epoch,
+ * `usageCoefficient` times as much as time used now. The group's standing is its usage divided by
+ * its shares; the group with the lowest standing runs next. All standings decay at one rate, so
+ * their order changes only when a group is charged. The stored score is therefore the logarithm of
+ * the standing as it would have been at the epoch,
  *
  *   score = ln(usage / shares) + time × decay rate,
  *
@@ -30,7 +30,8 @@ export interface FairShare {
 }
 
 /**
- * Usage decays slowly compared with the length of a run; otherwise it would not follow the shares.
+ * The default. Usage must decay slowly compared with the length of a run; otherwise run time would
+ * not be proportional to the shares.
  */
 export const FAIR_SHARE_DEFAULT: FairShare = {
   usageCoefficient: 0.5,
@@ -44,8 +45,8 @@ export const SHARES_MAX = 1000;
 
 /**
  * Usage of a group. Scores are comparable only if they decay at the same rate, so each change of a
- * type's fair share begins a new generation. A group enters it, with its usage, when it is next
- * charged; until then it goes first.
+ * type's fair share begins a new generation. A group enters the new generation, with its usage,
+ * when it is next charged; until then it precedes all groups of the new generation.
  */
 export interface Standing {
   readonly shares: number;
@@ -64,12 +65,12 @@ export const NO_USAGE: Standing = {
   decayPerSec: 0,
 };
 
-/** A fair share with its generation, counted from the type's first. */
+/** A fair share with its generation: the number of changes since the type's first fair share. */
 export interface FairShareGeneration extends FairShare {
   readonly generation: number;
 }
 
-/** Less counts as none, because refunds rarely cancel exactly. */
+/** Usage below this value counts as zero, because refunds rarely cancel exactly. */
 export const USAGE_SEC_MIN = 0.001;
 
 export function decayPerSec({ usageCoefficient, intervalSec }: FairShare): number {
@@ -77,8 +78,11 @@ export function decayPerSec({ usageCoefficient, intervalSec }: FairShare): numbe
 }
 
 export function checkFairShare({ usageCoefficient, intervalSec, instalmentSec }: FairShare): void {
-  assert(usageCoefficient > 0 && usageCoefficient <= 1, "A usage coefficient lies in (0, 1]");
-  assert(intervalSec > 0 && instalmentSec >= 0, "Times of a fair share are not negative");
+  assert(usageCoefficient > 0 && usageCoefficient <= 1, "A usage coefficient must be in (0, 1]");
+  assert(
+    intervalSec > 0 && instalmentSec >= 0,
+    "The interval must be positive, and the instalment must not be negative",
+  );
 }
 
 /** Decayed usage in seconds of run time. */
@@ -109,7 +113,7 @@ export function charged(
 export function withShares(standing: Standing, shares: number): Standing {
   assert(
     Number.isInteger(shares) && shares >= SHARES_MIN && shares <= SHARES_MAX,
-    "A group has 1 to 1000 shares",
+    "A group must have 1 to 1000 shares",
   );
   const { score } = standing;
   if (score === undefined) return { ...standing, shares };

@@ -13,10 +13,16 @@ export function encodeWorker(worker: Worker): Uint8Array {
 
 export function decodeWorker(id: string, value: Uint8Array): Worker {
   const [format, node, processId, types, sinceMs, leaseMs] = unpackTuple(value);
-  assert(format === FORMAT, "The worker's record has a format of this version");
-  assert(typeof node === "string" && typeof processId === "string", "A worker says who it is");
-  assert(Array.isArray(types), "A worker has types of jobs");
-  assert(typeof sinceMs === "number" && typeof leaseMs === "number", "A worker has a lease");
+  assert(format === FORMAT, "The worker's record must have a format known to this version");
+  assert(
+    typeof node === "string" && typeof processId === "string",
+    "A worker must have a node and a process id",
+  );
+  assert(Array.isArray(types), "A worker must have a list of job types");
+  assert(
+    typeof sinceMs === "number" && typeof leaseMs === "number",
+    "A worker must have a start time and a lease",
+  );
   return { id, node, processId, types: types as JobType[], sinceMs, leaseMs };
 }
 
@@ -26,9 +32,9 @@ export function encodeLease({ renewalCount, renewedAtMs }: WorkerLease): Uint8Ar
 
 export function decodeLease(value: Uint8Array): WorkerLease {
   const [format, renewalCount, renewedAtMs] = unpackTuple(value);
-  assert(format === FORMAT, "The lease has a format of this version");
-  assert(typeof renewalCount === "number", "A lease counts its renewals");
-  assert(typeof renewedAtMs === "number", "A lease says when it was renewed");
+  assert(format === FORMAT, "The lease must have a format known to this version");
+  assert(typeof renewalCount === "number", "A lease must have a renewal count");
+  assert(typeof renewedAtMs === "number", "A lease must have a renewal time");
   return { renewalCount, renewedAtMs };
 }
 

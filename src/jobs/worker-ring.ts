@@ -1,11 +1,11 @@
 /**
  * Detects dead workers (draft of RFC 007). The workers form a ring in id order, and each watches
- * its right-hand neighbour. While that one is silent, it also watches the next one, so neighbours
- * that die together are detected together.
+ * its right-hand neighbour. While this neighbour is silent, the worker also watches the next one,
+ * so that neighbours that die together are detected together.
  *
  * A worker is judged by its count of renewals and by the observer's own clock. A worker without a
- * renewal for a whole lease is expelled, unless it renews at the same moment. The worker that
- * expelled it, or else the next one in the ring, requeues its jobs immediately.
+ * renewal for a whole lease is expelled, unless it renews at the same moment. The expelling worker
+ * immediately requeues the jobs; if it dies meanwhile, the next worker in the ring does so.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";
@@ -16,7 +16,7 @@ import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 
 /** Shortest pause between checks. */
 const PAUSE_MS_MIN = 20;
-/** Leases read concurrently. */
+/** Maximum number of leases read concurrently. */
 const READ_MAX = 100;
 
 export interface WorkerRingParts {
@@ -29,16 +29,19 @@ type Neighbour =
   | { readonly kind: "member"; readonly worker: Worker }
   | { readonly kind: "expelled"; readonly id: WorkerId };
 
-/** A worker's renewal count, and when it last changed. */
+/** A worker's renewal count, and the time at which it last changed. */
 interface Sighting {
   readonly renewalCount: number;
   readonly seenAtMs: number;
 }
 
-/** An observer's place in the ring, and the lease that determines how often it checks. */
+/** An observer's position in the ring, and the lease that determines how often it checks. */
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
-/** The other workers, read again after a change, or after the length of a lease at the latest. */
+/**
+ * Cached list of the other workers, read again after a change, or after the length of a lease at
+ * the latest.
+ */
 interface RingList {
   readonly neighbours: readonly Neighbour[];
   readonly changed: Watch;
@@ -59,8 +62,8 @@ export class WorkerRing {
   }
 
   /**
-   * Checks once and acts on the result. Returns the time until something can be due, unless the
-   * workers change.
+   * Checks once, and expels silent workers. Returns the time until the next check, unless the
+   * workers change earlier.
    */
   async look(): Promise<number> {
     return this.#visit(await this.#neighbours());
@@ -110,13 +113,13 @@ export class WorkerRing {
     return ring.map((id) => all.get(id) as Neighbour);
   }
 
-  /** Visits the neighbours to the right up to the first one alive. */
+  /** Checks the neighbours to the right, up to the first neighbour that is alive. */
   async #visit(neighbours: readonly Neighbour[]): Promise<number> {
     const { clock } = this.#parts.runtime;
     const before = this.#sightings;
     this.#sightings = new Map();
     let pauseMs = this.#leaseMs / RENEWALS_PER_LEASE;
-    // Usually the nearest one is alive, and no other is read.
+    // The first read covers only the nearest neighbour, which is usually alive.
     for (let from = 0, count = 1; from < neighbours.length; from += count, count = READ_MAX) {
       const some = neighbours.slice(from, from + count);
       const lookedAtMs = clock.monotonicMs();
@@ -128,7 +131,7 @@ export class WorkerRing {
           continue;
         }
         const lease = leases[index];
-        // It has left since it was listed.
+        // The worker has left since the list was read.
         if (lease === undefined) continue;
         const { worker } = neighbour;
         const { renewalCount } = lease;
@@ -174,7 +177,7 @@ export class WorkerRing {
 
   async #rescue(id: WorkerId): Promise<void> {
     await requeueAll(this.#parts, id);
-    // Removing the mark fires no watch.
+    // Removing the tombstone fires no watch, so the list must be read again.
     this.close();
   }
 }
@@ -193,7 +196,7 @@ export async function watchRing(
   }
 }
 
-/** Requeues everything that an expelled worker held. Returns the number of jobs. */
+/** Requeues all jobs of an expelled worker. Returns the number of jobs. */
 export async function requeueAll(
   { runtime, kv, jobs }: WorkerRingParts,
   worker: WorkerId,

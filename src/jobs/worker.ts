@@ -3,10 +3,10 @@
  *
  *   member       registered; its lease is renewed, and it may accept jobs
  *   expelled     removed from the list, because its lease lapsed or it left; its jobs are requeued
- *   (gone)       it holds no more jobs
+ *   (removed)    all of its jobs have been requeued
  *
- * A worker has a new id with each registration, so that jobs of a former one never count as its
- * own.
+ * A worker gets a new id with each registration, so that jobs of its former registration never
+ * count as its own.
  */
 import type { JobType, WorkerId } from "./job.ts";
 
@@ -26,7 +26,10 @@ export interface Worker {
 }
 
 export interface WorkerLease {
-  /** Increases with each renewal. Others check only whether it increases, never a foreign clock. */
+  /**
+   * Increases with each renewal. Other workers check only whether the count changes, and never
+   * compare clocks.
+   */
   readonly renewalCount: number;
   /** The worker's own wall-clock time, for operators. */
   readonly renewedAtMs: number;

@@ -56,7 +56,7 @@ export class Workers {
     return (await tx.get(this.#keys.worker(id))) !== undefined;
   }
 
-  /** For transactions that only a member may commit. */
+  /** Throws unless the worker is a member. For transactions that only a member may commit. */
   async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<void> {
     if (!(await this.isMember(tx, id))) throw new WorkerExpelledError(id, "expelled");
   }
@@ -93,9 +93,9 @@ export class Workers {
   }
 
   /**
-   * Removes a member, unless it has renewed its lease since `renewalCount`; a worker that leaves
-   * passes no count. From then on it cannot accept. A mark remains until a worker that sees it has
-   * requeued the jobs of the expelled one, in batches.
+   * Removes a member, unless it has renewed its lease since `renewalCount`. A worker that leaves
+   * voluntarily passes no count. The removed worker can no longer accept jobs. A tombstone remains
+   * until its jobs have been requeued, in batches, by any worker.
    */
   async expel(tx: Transaction, id: WorkerId, renewalCount?: number): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;
@@ -110,7 +110,7 @@ export class Workers {
     return true;
   }
 
-  /** Removes the mark of an expelled worker that holds no more jobs. */
+  /** Removes the tombstone of an expelled worker whose jobs have all been requeued. */
   forget(tx: Transaction, id: WorkerId): void {
     tx.clear(this.#keys.expulsion(id));
   }

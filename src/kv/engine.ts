@@ -2,7 +2,7 @@
  * The port between this layer and a store. An engine provides snapshots and atomic commits; the
  * only retry loop is in `key-value-store`. An engine with synchronous snapshots builds its
  * transactions with `buffered-transaction`, which provides read-your-writes, conflict ranges and
- * limits. FoundationDB has these itself.
+ * limits. FoundationDB provides these itself.
  */
 import type { KeyValueError } from "./kv-error.ts";
 import type { Commit, ReadTransaction, Transaction, Watch } from "./transaction.ts";
@@ -21,10 +21,7 @@ export interface EngineTransaction {
    * KV_UNKNOWN_COMMIT, ….
    */
   commit(): Promise<Commit>;
-  /**
-   * Ends the attempt without a commit: nothing is written, and later reads reject. Has no effect
-   * after a commit.
-   */
+  /** Ends the attempt without a commit. Later reads reject. Has no effect after a commit. */
   cancel(): void;
 }
 
@@ -37,13 +34,13 @@ export interface Engine {
   /** Whether the store refuses writes because the disk is full. Default: never. */
   isFull?(): boolean;
   /**
-   * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: it
-   * removes them one by one.
+   * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: false;
+   * keys are removed one by one.
    */
   readonly clearsRangesAtOnce?: boolean;
   /**
-   * Resolves when the store can no longer serve this process, though perhaps another one. Default:
-   * never.
+   * Resolves when the store can no longer serve this process; another process may still be able to
+   * open it. Default: never.
    */
   readonly failed?: Promise<KeyValueError> | undefined;
   /** Ends all watches with KV_CLOSED and frees all resources. Idempotent. */

@@ -18,7 +18,7 @@ export function keyAfter(key: Key): Key {
 export function prefixEnd(prefix: Uint8Array): Key {
   let length = prefix.length;
   while (length > 0 && prefix[length - 1] === 0xff) length--;
-  assert(length > 0, "A prefix has a byte below 0xff");
+  assert(length > 0, "A prefix must contain a byte below 0xff");
   const end = copyBytes(prefix.subarray(0, length));
   (end[length - 1] as number)++;
   return end;

@@ -1,7 +1,7 @@
 /**
  * Opens all transactions and contains the only retry loop. A body may run several times. A call
- * ends when its signal aborts, its time limit passes or the store closes; its body can no longer
- * reach the store then.
+ * ends when its signal aborts, its time limit passes or the store closes; after that, its body can
+ * no longer access the store.
  */
 import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
@@ -12,27 +12,31 @@ import { TransactionIds } from "./transaction-ids.ts";
 export interface ReadOptions {
   /** Ends the call with `signal.reason`. Does not undo a commit in progress. */
   readonly signal?: AbortSignal | undefined;
-  /** Maximum number of retries. After the last, its error is thrown. */
+  /** Maximum number of retries. If the last retry fails, its error is thrown. */
   readonly retryCountMax?: number | undefined;
   /**
-   * Time limit for all attempts together. Past it, KV_TIMED_OUT is thrown, or KV_UNKNOWN_COMMIT if
-   * a commit was in progress.
+   * Time limit for all attempts together. When it passes, throws KV_TIMED_OUT, or KV_UNKNOWN_COMMIT
+   * if a commit was in progress.
    */
   readonly timeoutMs?: number | undefined;
 }
 
 export interface TransactOptions extends ReadOptions {
   /**
-   * Handling of a commit whose outcome is unknown. "check" (default): an id is written with the
-   * body and looked up, so that the body is applied exactly once. "retry": the body is idempotent
-   * and runs again. "throw": throws KV_UNKNOWN_COMMIT, as "check" does if the id cannot be read.
+   * Handling of a commit whose outcome is unknown. "check" (default): writes an id with the body
+   * and looks it up afterwards, so that the body is applied exactly once. "retry": the body is
+   * idempotent and runs again. "throw": throws KV_UNKNOWN_COMMIT, as "check" does if the id cannot
+   * be read.
    */
   readonly whenUnknown?: "throw" | "retry" | "check" | undefined;
 }
 
 export interface RetryPolicy {
   readonly retryCountMax: number;
-  /** First pause, doubled on each attempt and multiplied by a random number below 1. */
+  /**
+   * First pause between attempts, doubled on each attempt and multiplied by a random number below
+   * 1.
+   */
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
   /** Default: no limit. */
@@ -41,12 +45,14 @@ export interface RetryPolicy {
 
 /**
  * A conflict means that another transaction committed, so the store makes progress. The limit stops
- * a body that conflicts with itself and is far above what contention needs (64 writers on one key:
- * bench/kv/contention.mjs).
+ * a body that conflicts with itself, and is far above the number of retries under contention (64
+ * writers on one key: bench/kv/contention.mjs).
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
-/** A node has ten seconds to shut down. */
+/**
+ * Time limit for commits in progress when the store closes. A node has ten seconds to shut down.
+ */
 const CLOSE_MS_MAX = 3_000;
 
 export class KeyValueStore {
@@ -95,7 +101,7 @@ export class KeyValueStore {
     return this.#engine.failed ?? new Promise(() => {});
   }
 
-  /** Whether the store responds. Otherwise requests wait or are refused. */
+  /** Whether the store responds. If it does not, requests wait or are refused. */
   isAvailable(): boolean {
     return this.#engine.isAvailable?.() ?? true;
   }
@@ -148,7 +154,7 @@ export class KeyValueStore {
     const onAbort = (): void => run.giveUp(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     const timeoutMs = options.timeoutMs ?? this.#retry.timeoutMs;
-    // Most calls have no limit, and a controller costs more than a read.
+    // Most calls have no time limit, and creating a controller costs more than a read.
     const timer = timeoutMs === undefined ? undefined : new AbortController();
     if (timer !== undefined) this.#limitTime(run, timeoutMs as number, timer.signal);
     try {
@@ -166,7 +172,7 @@ export class KeyValueStore {
         const code = run.commit === undefined ? "KV_TIMED_OUT" : "KV_UNKNOWN_COMMIT";
         run.giveUp(new KeyValueError(code, { timeoutMs }));
       },
-      // The run ended in time.
+      // Aborted, because the run ended in time.
       () => {},
     );
   }
@@ -303,7 +309,7 @@ class Run {
     this.#reject?.(reason);
   }
 
-  /** Cancels the run after the commit in progress, whose outcome counts. */
+  /** Cancels the run after the commit in progress, whose outcome becomes the result. */
   giveUpAfterCommit(reason: unknown): void {
     this.#givenUp ??= { reason };
     this.#controller?.abort(reason);
@@ -322,7 +328,7 @@ function runEffects<T>(effects: readonly CommitEffect[], commit: Commit, value: 
   }
   assert(
     !(errors[0] instanceof OperationalError),
-    "An effect of a committed transaction does not fail with an operational error",
+    "An effect of a committed transaction must not fail with an operational error",
   );
   if (errors.length > 0) throw errors[0];
   return value;

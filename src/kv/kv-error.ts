@@ -2,7 +2,7 @@
 import { errorCode, OperationalError } from "../base/index.ts";
 
 const MESSAGES = {
-  /** 1020: something that was read has changed. */
+  /** 1020: a key that was read has changed. */
   KV_CONFLICT: "The transaction conflicts with another",
   /** 1007: the read version is older than five seconds. */
   KV_TOO_OLD: "The transaction is too old",
@@ -12,15 +12,15 @@ const MESSAGES = {
   KV_KEY_TOO_LARGE: "The key is too large",
   /** 2103 */
   KV_VALUE_TOO_LARGE: "The value is too large",
-  /** 1021: the transaction may or may not have been committed, and will not be later. */
+  /** 1021: the transaction may or may not have been committed; it will not be committed later. */
   KV_UNKNOWN_COMMIT: "It is not known whether the transaction was committed",
-  /** 1025; also for a store that was closed. */
+  /** 1025; also used for a closed store. */
   KV_CLOSED: "The store or the transaction is closed",
   /** 1031 */
   KV_TIMED_OUT: "The transaction did not finish in time",
   /** The store cannot be reached or written; see `details.reason`. */
   KV_UNAVAILABLE: "The store is unavailable",
-  /** Opening fails, on every attempt, until an operator intervenes; see `details.reason`. */
+  /** The store cannot be opened until an operator intervenes; see `details.reason`. */
   KV_UNUSABLE: "The store cannot be used",
 } as const;
 

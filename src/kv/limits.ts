@@ -1,6 +1,4 @@
-/**
- * FoundationDB's limits, applied on every engine, so that code that runs on one engine runs on all.
- */
+/** FoundationDB's limits, applied on every engine, so that code behaves the same on all engines. */
 import { assert, compareBytes } from "../base/index.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { Key, Value } from "./transaction.ts";
@@ -10,7 +8,7 @@ export const KEY_BYTES_MAX = 10_000;
 export const VALUE_BYTES_MAX = 100_000;
 /** Maximum size of a transaction: keys and values written, and bounds of conflict ranges. */
 export const TRANSACTION_BYTES_MAX = 10_000_000;
-/** Range of the 16-bit user version. */
+/** Number of 16-bit user versions. */
 const USER_VERSION_COUNT_MAX = 65_536;
 /**
  * Maximum number of keys that one `clearRange` may remove. LMDB and memory remove them one by one,
@@ -23,27 +21,27 @@ export const CLEARED_KEYS_MAX = 1_000;
  * ranges, for the same reason.
  */
 export const NET_CLEARED_KEYS_MAX = 10_000;
-/** Time for which a read version stays readable. */
+/** Maximum age of a read version. */
 export const READ_VERSION_AGE_MS_MAX = 5_000;
 
-/** First byte of FoundationDB's system keys. None of ours begins with it. */
+/** First byte of FoundationDB's system keys, which our keys must not use. */
 const SYSTEM_BYTE = 0xff;
 
 export function checkKey(key: Key): void {
   if (key.length > KEY_BYTES_MAX) {
     throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });
   }
-  assert(key[0] !== SYSTEM_BYTE, "A key does not begin with 0xff");
+  assert(key[0] !== SYSTEM_BYTE, "A key must not begin with 0xff");
 }
 
-/** Bounds may lie after the last key and may be one byte longer than a key. */
+/** Checks a range bound, which may be after the last key and may be one byte longer than a key. */
 export function checkBound(key: Key): void {
   if (key.length > KEY_BYTES_MAX + 1) {
     throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });
   }
   assert(
     key[0] !== SYSTEM_BYTE || key.length === 1,
-    "No bound of a range lies behind the single byte 0xff",
+    "A range bound must not be above the single byte 0xff",
   );
 }
 
@@ -69,9 +67,12 @@ export function checkUserVersion(userVersion: number): void {
 export function checkRange(begin: Key, end: Key): void {
   checkBound(begin);
   checkBound(end);
-  assert(compareBytes(begin, end) <= 0, "A range does not end before it begins");
+  assert(compareBytes(begin, end) <= 0, "A range must not end before it begins");
 }
 
 export function checkStamp({ bytes, offset }: VersionstampedBytes): void {
-  assert(offset >= 0 && offset + 10 <= bytes.length, "A versionstamp lies within its bytes");
+  assert(
+    offset >= 0 && offset + 10 <= bytes.length,
+    "The offset of a versionstamp must be within the bytes",
+  );
 }

@@ -9,7 +9,7 @@ import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export type AtomicOperation = "add" | "max" | "byteMin";
 
-/** Keys are strings with one character per byte throughout, for sorting, comparing and lookups. */
+/** A mutation. Keys are strings with one character per byte, for sorting, comparing and lookups. */
 export type Mutation =
   | { readonly kind: "set"; readonly key: string; readonly value: Value }
   | { readonly kind: "clear"; readonly key: string }
@@ -36,19 +36,20 @@ export interface TextInterval {
 }
 
 /**
- * Everything needed to check and apply a commit. Range clears come before writes to the same keys.
- * If the store has a pool, values may be reused once the call that takes the request has returned.
+ * Everything needed to check and apply a commit. Range clears precede writes to the same keys. If
+ * the store has a pool, the memory of the values may be reused once the call that receives the
+ * request has returned.
  */
 export interface CommitRequest {
-  /** Absent if nothing was read: such a transaction cannot conflict. */
+  /** Absent if nothing was read; the transaction then cannot conflict. */
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
-  /** Write conflicts without a mutation. */
+  /** Additional write conflict ranges without a mutation. */
   readonly writes: readonly TextInterval[];
   readonly mutations: readonly Mutation[];
 }
 
-/** The value after `operation`. As in FoundationDB, it has the length of the operand. */
+/** The value after `operation`. As in FoundationDB, its length is that of the operand. */
 export function applyAtomic(
   operation: AtomicOperation,
   stored: Value | undefined,

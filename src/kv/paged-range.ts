@@ -2,7 +2,7 @@
 import { firstGreaterThan } from "./key-selector.ts";
 import type { KeyRange, KeyValue, RangeOptions, ReadTransaction } from "./transaction.ts";
 
-/** The first page is small because many readers stop early; later ones are large to save calls. */
+/** The first page is small because many readers stop early; later pages are large to save calls. */
 const FIRST_PAGE_ROW_COUNT = 100;
 const PAGE_ROW_COUNT = 1_000;
 const PAGE_BYTE_COUNT = 1_000_000;

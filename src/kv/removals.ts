@@ -1,8 +1,8 @@
 /**
  * Queue of ranges that are removed in the background. The transaction that drops an object writes
- * one row here; a `Remover` clears the range page by page and then the row. Whoever queues a range
- * guarantees that nothing writes to it again: its prefix contains the id of one instance (a uuid,
- * an index number, a content id).
+ * one row here; a `Remover` clears the range page by page and then the row. The caller guarantees
+ * that a queued range is never written again: its prefix contains the id of a single instance (a
+ * uuid, an index number, a content id).
  */
 import { assert } from "../base/index.ts";
 import type { KeyShape } from "./key-shape.ts";
@@ -10,7 +10,10 @@ import { Subspace } from "./subspace.ts";
 import type { Key, ReadTransaction, Transaction } from "./transaction.ts";
 import { packTuple, unpackTuple } from "./tuple.ts";
 
-/** A tuple, so that copies and backups of the store contain the queue together with the ranges. */
+/**
+ * In the tuple key space, so that copies and backups of the store contain the queue together with
+ * the ranges.
+ */
 const REMOVALS = Subspace.fromTuple(["removals"]);
 const QUEUED = 0;
 const ROW = 1;
@@ -22,24 +25,26 @@ export const REMOVAL_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("removals", 0)',
     value: "counter",
-    note: "grows with each queued removal; watched by the removers of all nodes",
+    note: "counter of queued removals; watched by the removers of all nodes",
   },
   {
     key: '("removals", 1, begin)',
     value: "(1, end, kind, subject, sinceMs, updatedMs, keys, bytes, claim, node, untilMs)",
-    note: "a range that is being removed in the background: what it belonged to, the progress so far, and the remover that has claimed it",
+    note: "a range to be removed in the background: its owner, the progress, and the remover that has claimed it",
   },
 ];
 
-/** `replication-jobs`: its pages are jobs rather than the keys of the range. */
+/**
+ * Kind of a removal. For `replication-jobs`, jobs are removed rather than the keys of the range.
+ */
 export type RemovalKind = "database" | "index" | "rule" | "attachment" | "replication-jobs";
 
 /** Object that a removal belongs to, for operators and for the handler of its kind. */
 export interface RemovalOrigin {
   readonly kind: RemovalKind;
   /**
-   * Name of the database or rule; for `replication-jobs`, the uuid that the ids of the jobs begin
-   * with.
+   * Name of the database or rule; for `replication-jobs`, the uuid with which the ids of the jobs
+   * begin.
    */
   readonly subject: string;
   readonly nowMs: number;
@@ -59,7 +64,7 @@ export interface Removal {
   readonly subject: string;
   readonly sinceMs: number;
   readonly updatedMs: number;
-  /** Removed so far. */
+  /** Number of keys removed so far. */
   readonly keyCount: number;
   readonly byteCount: number;
   readonly claim: RemovalClaim | undefined;
@@ -122,7 +127,7 @@ function encodeRemoval(removal: Removal): Uint8Array {
 function decodeRemoval(key: Key, value: Uint8Array): Removal {
   const [format, end, kind, subject, sinceMs, updatedMs, keyCount, byteCount, id, node, untilMs] =
     unpackTuple(value);
-  assert(format === FORMAT, "A removal has a format of this version");
+  assert(format === FORMAT, "A removal must have a format known to this version");
   return {
     begin: REMOVALS.unpack(key)[1] as Uint8Array,
     end: end as Uint8Array,

@@ -1,8 +1,8 @@
 /**
  * Service of every node that carries out queued removals (`removals.ts`), one page per transaction.
- * A page is bounded in keys and bytes, and after each one the remover pauses for as long as it
- * took, so that other writers always get the store in between. A claim on the row keeps two nodes
- * from working on the same removal; when a node dies, its claim lapses and another node continues.
+ * A page is bounded in keys and bytes. After each page, the remover pauses for the page's duration,
+ * so that other writers can use the store in between. A claim on the row keeps two nodes from
+ * working on the same removal; when a node dies, its claim lapses and another node continues.
  */
 import { type Random, type Runtime, randomHex, waitAtMost } from "../base/index.ts";
 import { keyAfter } from "./key-bytes.ts";
@@ -19,8 +19,8 @@ import {
 import type { Transaction } from "./transaction.ts";
 
 /**
- * Below the limit of a transaction: the rows of a page soon become garbage, and V8 reserves room
- * for that.
+ * Maximum number of keys per page. Below the limit of a transaction, because the rows of a page
+ * become garbage, for which V8 enlarges its heap.
  */
 const PAGE_KEYS_MAX = 500;
 const PAGE_BYTES_MAX = 524_288;
@@ -38,7 +38,7 @@ export interface RemovedPage {
   readonly isLast: boolean;
 }
 
-/** Removes the next page of a removal whose objects are more than the keys of its range. */
+/** Removes the next page of a removal that cannot be carried out by clearing its range. */
 export type RemovePage = (tx: Transaction, removal: Removal) => Promise<RemovedPage>;
 
 export interface RemoverParts {
@@ -46,7 +46,7 @@ export interface RemoverParts {
   readonly kv: KeyValueStore;
   /** Name of the node, for operators. */
   readonly node: string;
-  /** Kinds that are not removed by clearing the range. */
+  /** Handlers of the kinds that are not removed by clearing the range. */
   readonly handlers?: Partial<Readonly<Record<RemovalKind, RemovePage>>>;
 }
 
@@ -96,7 +96,7 @@ export class Remover {
   async #round(removals: readonly Removal[], signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts.runtime;
     let isBusy = false;
-    // Starts at a random one, so that nodes starting together claim different removals.
+    // Starts at a random removal, so that nodes starting together claim different removals.
     const start = this.#random.integer(Math.max(1, removals.length));
     for (const removal of [...removals.slice(start), ...removals.slice(0, start)]) {
       if (signal.aborted) return isBusy;
@@ -139,7 +139,10 @@ export class Remover {
     return outcome;
   }
 
-  /** Clocks of nodes differ. A claim that ends later than any claim can is ignored. */
+  /**
+   * Whether another remover has a valid claim. Since the clocks of nodes differ, ignores a claim
+   * that ends later than the maximum validity of a claim from now.
+   */
   #isClaimedByOther({ claim }: Removal, nowMs: number): boolean {
     if (claim === undefined || claim.id === this.#claimId) return false;
     return nowMs < claim.untilMs && claim.untilMs - nowMs <= CLAIM_MS;

@@ -1,6 +1,6 @@
 /**
- * An engine nested in another: it adds a prefix to every key and sees no others, so that a store
- * can share a cluster, and tests a store.
+ * An engine nested in another: it adds a prefix to every key and cannot access other keys, so that
+ * a store can share a cluster, and tests can share a store.
  */
 import { compareBytes, concatBytes, type Page } from "../base/index.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";
@@ -66,7 +66,7 @@ export class SubspaceEngine implements Engine {
   }
 }
 
-/** Adds the prefix to keys and removes it. */
+/** Adds the prefix to keys, and removes it from keys. */
 class PrefixBounds {
   readonly prefix: Uint8Array;
   readonly #end: Key;
@@ -98,8 +98,8 @@ class PrefixBounds {
   }
 
   /**
-   * Removes the prefix from a resolved key. A key outside the prefix is before the first or after
-   * the last.
+   * Removes the prefix from a resolved key. A key outside the prefix is mapped to the bound before
+   * the first or after the last key.
    */
   unwrap(key: Key): Key {
     if (compareBytes(key, this.prefix) < 0) return FIRST_KEY;

@@ -1,4 +1,4 @@
-/** A key prefix shared by everything on one subject, and the tuples below it. */
+/** A key prefix, and the tuples below it. */
 import { assert, EMPTY_BYTES, startsWithBytes } from "../base/index.ts";
 import type { Key } from "./transaction.ts";
 import {
@@ -34,9 +34,9 @@ export class Subspace {
     return packTupleVersionstamped(tuple, this.prefix);
   }
 
-  /** The items of a key in this subspace, without those of the prefix. */
+  /** The items of a key in this subspace, without the items of the prefix. */
   unpack(key: Key): TupleItem[] {
-    assert(this.contains(key), "The key lies in the subspace");
+    assert(this.contains(key), "The key must be in the subspace");
     return unpackTuple(key, this.prefix.length);
   }
 

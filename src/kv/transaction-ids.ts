@@ -1,7 +1,7 @@
 /**
- * Ids that are written with a transaction, so that a later one can see whether it was committed
- * (`whenUnknown: "check"`, the default). The next such transaction clears the id of a transaction
- * that has been settled. Ids that a crash leaves behind are cleared after a day.
+ * Ids that are written with a transaction, so that a later transaction can check whether it was
+ * committed (`whenUnknown: "check"`, the default). After the outcome is known, the next transaction
+ * with an id clears the old id. Ids that a crash leaves behind are cleared after a day.
  *
  *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
  */
@@ -16,24 +16,27 @@ const IDS = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")])
 
 const ID_BYTES = 16;
 
-/** Bounds the clean-up for others, so that it does not make a transaction large. */
+/**
+ * Maximum number of ids of crashed processes that a transaction clears, so that the clean-up does
+ * not make it large.
+ */
 const CLEAR_COUNT_MAX = 64;
 
-/** No outcome stays unknown for this long. */
+/** Age after which an id is cleared. The outcome of a commit is always known earlier. */
 const LIFETIME_MS = 24 * 60 * 60 * 1_000;
 
 export const KV_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '0xfe "id" (writtenAtMs, id)',
     value: "versionstamp of the commit, 12 bytes",
-    note: "of transactions that are not idempotent; cleared by the next one, at the latest after a day",
+    note: "commit markers of transactions that are not idempotent; cleared by a later such transaction, or after a day",
   },
 ];
 
 export class TransactionIds {
   readonly #clock: Runtime["clock"];
   readonly #random: Random;
-  /** In the order in which later transactions clear them. */
+  /** Ids with a known outcome, in the order in which later transactions clear them. */
   readonly #settled = new Set<Uint8Array>();
   #areOldLeft = true;
 
@@ -47,7 +50,10 @@ export class TransactionIds {
     return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }
 
-  /** Whether ids of crashed processes may remain. The first transactions clear a page each. */
+  /**
+   * Whether ids of crashed processes may remain. Each of the first transactions clears a page of
+   * these ids.
+   */
   get areOldLeft(): boolean {
     return this.#areOldLeft;
   }
@@ -60,7 +66,7 @@ export class TransactionIds {
     if (page.stoppedBy === "exhausted") tx.afterCommit(() => (this.#areOldLeft = false));
   }
 
-  /** Writes the id and clears those of settled transactions. */
+  /** Writes the id, and clears ids of transactions whose outcome is known. */
   write(tx: Transaction, id: Uint8Array): void {
     const cleared = this.#nextSettled();
     for (const settled of cleared) tx.clear(settled);
@@ -82,8 +88,8 @@ export class TransactionIds {
   }
 
   /**
-   * Moves them to the end, so that concurrent transactions clear different ones. A commit removes
-   * them.
+   * Returns the next settled ids and moves them to the end, so that concurrent transactions clear
+   * different ids. A commit removes the cleared ids from the list.
    */
   #nextSettled(): Uint8Array[] {
     const next: Uint8Array[] = [];

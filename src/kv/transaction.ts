@@ -15,7 +15,7 @@ export interface KeyValue {
   readonly value: Value;
 }
 
-/** From `begin` (inclusive) to `end` (exclusive). Either may be a selector. */
+/** A range from `begin` (inclusive) to `end` (exclusive). Either bound may be a selector. */
 export interface KeyRange {
   readonly begin: Key | KeySelector;
   readonly end: Key | KeySelector;
@@ -29,7 +29,8 @@ export interface RangeOptions {
   /** Stops after the row that reaches this many bytes of keys and values. Default: no limit. */
   readonly byteLimit?: number;
   /**
-   * Values have the right length but undefined content, which saves the engine from copying them.
+   * Whether only the lengths of values are needed. Values then have the right length but undefined
+   * content, so that the engine need not copy them.
    */
   readonly lengthsOnly?: boolean;
 }
@@ -40,9 +41,9 @@ export interface ReadTransaction {
   readonly snapshot: ReadTransaction;
   get(key: Key): Promise<Value | undefined>;
   /**
-   * Like `get` of each key, concurrently. Returns the values in the order of the keys. Large values
-   * may take several turns of the event loop; the transaction's own writes in between may or may
-   * not be seen.
+   * Reads several keys concurrently. Returns the values in the order of the keys. Large values may
+   * take several turns of the event loop; whether the transaction's own writes in between are seen
+   * is undefined.
    */
   getMany(keys: readonly Key[]): Promise<(Value | undefined)[]>;
   /** The key that a selector resolves to: the empty key before the first, `0xff` after the last. */
@@ -61,7 +62,7 @@ export interface SetOptions {
   readonly isConstant?: boolean;
 }
 
-/** Reads and writes. Nothing is visible to others before the commit, and then all of it is. */
+/** Reads and writes. Writes become visible to other transactions atomically, with the commit. */
 export interface Transaction extends ReadTransaction {
   set(key: Key, value: Value, options?: SetOptions): void;
   clear(key: Key): void;
@@ -93,8 +94,8 @@ export interface Transaction extends ReadTransaction {
    */
   nextUserVersion(): number;
   /**
-   * Announces the first change of the key's value after this transaction's commit. Armed by the
-   * commit; void if that fails.
+   * Returns a watch for the first change of the key's value after this transaction's commit. The
+   * commit arms the watch; if the commit fails, the watch is void.
    */
   watch(key: Key): Watch;
   /**

@@ -1,6 +1,6 @@
 /**
  * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item,
- * and a tuple's bytes begin the bytes of every longer tuple that starts with its items.
+ * and a tuple's bytes are a prefix of the bytes of every longer tuple that starts with its items.
  * Specification: FoundationDB's `design/tuple.md`.
  */
 import {
@@ -39,7 +39,7 @@ export class Uuid {
   readonly bytes: Uint8Array;
 
   constructor(bytes: Uint8Array) {
-    assert(bytes.length === 16, "A uuid has 16 bytes");
+    assert(bytes.length === 16, "A uuid must have 16 bytes");
     this.bytes = copyBytes(bytes);
   }
 
@@ -79,7 +79,7 @@ const UUID = 0x30;
 const VERSIONSTAMP = 0x33;
 const ESCAPE = 0xff;
 
-/** Longest integer that the encoding supports: its length takes one byte. */
+/** Maximum length of an integer, because its length is encoded in one byte. */
 const INTEGER_BYTES_MAX = 255;
 
 /** Shared by all packing, which is synchronous. */
@@ -90,7 +90,7 @@ const numberView = new DataView(numberBytes.buffer);
 /** Packs a tuple after the prefix. Its versionstamps must be complete. */
 export function packTuple(tuple: Tuple, prefix: Uint8Array = EMPTY_BYTES): Uint8Array {
   packItems(tuple, prefix);
-  assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
+  assert(packBuffer.stampCount === 0, "The tuple must not contain an incomplete versionstamp");
   return cutBytes(packBuffer.bytes, 0, packBuffer.length);
 }
 
@@ -100,7 +100,7 @@ export function packTupleVersionstamped(
   prefix: Uint8Array = EMPTY_BYTES,
 ): VersionstampedBytes {
   packItems(tuple, prefix);
-  assert(packBuffer.stampCount === 1, "The tuple holds exactly one incomplete versionstamp");
+  assert(packBuffer.stampCount === 1, "The tuple must contain exactly one incomplete versionstamp");
   return {
     bytes: cutBytes(packBuffer.bytes, 0, packBuffer.length),
     offset: packBuffer.stampOffset,
@@ -151,7 +151,7 @@ function packItem(out: PackBuffer, item: TupleItem, nested: boolean): void {
   else if (item instanceof Double) packDouble(out, item.value);
   else if (item instanceof Float) packFloat(out, item.value);
   else {
-    assert(item instanceof Uuid, "A tuple holds only what TupleItem lists");
+    assert(item instanceof Uuid, "The items of a tuple must be of the types in TupleItem");
     out.push(UUID);
     packRaw(out, item.bytes);
   }
@@ -164,10 +164,10 @@ function packString(out: PackBuffer, text: string): void {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) {
-      // Not ASCII: start over with the encoder.
+      // The text is not ASCII: start over with the encoder.
       out.length = start;
       const encoded = utf8Encode(text);
-      assert(isWellFormed(text), "A string in a key has no lone surrogate");
+      assert(isWellFormed(text), "A string in a key must not contain a lone surrogate");
       packEscaped(out, encoded);
       return;
     }
@@ -222,7 +222,7 @@ function packBigint(out: PackBuffer, value: bigint): void {
   const digits = magnitude === 0n ? "" : magnitude.toString(16);
   const padded = digits.length % 2 === 0 ? digits : `0${digits}`;
   const byteCount = padded.length / 2;
-  assert(byteCount <= INTEGER_BYTES_MAX, "An integer in a tuple has at most 255 bytes");
+  assert(byteCount <= INTEGER_BYTES_MAX, "An integer in a tuple must not exceed 255 bytes");
   if (byteCount <= 8) out.push(negative ? ZERO - byteCount : ZERO + byteCount);
   else {
     out.push(negative ? NEGATIVE_BIG : POSITIVE_BIG);
@@ -284,7 +284,7 @@ class TupleReader {
   }
 
   readText(): string {
-    assert(this.#bytes[this.#at++] === STRING, "The item of a packed tuple is a text");
+    assert(this.#bytes[this.#at++] === STRING, "The item of the packed tuple must be a text");
     return this.#readString();
   }
 
@@ -316,14 +316,14 @@ class TupleReader {
       case NEGATIVE_BIG:
         return this.#readInteger((this.#take(1)[0] as number) ^ 0xff, true);
       default:
-        assert(code > NEGATIVE_BIG && code < POSITIVE_BIG, "The bytes are a packed tuple");
+        assert(code > NEGATIVE_BIG && code < POSITIVE_BIG, "The bytes must be a packed tuple");
         return this.#readInteger(Math.abs(code - ZERO), code < ZERO);
     }
   }
 
   #take(byteCount: number): Uint8Array {
     const end = this.#at + byteCount;
-    assert(end <= this.#bytes.length, "A packed tuple does not end inside an item");
+    assert(end <= this.#bytes.length, "A packed tuple must not end inside an item");
     const taken = this.#bytes.subarray(this.#at, end);
     this.#at = end;
     return taken;
@@ -351,7 +351,7 @@ class TupleReader {
       zeroCount++;
       end = bytes.indexOf(NULL, end + 2);
     }
-    assert(end >= 0, "A packed tuple does not end inside an item");
+    assert(end >= 0, "A packed tuple must not end inside an item");
     this.#at = end + 1;
     if (zeroCount === 0) return Uint8Array.prototype.slice.call(bytes, start, end);
     const plain = new Uint8Array(end - start - zeroCount);
@@ -366,7 +366,7 @@ class TupleReader {
   #readNested(): TupleItem[] {
     const items: TupleItem[] = [];
     for (;;) {
-      assert(this.#at < this.#bytes.length, "A packed tuple does not end inside an item");
+      assert(this.#at < this.#bytes.length, "A packed tuple must not end inside an item");
       if (this.#bytes[this.#at] !== NULL) items.push(this.#readItem());
       else if (this.#bytes[this.#at + 1] === ESCAPE) {
         items.push(null);
@@ -382,7 +382,7 @@ class TupleReader {
     const flip = negative ? 0xff : 0;
     if (byteCount <= 6) {
       const end = this.#at + byteCount;
-      assert(end <= this.#bytes.length, "A packed tuple does not end inside an item");
+      assert(end <= this.#bytes.length, "A packed tuple must not end inside an item");
       let value = 0;
       while (this.#at < end) value = value * 256 + ((this.#bytes[this.#at++] as number) ^ flip);
       return negative && value !== 0 ? -value : value;

@@ -21,7 +21,7 @@ export class Versionstamp {
 
   /** A complete versionstamp from its 12 bytes. */
   static fromBytes(bytes: Uint8Array): Versionstamp {
-    assert(bytes.length === VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
+    assert(bytes.length === VERSIONSTAMP_BYTES, "A versionstamp must have 12 bytes");
     return new Versionstamp(copyBytes(bytes), true);
   }
 
@@ -33,15 +33,18 @@ export class Versionstamp {
   /** The complete versionstamp that begins at `offset`. */
   static at(bytes: Uint8Array, offset: number): Versionstamp {
     const end = offset + VERSIONSTAMP_BYTES;
-    assert(offset >= 0 && end <= bytes.length, "A versionstamp has 12 bytes");
+    assert(offset >= 0 && end <= bytes.length, "A versionstamp must have 12 bytes");
     return new Versionstamp(Uint8Array.prototype.slice.call(bytes, offset, end), true);
   }
 
-  /** A versionstamp that the commit completes. `userVersion` orders several in one transaction. */
+  /**
+   * A versionstamp that the commit completes. `userVersion` orders the versionstamps of one
+   * transaction.
+   */
   static incomplete(userVersion = 0): Versionstamp {
     const known = incompletes[userVersion];
     if (known !== undefined) return known;
-    assert(userVersion >= 0 && userVersion <= 0xffff, "A user version has 16 bits");
+    assert(userVersion >= 0 && userVersion <= 0xffff, "A user version must fit in 16 bits");
     const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
     bytes.set(PLACEHOLDER);
     bytes[10] = userVersion >> 8;
@@ -53,7 +56,7 @@ export class Versionstamp {
 
   /** The same commit with another user version. */
   withUserVersion(userVersion: number): Versionstamp {
-    assert(this.complete, "Only a complete versionstamp can change its user version");
+    assert(this.complete, "The versionstamp must be complete to change its user version");
     const bytes = copyBytes(this.bytes);
     bytes[10] = userVersion >> 8;
     bytes[11] = userVersion & 0xff;
@@ -71,8 +74,8 @@ export class Versionstamp {
 }
 
 /**
- * Cache of incomplete versionstamps with low user versions: each document of a batch requests its
- * own twice.
+ * Cache of incomplete versionstamps with low user versions, because each document of a batch
+ * requests its versionstamp twice.
  */
 const incompletes: Versionstamp[] = [];
 const KEPT_COUNT_MAX = 2_048;

@@ -6,12 +6,13 @@ import { KeyValueError } from "./kv-error.ts";
 import type { TextInterval } from "./mutation.ts";
 import type { Key, Watch } from "./transaction.ts";
 
-/** After the text of any key, whose characters are bytes. */
+/** Bound after the text of any key, whose characters are bytes. */
 const AFTER_ALL = "\uffff";
 
 export class WatchRegistry {
   /**
-   * Sorted, so that clearing a range finds its watches quickly: a node has a watch per running job.
+   * Sorted, so that the watches in a cleared range are found quickly; a node has a watch per
+   * running job.
    */
   #watches = new SortedMap<Set<ArmedWatch>>();
   /**
@@ -57,7 +58,7 @@ export class WatchRegistry {
     for (const text of found) this.#fire(text);
   }
 
-  /** Used if the written keys are unknown. */
+  /** Fires all watches, for writes whose keys are unknown. */
   fireAll(): void {
     for (const [text] of this.#all()) this.#fire(text);
   }

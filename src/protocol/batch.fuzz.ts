@@ -87,7 +87,7 @@ test.each([
   ],
   [`{"a":"${"x".repeat(65_536)}`, "The head of message 0 of the batch is too long"],
   [`{"a":"${"x".repeat(65_536)}"}\n`, "The head of message 0 of the batch is too long"],
-  ['{"bytes":0}\n'.repeat(BATCH_MESSAGES_MAX + 1), "A batch has at most 100 messages"],
+  ['{"bytes":0}\n'.repeat(BATCH_MESSAGES_MAX + 1), "A batch must not have more than 100 messages"],
 ])("%.20j… is refused", (text, reason) => {
   const pieces = [text.slice(0, 10), text.slice(10)].map(utf8Encode);
   const reader = new BatchReader();

@@ -1,8 +1,8 @@
 /**
  * Wire format of batched requests to another Tandem and of their responses (`docs/api/server.md`,
- * "Many requests at once"). CouchDB has no counterpart. Both are sequences of messages: a line of
- * JSON, the head, followed by the number of bytes that its member `bytes` states. Empty lines
- * between messages are heartbeats.
+ * "Many requests at once"). CouchDB has no counterpart. Requests and responses are sequences of
+ * messages: a line of JSON (the head), followed by a body whose length is the head's member
+ * `bytes`. Empty lines between messages are heartbeats.
  */
 import { concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
 import { badRequest } from "./protocol-error.ts";
@@ -16,8 +16,8 @@ export const BATCH_MESSAGES_MAX = 100;
 export const BATCH_BODY_BYTES_MAX = 256 * 1024;
 
 /**
- * Maximum head length. It holds a path, which may contain long names, and headers, which no server
- * accepts above this size.
+ * Maximum length of a head. It contains a path, which may have long names, and headers, for which
+ * servers have about the same limit.
  */
 const HEAD_BYTES_MAX = 65_536;
 
@@ -98,7 +98,7 @@ export class BatchReader {
       throw this.#wrong(`has more than ${BATCH_BODY_BYTES_MAX} \`bytes\``);
     }
     if (this.#messageCount >= BATCH_MESSAGES_MAX) {
-      throw badRequest(`A batch has at most ${BATCH_MESSAGES_MAX} messages`);
+      throw badRequest(`A batch must not have more than ${BATCH_MESSAGES_MAX} messages`);
     }
     return { head: head as BatchMessage["head"], byteCount: byteCount as number };
   }

@@ -19,7 +19,7 @@ export type Term =
   | { readonly float: number }
   | EncodedTerm;
 
-/** Bytes of a term without the version byte, for embedding in other terms. */
+/** An encoded term without the version byte, for embedding in other terms. */
 interface EncodedTerm {
   readonly encoded: Uint8Array;
 }
@@ -28,7 +28,7 @@ export const atom = (name: string): Term => ({ atom: name });
 export const binary = (text: string): Term => ({ binary: text });
 export const charlist = (text: string): Term => ({ charlist: text });
 export const tuple = (...items: Term[]): Term => ({ tuple: items });
-/** A list of binaries; compact for many of them. */
+/** A list of binaries, in a compact form for long lists. */
 export const binaries = (texts: readonly string[]): Term => ({ binaries: texts });
 export const list = (items: readonly Term[]): Term => ({ list: items });
 
@@ -66,7 +66,8 @@ export function encodeOnce(term: Term): EncodedTerm {
 }
 
 /**
- * The bytes of `encodeTerm(list(items))`, in pieces so that terms already encoded are not copied.
+ * The bytes of `encodeTerm(list(items))`, in pieces, so that terms that are already encoded are not
+ * copied.
  */
 export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] {
   if (items.every((item) => byteOf(item) !== undefined)) return [encodeTerm(list(items))];
@@ -164,7 +165,9 @@ function byteOf(term: Term): number | undefined {
   return number >= 0 && number <= 255 ? number : undefined;
 }
 
-/** Charlists here are lists of UTF-8 bytes: a non-ASCII character is several numbers. */
+/**
+ * Appends a charlist as a list of UTF-8 bytes, in which a non-ASCII character is several numbers.
+ */
 function appendCharlist(writer: Utf8Writer, text: string): void {
   appendList(
     writer,

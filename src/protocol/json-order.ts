@@ -1,6 +1,6 @@
 /**
- * The orders and equalities of JSON values in CouchDB. Values are those of `parseJson`: 1.0 and
- * 369553424691494913 are exact.
+ * The orders and equalities of JSON values in CouchDB. Values must come from `parseJson`, which
+ * keeps 1.0 and 369553424691494913 exact.
  */
 import {
   compareBytes,
@@ -10,7 +10,7 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 
-/** Negative, 0 or positive, as for `Array.prototype.sort`. */
+/** Returns a negative number, 0 or a positive number, as for `Array.prototype.sort`. */
 export type Compare = (left: unknown, right: unknown) => number;
 
 export type TypeName = "null" | "boolean" | "number" | "string" | "array" | "object";
@@ -63,7 +63,7 @@ export function compareTexts(left: string, right: string): number {
   return left === right ? 0 : collator.compare(left, right);
 }
 
-/** Exact, also between integers and floats. */
+/** Compares numbers exactly, even integers with floats. */
 function compareNumbers(left: unknown, right: unknown): number {
   const [leftValue, rightValue] = [numberValue(left), numberValue(right)];
   if (leftValue === undefined || rightValue === undefined) return 0;

@@ -1,10 +1,10 @@
 /**
  * multipart/related and multipart/mixed. Parsing is a port, implemented with a library
- * (`host/http/multipart-parser.ts`); writing is concatenation.
+ * (`host/http/multipart-parser.ts`); writing is implemented here.
  */
 import { type LongText, utf8Encode } from "../base/index.ts";
 
-/** One part. Its body must be read or `skip`ped before the next part is requested. */
+/** A received part. Its body must be read or `skip`ped before the next part is requested. */
 export interface MultipartPart {
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
@@ -46,7 +46,7 @@ export function multipartLength(parts: readonly WrittenPart[], boundary: string)
   return length;
 }
 
-/** Writes a multipart body. Parts may be produced while it is written. */
+/** Writes a multipart body. Parts may be produced lazily. */
 export async function* writeMultipart(
   parts: Iterable<WrittenPart> | AsyncIterable<WrittenPart>,
   boundary: string,

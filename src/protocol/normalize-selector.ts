@@ -52,14 +52,14 @@ function operator(name: string, value: unknown): unknown {
 }
 
 /**
- * Moves field names to the outside, dotted, with operators below them. Only a whole selector can be
- * empty.
+ * Moves field names to the outside, dotted, with operators below them. Only a top-level selector
+ * can be empty.
  */
 function fields(value: unknown): unknown {
   return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
 }
 
-/** An empty condition among others requires an empty object, for a whole document too. */
+/** An empty nested condition requires an empty object, even if it applies to the whole document. */
 function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;
   const entries = Object.entries(value);
@@ -77,8 +77,8 @@ function fieldsBelow(value: unknown, path: string): unknown {
 }
 
 /**
- * Replaces `$not` by its opposite where there is one (De Morgan, complementary comparison), except
- * within `$elemMatch`.
+ * Replaces `$not` by the opposite operator if it exists (De Morgan, complementary comparison),
+ * except within `$elemMatch`.
  */
 function negations(value: unknown): unknown {
   if (!isJsonObject(value)) return value;
@@ -91,7 +91,7 @@ function negations(value: unknown): unknown {
   return value;
 }
 
-/** The negation of a normal form. */
+/** Returns the negation of a selector in normal form. */
 export function negateSelector(value: unknown): unknown {
   if (!isJsonObject(value)) return { $not: value };
   const [name, item] = Object.entries(value)[0] ?? [];

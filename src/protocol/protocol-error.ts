@@ -11,7 +11,7 @@ export class ProtocolError extends OperationalError {
   readonly reason: string;
 
   constructor(status: number, error: string, reason: string, options?: ErrorOptions) {
-    super("PROTOCOL_BAD_INPUT", "Input is not what the protocol says", { error, reason }, options);
+    super("PROTOCOL_BAD_INPUT", "Input violates the protocol", { error, reason }, options);
     this.status = status;
     this.error = error;
     this.reason = reason;

@@ -1,7 +1,7 @@
 /**
- * User-supplied regular expressions, run by an engine whose time is linear in the text, so that no
- * pattern blocks the server. CouchDB's PCRE instead gives up after a number of steps and treats the
- * text as not matching.
+ * User-supplied regular expressions, run by an engine whose time is linear in the length of the
+ * text, so that a pattern cannot block the server. CouchDB's PCRE instead stops after a number of
+ * steps and treats the text as not matching.
  */
 import { RE2JS, RE2JSException } from "re2js";
 import { badRequest, type ProtocolError } from "./protocol-error.ts";
@@ -14,12 +14,12 @@ export class PatternError extends Error {
 /** Maximum pattern length. */
 const PATTERN_LENGTH_MAX = 10_000;
 
-/** Maximum instructions of a compiled pattern. `(a{1,100}){9}` has about 1,800. */
+/** Maximum number of instructions of a compiled pattern. `(a{1,100}){9}` has about 1,800. */
 const PROGRAM_SIZE_MAX = 2_000;
 
 /**
- * Maximum of instructions times characters of text. A step takes up to 20 ns, a hundredth of that
- * for ordinary patterns.
+ * Maximum product of instructions and characters of text. A step takes up to 20 ns, for ordinary
+ * patterns a hundredth of this.
  */
 const STEPS_MAX = 20_000_000;
 
@@ -42,7 +42,9 @@ export function compilePattern(pattern: string): (text: string) => boolean {
   const expression = compileExpression(pattern);
   const size = expression.programSize();
   if (size > PROGRAM_SIZE_MAX) {
-    throw new PatternError(`it repeats too much: ${size} steps, at most ${PROGRAM_SIZE_MAX}`);
+    throw new PatternError(
+      `too many repetitions: the pattern has ${size} steps, at most ${PROGRAM_SIZE_MAX} are allowed`,
+    );
   }
   return (text) => {
     if (size * text.length > STEPS_MAX) throw tooLong(pattern, text.length);
@@ -57,7 +59,9 @@ function tooLong(pattern: string, length: number): ProtocolError {
 
 function compileExpression(pattern: string): RE2JS {
   if (pattern.length > PATTERN_LENGTH_MAX) {
-    throw new PatternError(`it has ${pattern.length} characters, at most ${PATTERN_LENGTH_MAX}`);
+    throw new PatternError(
+      `the pattern has ${pattern.length} characters, at most ${PATTERN_LENGTH_MAX} are allowed`,
+    );
   }
   const source = pattern.replace(
     /\[:(\w+):\]/g,
@@ -71,7 +75,7 @@ function compileExpression(pattern: string): RE2JS {
   }
 }
 
-/** Names PCRE constructs that no linear-time engine supports. */
+/** Returns a message that names the PCRE construct that no linear-time engine supports. */
 function faultOf(pattern: string, message: string): string {
   if (/\(\?<?[=!]/.test(pattern)) return "lookahead and lookbehind are not supported";
   if (/\\[1-9]/.test(pattern)) return "back references are not supported";

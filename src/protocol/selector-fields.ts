@@ -1,12 +1,12 @@
 /**
- * Single-field conditions of a normalized selector: those that an index can serve, and the bounds
- * of matching ids.
+ * Single-field conditions of a normalized selector: conditions that an index can serve, and the
+ * bounds of matching ids.
  */
 import { isJsonObject } from "../base/index.ts";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
 /**
- * The highest code point, and the one that CouchDB uses in its place (`mango_idx_view:range/5`).
+ * The highest code point, and the code point that CouchDB uses instead (`mango_idx_view:range/5`).
  */
 const HIGHEST = "\u{10ffff}";
 const HIGHEST_SHOWN = "\uffff";
@@ -19,11 +19,11 @@ export interface SelectorFields {
   readonly unindexable: readonly string[];
 }
 
-/** Lowest and highest id of documents that can match. */
+/** Bounds of the ids of documents that can match. */
 export interface IdBounds {
   /**
-   * An upper bound is not a string. CouchDB then reads no documents, because it compares ids here
-   * as Erlang terms.
+   * Set if an upper bound is not a string. CouchDB then reads no documents, because it compares
+   * these ids as Erlang terms.
    */
   readonly isEmpty?: true;
   readonly low?: string;

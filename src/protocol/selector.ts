@@ -46,11 +46,11 @@ export function checkSelector(selector: Selector): void {
   refuseMissingField(selector);
 }
 
-/** An operator in place of a field, such as `{"$gt": 5}`, would pass every document. */
+/** Refuses an operator without a field, such as `{"$gt": 5}`, which would match every document. */
 function refuseMissingField(selector: Selector): void {
   const normalized = normalizeSelector(selector);
   const [name, condition] = isJsonObject(normalized) ? (Object.entries(normalized)[0] ?? []) : [];
-  // Text search concerns no field.
+  // A text search needs no field.
   if (name !== "" || (isJsonObject(condition) && "$text" in condition)) return;
   throw missingField();
 }
@@ -60,15 +60,15 @@ function missingField(): ProtocolError {
   return new ProtocolError(400, "invalid_selector", reason);
 }
 
-/** Maximum object members in a selector: conditions and their fields. */
+/** Maximum number of object members in a selector: conditions and their fields. */
 const SELECTOR_MEMBERS_MAX = 1_000;
-/** Maximum elements in its lists, including those of `$in`. */
+/** Maximum number of elements in the lists of a selector, including those of `$in`. */
 const SELECTOR_ELEMENTS_MAX = 10_000;
 const SELECTOR_DEPTH_MAX = 100;
 
 /**
- * Compiling takes a hundred times as long as parsing, and every document is matched against the
- * whole selector.
+ * Refuses large selectors. Compiling takes a hundred times as long as parsing, and every document
+ * is matched against the whole selector.
  */
 function refuseExcess(selector: Selector): void {
   let memberCount = 0;
@@ -76,16 +76,18 @@ function refuseExcess(selector: Selector): void {
   const visit = (value: unknown, depth: number): void => {
     if (isScalar(value)) return;
     if (depth === SELECTOR_DEPTH_MAX) {
-      throw badRequest(`A selector is nested at most ${SELECTOR_DEPTH_MAX} deep`);
+      throw badRequest(`A selector must not be nested more than ${SELECTOR_DEPTH_MAX} levels deep`);
     }
     const inner: readonly unknown[] = Object.values(value as object);
     if (Array.isArray(value)) elementCount += inner.length;
     else memberCount += inner.length;
     if (memberCount > SELECTOR_MEMBERS_MAX) {
-      throw badRequest(`A selector has at most ${SELECTOR_MEMBERS_MAX} conditions`);
+      throw badRequest(`A selector must not have more than ${SELECTOR_MEMBERS_MAX} conditions`);
     }
     if (elementCount > SELECTOR_ELEMENTS_MAX) {
-      throw badRequest(`The lists of a selector have at most ${SELECTOR_ELEMENTS_MAX} elements`);
+      throw badRequest(
+        `The lists of a selector must not have more than ${SELECTOR_ELEMENTS_MAX} elements`,
+      );
     }
     for (const each of inner) visit(each, depth + 1);
   };
@@ -94,7 +96,7 @@ function refuseExcess(selector: Selector): void {
 
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
-/** Rejects errors that the normal form would hide. `isWithin`: the conditions are about a field. */
+/** Rejects errors that the normal form would hide. `isWithin` is set for conditions on a field. */
 function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isJsonObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
@@ -112,7 +114,8 @@ function refuseMalformed(selector: unknown, isWithin = false): void {
 }
 
 /**
- * In the normal form, in which indexes store their filters, an empty name denotes the value itself.
+ * Checks a field name. In the normal form, which indexes use for their filters, an empty name
+ * denotes the value itself.
  */
 function checkFieldName(field: string, isWithin: boolean): void {
   if (field === "" && !isWithin) return;
@@ -121,8 +124,9 @@ function checkFieldName(field: string, isWithin: boolean): void {
 }
 
 /**
- * Cost of matching: the number of conditions, of list elements that are compared one by one, and of
- * characters in patterns. Matching takes time proportional to this and to the document's size.
+ * Cost of matching: the number of conditions, plus the number of list elements that are compared
+ * one by one, plus the number of characters in patterns. Matching takes time proportional to this
+ * cost and to the document's size.
  */
 export function selectorWeight(selector: Selector): number {
   let weight = 0;
@@ -161,7 +165,7 @@ function combination(name: string, argument: unknown): Matcher {
   // Each branch is negated separately, so that a missing field fails `$nor` too.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
-  // An empty list passes everything for every combination, as in CouchDB's filter.
+  // With an empty list, every combination operator matches everything, as in CouchDB's filter.
   if (matchers.length === 0) return () => true;
   if (name !== "$or") return (value) => matchers.every((matches) => matches(value));
   return (value) => matchers.some((matches) => matches(value));
@@ -305,7 +309,7 @@ function textLookup(texts: readonly string[]): (text: string) => boolean {
 const MISUSED: ReadonlySet<string> = new Set(["$and", "$or", "$nor", "$regex", "$type", "$mod"]);
 
 function textMatcher(operator: string, operand: unknown): Matcher {
-  // Applies only to text indexes, which are not consulted here.
+  // `$text` concerns only text indexes, so any document matches here.
   if (operator === "$text") return () => true;
   if (operator === "$regex" && typeof operand === "string") {
     const matches = compileExpression(operand);

@@ -4,8 +4,8 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * Percent-encodes any text. Unlike `encodeURIComponent`, it does not throw: an unpaired surrogate
- * becomes its three bytes in generalized UTF-8 (WTF-8), which the server that sent it recognizes
- * and any other server refuses.
+ * becomes its three bytes in generalized UTF-8 (WTF-8), which is recognized by the server that sent
+ * the text and refused by any other server.
  */
 export function percentEncode(text: string): string {
   if (!LONE_SURROGATE.test(text)) return encodeURIComponent(text);
@@ -55,11 +55,14 @@ export function encodeAttachmentName(name: string): string {
 }
 
 /**
- * In a mistyped URL the slashes may be missing. For other schemes they distinguish the scheme from
- * a user.
+ * Matches the scheme. In mistyped http URLs the slashes may be missing. Other schemes must have
+ * slashes, because text before a colon could otherwise be a user name.
  */
 const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?(?::\/*|\/+))/i;
-/** Text before the first colon: a user or a host. Colons of an IPv6 address are in brackets. */
+/**
+ * Text before the first colon, which is a user or a host. The colons of an IPv6 address are in
+ * brackets.
+ */
 const USER_OR_HOST = /^(?:\[[0-9a-f:.]*\]|[^/?#:])*/i;
 const PORT = /^\d*(?:[/?#]|$)/;
 
@@ -87,7 +90,8 @@ export function stripCredentials(url: string): string {
 }
 
 /**
- * The password lies between `start`, a colon, and `end`, an `@`. Without one, both are equal.
+ * Finds the password between `start`, a colon, and `end`, an `@`. Without a password, `start`
+ * equals `end`.
  */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];
@@ -109,8 +113,8 @@ function maskQuery(url: string): string {
 }
 
 /**
- * Parameters of a query string, in order; the last of a repeated name counts. `undefined` if one is
- * not UTF-8. Semicolons separate parameters as well, as in CouchDB.
+ * Parameters of a query string, in order; the last of a repeated name counts. Returns `undefined`
+ * if a parameter is not UTF-8. Semicolons separate parameters as well, as in CouchDB.
  */
 export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
   const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];

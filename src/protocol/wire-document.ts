@@ -45,7 +45,8 @@ export interface InlineContent {
 }
 
 /**
- * Whether a digest can be verified. Other servers state other kinds (`sha1-…`), which are ignored.
+ * Whether a digest can be verified. Other kinds of digests, such as `sha1-…` from other servers,
+ * are ignored.
  */
 export function isMd5Digest(digest: string | undefined): digest is `md5-${string}` {
   return digest?.startsWith("md5-") === true;
@@ -61,15 +62,15 @@ export interface WireDocument {
   readonly id: string | undefined;
   readonly revision: string | undefined;
   readonly deleted: boolean;
-  /** From `_revisions`, if present. */
+  /** The path in `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** All other members, as an object. As in CouchDB, `_replication_…` members are part of it. */
+  /** An object of all other members. As in CouchDB, this includes `_replication_…` members. */
   readonly body: Utf8Text;
 }
 
 /**
- * Maximum nesting of a document. Much code that reads JSON, here and elsewhere, recurses for each
+ * Maximum nesting of a document. Bounded because code that reads JSON often recurses for each
  * level.
  */
 export const DOCUMENT_NESTING_MAX = 10_000;
@@ -80,8 +81,8 @@ const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_con
 const KEPT_PREFIX = "_replication_";
 
 /**
- * Parses a document. `json` must be valid JSON. Throws a ProtocolError that names the member, or
- * says that the document is nested too deeply.
+ * Parses a document. `json` must be valid JSON. Throws a ProtocolError that names the invalid
+ * member, or reports that the document is nested too deeply.
  */
 export function parseWireDocument(json: JsonText | Uint8Array): WireDocument {
   return wireDocumentOf(outlineDocument(json));
@@ -151,7 +152,10 @@ function parseDeleted({ text }: JsonValue): boolean {
   throw new ProtocolError(400, "bad_request", "_deleted must be a boolean");
 }
 
-/** Longest `_revisions`: 100,000 hashes, a hundred times CouchDB's default (`_revs_limit`). */
+/**
+ * Maximum length of `_revisions`: 100,000 hashes, a hundred times CouchDB's default
+ * (`_revs_limit`).
+ */
 const REVISIONS_BYTES_MAX = 4 * 1024 * 1024;
 /** Maximum number of JSON values in `_attachments`. An attachment has up to ten. */
 const ATTACHMENT_VALUES_MAX = 1_000_000;
@@ -169,7 +173,7 @@ function parseRevisions({ length, text }: JsonValue): WireRevisions {
   if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids isn't an array of strings.");
   }
-  // Generations of local documents start at 0, whatever their number.
+  // A local document always has generation 0, even with several revisions.
   if (start > 0 && ids.length > start + 1) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids has more entries than start.");
   }
@@ -197,7 +201,10 @@ function openedAttachments(value: JsonValue): JsonValue {
   }
 }
 
-/** The members that matter to readers. Inline bytes, which may be long, are not scanned again. */
+/**
+ * The members of an attachment that are used. Inline bytes, which may be long, are not scanned
+ * again.
+ */
 function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {
   if (!attachment.isObject) return undefined;
   let data: JsonValue | undefined;
@@ -209,7 +216,10 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
   return { data, described };
 }
 
-/** The value, or an empty object in place of an array or object: no descriptive member is one. */
+/**
+ * Returns a scalar value, or an empty object for an array or object, which is invalid in all of
+ * these members.
+ */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;
   return value.string ?? (isScalar ? JSON.parse(value.text) : {});
@@ -311,7 +321,7 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   }
 }
 
-/** Renders as pieces. Those of the body share its memory. */
+/** Renders as pieces. The pieces of the body share its memory. */
 export function wireDocumentPieces(document: RenderedDocument): LongText {
   const { head, tail } = renderAround(document);
   const inner = innerPieces(document.body.pieces);
@@ -321,7 +331,10 @@ export function wireDocumentPieces(document: RenderedDocument): LongText {
   return [utf8Encode(inner.length === 0 ? head : `${head},`), ...inner, ...encoded];
 }
 
-/** A longer body is forwarded and scanned in pieces, yielding in between. */
+/**
+ * Length above which a body is forwarded and scanned in pieces, yielding to the event loop in
+ * between.
+ */
 const LONG_BYTES = 65_536;
 
 export function isLongBody(body: Utf8Text): boolean {
@@ -375,7 +388,7 @@ function innerBytes(body: Uint8Array): Uint8Array {
   return body.subarray(begin, Math.max(begin, end));
 }
 
-/** Like `innerText`, for pieces, none of them empty. */
+/** Like `innerText`, for pieces that are not empty. */
 function innerPieces(body: LongText): LongText {
   const trimmed = withoutSpaceBehind(withoutSpaceBefore(body));
   const members = withoutEnds(trimmed);

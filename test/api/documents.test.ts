@@ -546,7 +546,7 @@ describe("writing a document", () => {
         differs: "Tandem does not name a parameter that the client may not have set",
         ask: "PUT /films/c?new_edits=false",
         body: {},
-        ...refusal(400, "bad_request", "A document that is replicated needs _rev or _revisions"),
+        ...refusal(400, "bad_request", "A replicated document must have _rev or _revisions"),
       },
       {
         name: "when its destination is missing",

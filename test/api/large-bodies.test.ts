@@ -255,7 +255,7 @@ describe("a document", () => {
   test("has at most a thousand leaves; existing leaves can be extended", async () => {
     const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
     const { json } = await write(leaves);
-    const reason = "A document has at most 1000 conflicting revisions";
+    const reason = "A document must not have more than 1000 conflicting revisions";
     const error = "document_too_large";
     expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
     // Each of them writes the tree again.

@@ -139,8 +139,8 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   middle[Math.floor(bytes.length / 2)] = (bytes[Math.floor(bytes.length / 2)] as number) ^ 1;
   for (const [content, reason] of [
     [middle, "the checksum of a block is wrong"],
-    [bytes.subarray(0, -100), "it ends too early"],
-    [Buffer.from("not a backup at all"), "it does not have a known backup format"],
+    [bytes.subarray(0, -100), "the file is truncated"],
+    [Buffer.from("not a backup at all"), "the file does not have a known backup format"],
   ] as const) {
     writeFileSync(damaged, content);
     const text = expect.stringContaining(`tandem: The backup is damaged: ${reason}`);

@@ -79,7 +79,7 @@ describe("failures are reported in a sentence", () => {
     [
       ["--store", "foundationdb", "--cluster-file", "/none/fdb.cluster"],
       2,
-      "FoundationDB's cluster file cannot be read at /none/fdb.cluster: give --cluster-file",
+      "FoundationDB's cluster file cannot be read at /none/fdb.cluster: set --cluster-file",
     ],
   ])("serve %j ends with %i: 2 if a restart cannot help", async (flags, code, sentence) => {
     const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {

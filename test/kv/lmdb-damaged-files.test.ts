@@ -22,41 +22,41 @@ const DAMAGES: readonly {
   readonly damage: (file: string) => void;
   readonly fault: RegExp;
 }[] = [
-  { name: "an empty file", damage: (file) => truncateSync(file, 0), fault: /it is empty/ },
+  { name: "an empty file", damage: (file) => truncateSync(file, 0), fault: /the file is empty/ },
   {
     name: "a file of one byte",
     damage: (file) => truncateSync(file, 1),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file of less than one page",
     damage: (file) => truncateSync(file, 5_000),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "half a file",
     damage: (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
-    fault: /it has \d+ of \d+ bytes/,
+    fault: /the file has \d+ of \d+ bytes/,
   },
   {
     name: "a file without its last page",
     damage: (file) => truncateSync(file, statSync(file).size - 1),
-    fault: /it has \d+ of \d+ bytes/,
+    fault: /the file has \d+ of \d+ bytes/,
   },
   {
     name: "a file without its first page",
     damage: (file) => zero(file, 0, PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file without its second page",
     damage: (file) => zero(file, PAGE_BYTES, PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
   {
     name: "a file without its first two pages",
     damage: (file) => zero(file, 0, 2 * PAGE_BYTES),
-    fault: /its first pages are damaged/,
+    fault: /the first pages are damaged/,
   },
 ];
 

@@ -243,7 +243,7 @@ test("rejects a bulk read in another order or of another length", async () => {
   }
 });
 
-const TOO_DEEP = "The JSON is nested more than 10000 deep";
+const TOO_DEEP = "The JSON is nested more than 10000 levels deep";
 
 test("rejects a bulk read with a document that is nested too deeply; parsing it reports the reason", async () => {
   for (const [nesting, isRead] of [

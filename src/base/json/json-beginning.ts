@@ -1,4 +1,7 @@
-/** Parses the beginning of a long JSON text: 100 values of 6 MB in 3 ms instead of 38. */
+/**
+ * Parses the beginning of a long JSON text. The first 100 values of a text of 6 MB take 3 ms
+ * instead of 38.
+ */
 import { utf8Slice } from "../bytes.ts";
 import { openBrackets, scanUntil, UNLIMITED } from "./json-scan.ts";
 import { parseJson } from "./json-value.ts";

@@ -80,11 +80,11 @@ test("too long input is refused, even in small pieces", () => {
   elements.push(utf8Encode('{"results":['));
   expect(() => {
     for (let count = 0; count < 10; count++) elements.push(piece);
-  }).toThrow("A value of the JSON has more than");
+  }).toThrow("A value in the JSON has more than");
   const rest = new JsonElements({ name: "results", elementBytesMax: 100 });
   rest.push(utf8Encode('{"other":"'));
   const long = concatBytes(Array.from({ length: 5000 }, () => piece.subarray(1)));
   expect(() => {
     for (let count = 0; count < 20; count++) rest.push(long);
-  }).toThrow("A value of the JSON has more than");
+  }).toThrow("A value in the JSON has more than");
 });

@@ -16,7 +16,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** Maximum white space around the array's name; pretty-printing servers write some. */
+/** Maximum white space around the array's name, which servers may pretty-print. */
 const SPACES_MAX = 64;
 
 /** Nesting depth of the array's elements. */
@@ -38,7 +38,9 @@ export class JsonElements {
   readonly #arrayName: RegExp;
   readonly #nameBytesMax: number;
   readonly #elementBytesMax: number;
-  /** Bytes of the array that are not yet emitted, or not yet known to be within it. */
+  /**
+   * Bytes that have not been emitted: an incomplete element, or text that may precede the array.
+   */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
   /** The text around the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -55,14 +57,14 @@ export class JsonElements {
   }
 
   /**
-   * Consumes the next piece. Returns the elements completed so far as the text of an array, or
-   * undefined without any. The caller must parse them: they may be invalid JSON. Throws a
-   * JsonLimitError if an element or the surrounding text is too long.
+   * Consumes the next piece. Returns the text of an array of the elements completed so far, or
+   * `undefined` if no element was completed. The caller must parse the text, which may be invalid
+   * JSON. Throws a JsonLimitError if an element or the surrounding text is too long.
    */
   push(piece: Uint8Array): Uint8Array | undefined {
     const whole: Uint8Array[] = [];
     let start = 0;
-    // End of the complete elements: the last comma between two, or the end of the array.
+    // End of the complete elements: the last comma between two elements, or the end of the array.
     let wholeEnd = -1;
     let at = 0;
     while (at < piece.length) {
@@ -102,7 +104,10 @@ export class JsonElements {
     return arrayOf(whole);
   }
 
-  /** The object with an empty array, after all input. Throws a SyntaxError if it is not UTF-8. */
+  /**
+   * The text of the object with an empty array, once all input has been pushed. Throws a
+   * SyntaxError if the text is not UTF-8.
+   */
   get rest(): string {
     try {
       return utf8Decode(this.#rest.finish());
@@ -111,7 +116,7 @@ export class JsonElements {
     }
   }
 
-  /** Returns the held bytes followed by these. */
+  /** Returns the buffered bytes followed by `last`. */
   #take(last: Uint8Array): Uint8Array[] {
     const taken = [this.#open.finish(), last];
     this.#open = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -128,7 +133,8 @@ export class JsonElements {
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    // Line breaks are heartbeats and may be numerous; valid strings contain none.
+    // Line breaks are heartbeats and may be numerous. They are dropped, because valid strings
+    // contain none.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);
   }

@@ -33,7 +33,7 @@ export async function parseYielding(
 ): Promise<unknown> {
   if (text.length <= STEP_BYTES) return parse(text);
   const bytes = utf8Encode(text.trim());
-  // An outline of a long array would need a row per element.
+  // Avoids an outline, which would need a row per element of a long array.
   if (bytes[0] === OPEN_BRACKET) return elementsOf(bytes, yielder, parse);
   return parsed(await outlineJsonYielding(bytes, { depthMax: 1 }, yielder), yielder, parse);
 }
@@ -70,7 +70,7 @@ async function elementsOf(bytes: Uint8Array, yielder: Yielder, parse: Parse): Pr
   return elements;
 }
 
-/** `bytes` must begin and end with the array's brackets. */
+/** Yields batches of elements. `bytes` must begin and end with the array's brackets. */
 async function* batchesOf(
   bytes: Uint8Array,
   yielder: Yielder,

@@ -1,7 +1,9 @@
 /** Layout of the rows from a JSON scan (`json-scan.ts`), and access to their strings. */
 import { hasByte, utf8Slice } from "../bytes.ts";
 
-/** Numbers per value. The rows of nested values follow their container's row, in order. */
+/**
+ * Numbers in the row of a value. The rows of nested values follow their container's row, in order.
+ */
 export const ROW_LENGTH = 5;
 /** Offsets of the name's quotes; unused in an array and for the outermost value. */
 export const NAME_START = 0;
@@ -26,7 +28,7 @@ export function isSpelled(bytes: Uint8Array, start: number, end: number): boolea
   return false;
 }
 
-/** Length in bytes from which a string is scanned with native methods rather than a loop. */
+/** Length in bytes above which a string is scanned with native methods rather than a loop. */
 export const LONG_STRING = 256;
 
 /** Whether two members, given by their rows, have the same name after decoding. */

@@ -29,7 +29,7 @@ export interface ScanOptions {
   /** Maximum number of rows, which bounds memory. Unlimited by default. */
   readonly rowCountMax?: number;
   /**
-   * Whether to reject texts that `JSON.parse` accepts but others do not: unpaired surrogate
+   * Whether to reject texts that `JSON.parse` accepts but other parsers do not: unpaired surrogate
    * escapes, and numbers beyond the range of a double.
    */
   readonly isPortable: boolean;
@@ -37,7 +37,7 @@ export interface ScanOptions {
   readonly keepsStrings?: boolean;
 }
 
-/** Options without limits, for a text known to be valid or whose reader sets none. */
+/** Options without limits, for a text that is known to be valid or need not be limited. */
 export const UNLIMITED: ScanOptions = {
   depthMax: Number.POSITIVE_INFINITY,
   findsRepeats: false,
@@ -58,9 +58,9 @@ export class JsonLimitError extends Error {
 }
 
 const LIMITS = {
-  nesting: (max: number) => `The JSON is nested more than ${max} deep`,
+  nesting: (max: number) => `The JSON is nested more than ${max} levels deep`,
   values: (max: number) => `The JSON has more than ${max} values`,
-  bytes: (max: number) => `A value of the JSON has more than ${max} bytes`,
+  bytes: (max: number) => `A value in the JSON has more than ${max} bytes`,
 };
 
 /** A complete scan. */
@@ -71,7 +71,7 @@ export interface ScannedJson {
   readonly repeated: RepeatedName | undefined;
 }
 
-/** A duplicate name: the first one in the object that begins first. */
+/** A duplicate name: the first duplicate of the object that begins first. */
 export interface RepeatedName {
   readonly objectStart: number;
   readonly name: string;
@@ -89,7 +89,10 @@ export interface ScanPause {
   readonly valueCount: number;
   /** Within a string, the row of its value; before a value, NO_VALUE. */
   readonly row: number;
-  /** Set while the names of a finished object are being compared; `row` is that object's. */
+  /**
+   * Set while the names of a finished object are being compared; `row` is then the row of this
+   * object.
+   */
   readonly search: NameSearch | undefined;
   readonly repeated: RepeatedName | undefined;
 }
@@ -109,17 +112,25 @@ export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
   return Array.from(open.subarray(0, depth), (entry) => ((entry & 1) === 1 ? "{" : "["));
 }
 
-/** Most documents have fewer values, members included, than one per this many bytes. */
+/**
+ * Bytes per initially allocated row. Most documents have fewer values than this, including members.
+ */
 const BYTES_PER_ROW = 64;
-/** Initial maximum; for a long text, the scan shows how many rows it needs. */
+/**
+ * Maximum number of rows allocated initially. For a long text, the number is extrapolated during
+ * the scan.
+ */
 const ROWS_FIRST_MAX = 4_096;
 const DEPTH_FIRST = 16;
-/** Factors over the rows expected for the text, and over the current number of rows. */
+/**
+ * Growth factors of the row array: over the extrapolated number of rows, and over the current
+ * number.
+ */
 const GROWTH_SLACK = 1.05;
 const GROWTH_MIN = 1.125;
-/** Growth factor for rows that are kept only until their object ends. */
+/** Growth factor for rows that are needed only until their object ends. */
 const BRIEF_GROWTH = 1.5;
-/** Names compared between two pauses, which takes less than a millisecond. */
+/** Number of names compared between two pauses. Comparing them takes less than a millisecond. */
 const PAUSE_NAMES = 1_000;
 const NO_VALUE = -2;
 
@@ -143,14 +154,17 @@ const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Throws a SyntaxError if `bytes` is not JSON in UTF-8, or a JsonLimitError. */
+/**
+ * Throws a SyntaxError if `bytes` is not valid JSON in UTF-8, or a JsonLimitError if it exceeds a
+ * limit of `options`.
+ */
 export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;
 }
 
 /**
- * As `scanJson`, but pauses where it can resume: at the first value or place in a string after
- * `stopAt`, or while it compares the many names of a finished object.
+ * As `scanJson`, but pauses at a position from which it can resume: the first value or position in
+ * a string after `stopAt`, or while comparing the many names of a finished object.
  */
 export function scanUntil(
   bytes: Uint8Array,
@@ -236,7 +250,7 @@ export function scanUntil(
       at = -at;
       break;
     }
-    // The value ends, and possibly the containers around it.
+    // The value ends; the containers around it may end, too.
     for (;;) {
       if (row !== NO_ROW) {
         rows[row + VALUE_END] = at;
@@ -284,7 +298,7 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Returns the duplicate of the object that begins first: the known one, or `member` of `object`.
+ * Returns the duplicate whose object begins first: the known duplicate, or `member` of `object`.
  * `member` is NO_ROW if the object has no duplicate.
  */
 function firstRepeated(
@@ -348,7 +362,8 @@ function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
 }
 
 /**
- * Whether all four bytes are `PLAIN`. Sets the high bit at least of the lowest byte that is not.
+ * Whether all four bytes are `PLAIN`. The computation sets the high bit of at least the lowest byte
+ * that is not.
  */
 function isPlainWord(word: number): boolean {
   const quotes = word ^ QUOTES;
@@ -480,8 +495,8 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 /**
- * Copies full rows into a larger array, sized for the whole text by extrapolation: `share` of it
- * has been scanned. Growing step by step would copy more and leave most of the memory unused.
+ * Copies full rows into a larger array, sized for the whole text by extrapolation (`share` is the
+ * scanned part of the text). Growing step by step would copy more and leave more memory unused.
  * Temporary rows (`briefly`) do not predict the rest of the text.
  */
 function withRoom(

@@ -65,7 +65,10 @@ export function validateJson(json: string | Uint8Array): void {
   outlineJson(json, { depthMax: 0 });
 }
 
-/** Returns an object's members in order, with repeated names. Throws a SyntaxError otherwise. */
+/**
+ * Returns an object's members in order, including repeated names. Throws a SyntaxError for any
+ * other text.
+ */
 export function splitObject(text: JsonText): JsonMember[] {
   return outlineJson(text, { depthMax: 1 }).members();
 }
@@ -86,7 +89,10 @@ export function outlineJson(
   return wholeValue(bytes, scanJson(bytes, { ...UNLIMITED, ...options }));
 }
 
-/** Bytes scanned before yielding, which takes a few milliseconds. */
+/**
+ * Number of bytes scanned before yielding to the event loop. Scanning them takes a few
+ * milliseconds.
+ */
 const TURN_BYTES = 262_144;
 
 /** As `outlineJson`, but yields to the event loop if the text is long. */
@@ -116,14 +122,15 @@ function wholeValue(bytes: Uint8Array, { rows, repeated }: ScannedJson): JsonVal
  */
 export class JsonValue {
   /**
-   * First duplicate name in the text, if the scan searched for one. Undefined for a nested value.
+   * First duplicate name in the text, if the scan searched for duplicates. Undefined for a nested
+   * value.
    */
   readonly repeatedName: string | undefined;
   readonly #whole: Uint8Array;
   readonly #rows: Int32Array;
   readonly #row: number;
 
-  /** Use `outlineJson` instead. */
+  /** Internal; use `outlineJson` instead. */
   constructor(whole: Uint8Array, rows: Int32Array, row: number, repeatedName?: string) {
     this.repeatedName = repeatedName;
     this.#whole = whole;
@@ -176,7 +183,8 @@ export class JsonValue {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    // A growing array reserves room for 17 elements, while most lists have one.
+    // Allocates the exact length, because a growing array reserves capacity for 17 elements, while
+    // most lists have one.
     const elements = new Array<JsonValue>(this.#innerCount());
     let index = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
@@ -245,8 +253,8 @@ export class JsonValue {
   }
 
   /**
-   * Passes the members whose names begin with `initial` (ASCII) to `take`, in order. Returns the
-   * object of the remaining members in UTF-8: unchanged if no member was taken, otherwise in the
+   * Passes the members whose names begin with `initial` (ASCII) to `take`, in order. Returns an
+   * object of the remaining members in UTF-8: unchanged if no member was passed, otherwise in the
    * format of `joinObject`.
    */
   part(initial: string, take: (name: string, value: JsonValue) => void): Uint8Array {
@@ -324,7 +332,7 @@ export class JsonValue {
     for (let index = 0; index < text.length; index++) {
       const code = text.charCodeAt(index);
       const byte = bytes[start + 1 + index] as number;
-      // Bytes and code units are equal only for ASCII.
+      // Bytes can be compared with code units only for ASCII.
       if (code >= 0x80 || byte === BACKSLASH) return stringText(bytes, start, end) === text;
       if (code !== byte) return false;
     }
@@ -335,7 +343,7 @@ export class JsonValue {
 /** Length of an empty object or array without white space. */
 const EMPTY_LENGTH = 2;
 
-/** Appends an item. Created lists reserve room for one, which is usually enough. */
+/** Appends an item. A new list has capacity for one item, which is usually enough. */
 function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {
   if (list === undefined) return [item];
   list.push(item);

@@ -27,9 +27,9 @@ export class JsonNumber {
     return this.text;
   }
 
-  /** `JSON.stringify` would change the number. */
+  /** Throws, because `JSON.stringify` would change the number. */
   toJSON(): never {
-    throw new TypeError(`The number ${this.text} is printed by printJson only`);
+    throw new TypeError(`The number ${this.text} must be printed by printJson`);
   }
 }
 
@@ -45,7 +45,9 @@ export function numberValue(value: unknown): number | bigint | undefined {
   return value instanceof JsonNumber ? value.value : undefined;
 }
 
-/** Larger numbers are printed with an exponent, which makes them floats for CouchDB. */
+/**
+ * Integers from this number on are printed with an exponent, which makes them floats for CouchDB.
+ */
 const PRINTED_INTEGER_END = 1e21;
 
 /** Returns the value of an integer from `parseJson`, or `undefined` for floats and other values. */
@@ -138,7 +140,9 @@ function closed({ items, names }: OpenValue): unknown {
 
 const INDEX = /^\d+$/;
 
-/** Creates an object that lists its members in this order. The last of repeated names counts. */
+/**
+ * Creates an object that lists its members in the given order. The last of repeated names is used.
+ */
 export function objectOf(
   members: readonly (readonly [name: string, value: unknown])[],
 ): Readonly<Record<string, unknown>> {

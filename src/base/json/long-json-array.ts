@@ -1,4 +1,4 @@
-/** Random access to the elements of a long JSON array. `json-fields.ts` gives the gain. */
+/** Random access to the elements of a long JSON array. `json-fields.ts` has measurements. */
 
 import type { Yielder } from "../yielder.ts";
 import { NEXT, ROW_LENGTH } from "./json-rows.ts";
@@ -12,16 +12,19 @@ import {
 } from "./json-scan.ts";
 import { JsonValue } from "./json-text.ts";
 
-/** Bytes scanned per step. Their elements fit into the rows a scan begins with. */
+/**
+ * Number of bytes scanned per step. Few enough that their elements fit into the rows allocated
+ * initially for a scan.
+ */
 const STEP_BYTES = 4_096;
 
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 1, keepsStrings: true };
 
-/** A position before an element. */
+/** A position at the start of an element. */
 interface Step {
-  /** Offset; undefined before the array. */
+  /** Offset; undefined at the start of the array. */
   readonly at: number | undefined;
-  /** Number of elements before it. */
+  /** Number of elements before the position. */
   readonly count: number;
 }
 
@@ -29,7 +32,7 @@ interface Step {
 export class LongJsonArray {
   readonly #bytes: Uint8Array;
   readonly #yielder: Yielder;
-  /** In order, as far as the array has been scanned. */
+  /** Recorded positions in order, as far as the array has been scanned. */
   readonly #steps: Step[] = [{ at: undefined, count: 0 }];
   #pause: ScanPause | undefined;
 

@@ -7,7 +7,10 @@ import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-
 
 /** Minimum ratio of slots to members. */
 const SLACK = 1.5;
-/** Average number of probes per name. Names chosen to collide need more, and the table gives up. */
+/**
+ * Maximum average number of probes per name. If names are chosen to collide, the table exceeds it
+ * and gives up.
+ */
 const LOOKS_MAX = 16;
 
 export class NameTable {
@@ -68,7 +71,10 @@ function textHash(text: string): number {
 /** Maximum size of one set, bounding the time to copy it when it grows. */
 const SET_NAMES_MAX = 50_000;
 
-/** Slower, larger alternative for names chosen to collide: the engine's hash is seeded. */
+/**
+ * Slower, larger alternative for names chosen to collide. Not vulnerable, because the JavaScript
+ * engine seeds its string hash randomly.
+ */
 export class NameSets {
   readonly #sets = [new Set<string>()];
 

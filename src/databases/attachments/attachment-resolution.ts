@@ -16,7 +16,7 @@ export type Resolution =
 /** Attachments that stubs may refer to: those of the parent, or of all leaves, nearest first. */
 export type StubSource = readonly (readonly Attachment[])[];
 
-/** A document may have two thousand attachments, so it yields in between. */
+/** Yields to the event loop now and then, because a document may have two thousand attachments. */
 export async function resolveAttachments(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -49,11 +49,11 @@ export async function resolveAttachments(
     }
   }
   const names = new Set(attachments.map(({ name }) => name));
-  assert(names.size === attachments.length, "An attachment's name stands once in a document");
+  assert(names.size === attachments.length, "Attachment names must be unique in a document");
   return { kind: "resolved", attachments };
 }
 
-/** Matches by name and, if the stub states them, by digest or else position. */
+/** Matches by name and, if the stub contains them, by digest or otherwise by revision position. */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },
   sources: readonly ReadonlyMap<string, Attachment>[],

@@ -1,7 +1,7 @@
 /**
- * The bytes of attachments. They are written outside the document's transaction, in many small
- * transactions: first staged, then referred to by a document, and reclaimed when no leaf refers to
- * them any more.
+ * Stores the bytes of attachments. Attachments are written outside the document's transaction, in
+ * many small transactions: first staged, then referenced by a document, and reclaimed when no leaf
+ * references them.
  *
  *   staged       chunks and a marker with its time; once complete, a content record
  *   referenced   one key for each leaf and name that refers to it, written and cleared by
@@ -9,7 +9,8 @@
  *   released     no reference, and a marker with the time at which the last one was removed
  *
  * `reclaim` considers only markers of a certain age, and clears contents without a reference. A
- * document that refers to a content reads its record and therefore conflicts with its reclaim.
+ * transaction that adds a reference reads the content's record, and therefore conflicts with a
+ * concurrent reclaim.
  */
 import {
   assert,
@@ -35,32 +36,32 @@ import { GzipMeter } from "./gzip-meter.ts";
  */
 const CHUNK_BYTES = 65_536;
 /**
- * Chunks per transaction of an upload, since each transaction waits for the disk. Two such buffers
- * are in memory at a time.
+ * Chunks stored per transaction of an upload; several, because each transaction waits for the disk.
+ * An upload keeps two buffers of this size in memory.
  */
 const UPLOAD_CHUNKS = 16;
 const UPLOAD_BYTES = UPLOAD_CHUNKS * CHUNK_BYTES;
-/** Chunks read at a time. */
+/** Number of chunks per read. */
 const READ_CHUNKS = 16;
-/** Age at which an upload renews its marker: far below the age at which reclaim considers it. */
+/** Age at which an upload renews its marker. Must be far below `RECLAIM_AGE_MS`. */
 const MARKER_RENEWAL_MS = 60_000;
 /**
- * Age at which reclaim considers a marker: enough time for a slow document to follow its
- * attachments.
+ * Minimum age of a marker that `reclaim` considers. Leaves a slow client enough time to write the
+ * document after its attachments.
  */
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
 /**
- * Small contents stored in one transaction, up to `UPLOAD_BYTES` together. Larger ones are stored
- * separately.
+ * Maximum number of small contents per transaction, `UPLOAD_BYTES` in total. Larger contents are
+ * stored separately.
  */
 const SMALL_COUNT_MAX = 500;
 const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
 
 export interface StageOptions {
-  /** The bytes are received compressed and stored that way. */
+  /** Set if the bytes arrive compressed; they are stored unchanged. */
   readonly encoding?: "gzip" | undefined;
-  /** `md5-` and base64, for the bytes as received. */
+  /** Expected digest of the bytes as received: `md5-` followed by base64. */
   readonly expectedDigest?: string | undefined;
   /** Length of the bytes as received. */
   readonly expectedLength?: number | undefined;
@@ -89,7 +90,7 @@ export interface ReadContentOptions {
   readonly decoded: boolean;
   /** Offset of the first byte, in the requested form. Default: 0. */
   readonly start?: number | undefined;
-  /** Offset after the last byte. */
+  /** Offset after the last byte. Default: the length of the content. */
   readonly end?: number | undefined;
 }
 
@@ -107,9 +108,9 @@ export class AttachmentStore {
   }
 
   /**
-   * Stores bytes for a document to refer to. Throws STORE_ATTACHMENT_DIGEST_MISMATCH,
-   * STORE_ATTACHMENT_LENGTH_MISMATCH or STORE_ATTACHMENT_ENCODING_INVALID; what was stored until
-   * then is reclaimed later.
+   * Stores bytes that a document will reference. Throws STORE_ATTACHMENT_DIGEST_MISMATCH,
+   * STORE_ATTACHMENT_LENGTH_MISMATCH or STORE_ATTACHMENT_ENCODING_INVALID; bytes already stored are
+   * reclaimed later.
    */
   async stage(
     database: Database,
@@ -124,10 +125,10 @@ export class AttachmentStore {
   }
 
   /**
-   * Like `stage` for each, in order, with as many per transaction as fit, because each transaction
-   * waits for the disk. Takes the next content when the previous ones are stored or held for the
-   * same transaction. Stops at the first content that `stage` would refuse. Small contents with the
-   * same bytes are stored once.
+   * Stages several contents in order, as many per transaction as fit, because each transaction
+   * waits for the disk. Requests the next content when the previous contents are stored or held for
+   * the same transaction. Stops at the first content that `stage` would refuse. Small contents with
+   * the same bytes are stored once.
    */
   async stageAll(
     database: Database,
@@ -235,8 +236,8 @@ export class AttachmentStore {
   }
 
   /**
-   * Reads an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE if its last leaf was removed
-   * meanwhile.
+   * Reads an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE if the last leaf that references it
+   * was removed meanwhile.
    */
   async *read(
     database: Database,
@@ -259,7 +260,7 @@ export class AttachmentStore {
     }
   }
 
-  /** Like `read`, as one array. */
+  /** Reads an attachment into one array. */
   async readWhole(
     database: Database,
     attachment: Attachment,
@@ -272,7 +273,7 @@ export class AttachmentStore {
     return chunks.length <= 1 ? first : concatBytes(chunks);
   }
 
-  /** Whether `reclaim` has something to check. */
+  /** Whether any content waits to be checked by `reclaim`. */
   async hasReclaimable(tx: ReadTransaction, { keys }: Database): Promise<boolean> {
     const beforeMs = this.#runtime.clock.nowMs() - RECLAIM_AGE_MS;
     const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
@@ -280,7 +281,7 @@ export class AttachmentStore {
   }
 
   /**
-   * Clears contents that no leaf refers to and that have waited for at least `ageMs`. Checks all
+   * Clears contents that no leaf references and whose marker is at least `ageMs` old. Checks all
    * such markers, in as many transactions as necessary.
    */
   async reclaim(
@@ -319,7 +320,10 @@ export class AttachmentStore {
       );
       for (const [offset, chunk] of chunks.entries()) {
         const chunkStart = (index + offset) * CHUNK_BYTES;
-        assert(chunkStart + chunk.length > position, "A content has the length of its attachment");
+        assert(
+          chunkStart + chunk.length > position,
+          "The content must not be shorter than its attachment",
+        );
         const part = chunk.subarray(Math.max(0, position - chunkStart), end - chunkStart);
         position = chunkStart + chunk.length;
         if (part.length > 0) yield part;
@@ -330,13 +334,13 @@ export class AttachmentStore {
 
 /** Receives the bytes of a content in their stored form. */
 interface ContentSink {
-  /** Resolves when more may be pushed. */
+  /** Resolves when the sink accepts more bytes. */
   push(bytes: Uint8Array): Promise<void>;
   /** Resolves when no write is in progress, whatever its outcome. */
   settled(): Promise<void>;
 }
 
-/** A small content, held until it is stored together with others. */
+/** A small content, held until it is stored in one transaction with others. */
 interface HeldRecord {
   readonly contentId: string;
   readonly record: Uint8Array;
@@ -394,7 +398,7 @@ class Upload implements ContentSink {
     this.#signal = signal;
   }
 
-  /** Everything pushed before is stored or being stored. */
+  /** Buffers the bytes. Full buffers are stored in the background. */
   async push(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
       // The last chunks are stored with the content's record, so a full buffer is kept until one
@@ -410,7 +414,7 @@ class Upload implements ContentSink {
     await this.#storing;
     const filled = this.#filling;
     this.#storing = this.#store(filled, undefined);
-    // The next caller that awaits it gets the error.
+    // The error is reported to the next caller that awaits this promise.
     this.#storing.catch(() => {});
     this.#filling = this.#spare;
     this.#filledBytes = 0;
@@ -420,7 +424,8 @@ class Upload implements ContentSink {
   #fill(bytes: Uint8Array): void {
     const needed = this.#filledBytes + bytes.length;
     if (needed > this.#filling.length) {
-      // A content that fits at once, such as an inline attachment, needs no room to grow.
+      // A content received in a single piece, such as an inline attachment, needs no spare
+      // capacity.
       const isFirst = this.#filledBytes === 0;
       const grown = new Uint8Array(isFirst ? needed : Math.min(needed * 2, UPLOAD_BYTES));
       grown.set(this.#filling.subarray(0, this.#filledBytes));
@@ -462,11 +467,14 @@ class Upload implements ContentSink {
     this.#chunkCount += Math.ceil(bytes.length / CHUNK_BYTES);
   }
 
-  /** An upload that paused for longer than the reclaim age has lost its first chunks. */
+  /**
+   * Checks that the chunks of an upload have not been reclaimed, which happens if it pauses for
+   * longer than the reclaim age.
+   */
   async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
     const { keys } = this.#database;
     if ((await tx.get(keys.unreferenced(oldMarkerMs, this.contentId))) !== undefined) return;
-    // The commit's outcome was unknown, and it had succeeded.
+    // A previous commit with an unknown outcome succeeded.
     if ((await tx.get(keys.unreferenced(newMarkerMs, this.contentId))) !== undefined) return;
     throw contentGone(this.contentId);
   }
@@ -506,7 +514,7 @@ function checkIncoming(
   if (expectedLength !== undefined && expectedLength !== incoming.length) {
     throw new OperationalError(
       "STORE_ATTACHMENT_LENGTH_MISMATCH",
-      "The attachment has another length than was announced",
+      "The length of the attachment differs from the declared length",
       { expected: expectedLength, actual: incoming.length },
     );
   }
@@ -514,7 +522,7 @@ function checkIncoming(
   if (expectedDigest === undefined || expectedDigest === actual) return;
   throw new OperationalError(
     "STORE_ATTACHMENT_DIGEST_MISMATCH",
-    "The attachment has another digest than was announced",
+    "The digest of the attachment differs from the declared digest",
     { expected: expectedDigest, actual },
   );
 }

@@ -7,9 +7,9 @@ import { decodeContentId, decodeContentRecord } from "../records/content-record.
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Returns a content for each staged one, in order: itself, or an earlier one with the same bytes.
- * Reading its record makes the transaction conflict with its reclaim. Throws
- * STORE_ATTACHMENT_CONTENT_GONE if one has already been reclaimed.
+ * Returns a content for each staged content, in order: the staged content itself, or an earlier
+ * content with the same bytes. Reads the records of the contents, so that the transaction conflicts
+ * with a concurrent reclaim. Throws STORE_ATTACHMENT_CONTENT_GONE if a content has been reclaimed.
  */
 export async function sharedContents(
   tx: ReadTransaction,
@@ -32,7 +32,7 @@ export async function sharedContents(
     if (record === undefined) throw contentGone(contentId);
     assert(
       decodeContentRecord(record).digest === digest,
-      "A content has the digest of its document",
+      "The digest of the content must match the document",
     );
     return { contentId, digest, encoding, length, encodedLength };
   });
@@ -88,7 +88,7 @@ export async function clearContent(
 export function contentGone(contentId: string): OperationalError {
   return new OperationalError(
     "STORE_ATTACHMENT_CONTENT_GONE",
-    "The bytes of the attachment are gone",
+    "The bytes of the attachment no longer exist",
     { contentId },
   );
 }

@@ -35,7 +35,7 @@ export class GzipMeter {
     if ("length" in result) return result.length;
     throw new OperationalError(
       "STORE_ATTACHMENT_ENCODING_INVALID",
-      "The attachment is not encoded as was announced",
+      "The attachment is not in the declared encoding",
       { encoding: "gzip" },
       { cause: result.error },
     );

@@ -31,16 +31,16 @@ export interface ChangesOptions {
 }
 
 /**
- * Maximum number of documents that are looked up rather than found among all changes, as in
- * CouchDB.
+ * Maximum number of documents that are looked up individually. Above it, all changes are scanned,
+ * as in CouchDB.
  */
 export const LOOKED_UP_MAX = 100;
 
 /** Result of `ChangesFeed.pageOf`. */
 export interface ChangesOfDocuments extends Page<Change> {
   /**
-   * Sequence up to which all changes of these documents have been reported; often that of another
-   * document's change. Undefined if there are no changes at all.
+   * Sequence up to which all changes of these documents have been reported. Often the sequence of
+   * another document's change; undefined if the database has no changes.
    */
   readonly lastSequence: string | undefined;
 }
@@ -56,7 +56,7 @@ export class ChangesFeed {
 
   async page(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     const { since = "0", until, before, limit, byteLimit, descending = false } = options;
-    assert(limit === undefined || limit >= 0, "A limit is not negative");
+    assert(limit === undefined || limit >= 0, "The limit must not be negative");
     const all = this.#keys.changes();
     const sinceStamp = parseSequence(since);
     const beforeStamp = before === undefined ? undefined : parseSequence(before);
@@ -86,8 +86,8 @@ export class ChangesFeed {
   }
 
   /**
-   * Like `page`, for the documents with these ids. Each is looked up, so the cost for a few ids
-   * does not depend on the number of changes; each further page repeats it.
+   * Like `page`, for the documents with these ids. Each document is looked up individually, so the
+   * cost does not depend on the number of changes; each additional page repeats the lookups.
    */
   async pageOf(
     tx: ReadTransaction,
@@ -106,7 +106,7 @@ export class ChangesFeed {
     for (const [index, { place, tree }] of loaded.entries()) {
       assert(
         place.kind !== "written",
-        "The changes of a transaction are known when it is committed",
+        "A transaction must not read changes after writing documents",
       );
       if (place.kind !== "stored") continue;
       const at = place.versionstamp;
@@ -142,7 +142,7 @@ function changeOf(versionstamp: Versionstamp, id: string, leaves: readonly Chang
     return { revision: formatRevision(leaf), deleted: leaf.deleted };
   });
   const [winner] = named;
-  assert(winner !== undefined, "A changed document has a leaf");
+  assert(winner !== undefined, "A changed document must have a leaf");
   return {
     sequence: formatSequence(versionstamp),
     id,

@@ -1,11 +1,11 @@
 /**
  * The updates of all databases of a store, in order: created, updated, deleted, with only the
- * latest of each kind per database. A writer appends a row and clears the one that it supersedes,
- * so writers do not conflict. Concurrent writers leave superseded rows behind, which later writers
- * clear.
+ * latest of each kind per database. A writer appends a row and clears the row that it supersedes
+ * without reading it, so writers do not conflict. Superseded rows that concurrent writers miss are
+ * cleared by later writers.
  *
- * A process remembers the superseded rows that it wrote itself, and learns of others by occasional
- * snapshot reads.
+ * A process remembers the rows that it wrote itself, and finds the rows of other processes by
+ * occasional snapshot reads.
  */
 import { assert, EMPTY_BYTES, type Page, type Random } from "../../base/index.ts";
 import {
@@ -37,7 +37,7 @@ export interface UpdatesOptions {
 }
 
 const FORMAT = 1;
-/** Maximum number of rows that concurrent writers can leave behind. */
+/** Maximum number of superseded rows that a search for them reads. */
 const OBSOLETE_COUNT_MAX = 100;
 /**
  * Maximum number of other processes' rows that a writer clears. Concurrent writers see the same
@@ -45,7 +45,7 @@ const OBSOLETE_COUNT_MAX = 100;
  * single writer clears more than it adds, and n concurrent ones clear nearly n.
  */
 const CLEARED_COUNT_MAX = 2;
-/** One of this many notes checks for rows of other processes, since each may leave one. */
+/** Average number of notes between two searches for superseded rows of other processes. */
 const NOTES_PER_LOOK = 32;
 /**
  * Maximum number of databases and kinds for which this process remembers its rows; the oldest is
@@ -97,18 +97,22 @@ export class DatabaseUpdates {
     });
   }
 
-  /** Superseded rows of this process; undefined if others must be looked for. */
+  /**
+   * Superseded rows that this process wrote itself; undefined if the store must be searched for
+   * rows of other processes.
+   */
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
-    // Each note clears as many rows as it adds, and the first after a commit one more, so that
-    // their number decreases.
+    // Each note clears as many rows as it adds, and the first note after a commit clears one more,
+    // so that the number of superseded rows decreases.
     const count = written.begunCount++ === 0 ? 2 : 1;
     const taken: Versionstamp[] = [];
     for (const [text, versionstamp] of written.rows) {
       if (taken.length === count || taken.includes(versionstamp)) break;
       taken.push(versionstamp);
-      // Moved to the end, so that concurrent writers take other rows. The commit removes them.
+      // Moves the row to the end, so that concurrent writers choose other rows. The commit removes
+      // it from the list.
       written.rows.delete(text);
       written.rows.set(text, versionstamp);
     }
@@ -155,7 +159,10 @@ export class DatabaseUpdates {
     return {
       entries: entries.map(({ key, value }) => {
         const reader = new RecordReader(value);
-        assert(reader.byte() === FORMAT, "The update record has a format of this version");
+        assert(
+          reader.byte() === FORMAT,
+          "The update record must have a format known to this version",
+        );
         const kind = KINDS[reader.byte()] as UpdateKind;
         const sequence = formatSequence(this.#keys.updateVersionstamp(key));
         return { sequence, name: reader.text(), kind };

@@ -26,9 +26,13 @@ export function parseSequence(sequence: string): Versionstamp | undefined {
     const versionstamp = Versionstamp.fromBytes(bytes);
     if (commitVersion(versionstamp) === match[1]) return versionstamp;
   }
-  throw new OperationalError("STORE_SEQUENCE_INVALID", "The sequence is not one of this server", {
-    sequence: sequence.slice(0, 100),
-  });
+  throw new OperationalError(
+    "STORE_SEQUENCE_INVALID",
+    "The sequence was not issued by this server",
+    {
+      sequence: sequence.slice(0, 100),
+    },
+  );
 }
 
 /** In decimal. */

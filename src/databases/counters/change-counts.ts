@@ -1,5 +1,5 @@
 /**
- * Counts the documents that changed after a sequence, without reading them all, and without
+ * Counts the documents that changed after a sequence, without reading all changes, and without
  * conflicts between writers.
  *
  * The update sequence grows at its end, but documents leave their old positions in its middle.
@@ -14,13 +14,14 @@
  * - A transaction sets one share at its own versionstamp, before its changes, to their number.
  * - A writer that moves an old change subtracts one from the share at the last boundary before it,
  *   or, if it cannot read boundaries, from a share at the change's own position. Any position is
- *   correct that no boundary separates from the change. The writer may have read an old state of
+ *   correct if no boundary lies between it and the change. The writer may have read an old state of
  *   the store, because new boundaries only arise after all changes that it can move.
  * - One transaction in many turns its versionstamp into a boundary.
- * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and
- *   clears redundant boundaries.
+ * - Some of these transactions also sweep (`change-sweep.ts`): they merge shares into the shares
+ *   before them and clear redundant boundaries.
  *
- * Only sweeps read what others write, and that is mostly written only by other sweeps.
+ * Only sweeps read shares of other transactions, and these shares are rarely written by anything
+ * but other sweeps.
  */
 import type { Random } from "../../base/index.ts";
 import {
@@ -38,13 +39,18 @@ import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 
 /**
- * Average number of changes between two boundaries. Trades shorter scans against more shares to add
- * up.
+ * Average number of changes between two boundaries. A smaller value shortens scans, but adds more
+ * shares to sum.
  */
 const SPACING = 500;
-/** Concurrent sweepers conflict, and all writers of large batches draw boundaries. */
+/**
+ * Average number of new boundaries per sweep. More than one, because concurrent sweeps conflict and
+ * every writer of a large batch adds a boundary.
+ */
 const BOUNDARIES_PER_SWEEP = 4;
-/** The latest boundaries, read together: most changes that move are recent. */
+/**
+ * Number of latest boundaries that are read together, because most changes that move are recent.
+ */
 const RECENT_MAX = 16;
 const COUNT_PAGE_ROWS = 2_000;
 
@@ -79,8 +85,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Finds the shares from which stored changes will be subtracted when they move; undefined for
-   * none.
+   * Finds the shares from which stored changes will be subtracted when they move; undefined for a
+   * change that no share counts.
    */
   async prepareLeave(
     tx: Transaction,
@@ -108,7 +114,10 @@ export class ChangeCounts {
     return places;
   }
 
-  /** A change leaves the position found by `prepareLeave`, and another is added at the end. */
+  /**
+   * Moves a change: subtracts it from the share found by `prepareLeave`, and counts it at the end
+   * of the sequence.
+   */
   leave(place: Key | undefined, deltas: CounterDeltas): void {
     if (place !== undefined) deltas.addAt(place, -1);
   }

@@ -2,10 +2,9 @@
  * Limits the number of shares and boundaries that count the update sequence (`change-counts.ts`
  * defines their invariant).
  *
- * A share that belongs to no boundary is joined with the share of the boundary before it: it is
- * read and cleared, and its count is added there. A boundary between two short stretches is
- * cleared. Its share, to which others may be adding concurrently, remains until a later sweep joins
- * it.
+ * A share without a boundary is merged: it is read and cleared, and its count is added to the share
+ * of the preceding boundary. If two boundaries are close, one of them is cleared; its share remains
+ * until a later sweep merges it, because concurrent transactions may still add to it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {
@@ -24,13 +23,13 @@ import {
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Recent shares, mostly one per transaction, are joined starting from this boundary. Far more than
- * usually lie between two sweeps, so that commits during the last sweep are included.
+ * Number of latest boundaries after which all shares are merged. Far more boundaries than are
+ * usually added between two sweeps, so that shares committed during the last sweep are included.
  */
 const YOUNG_BOUNDARIES = 8;
 const YOUNG_SHARES_MAX = 5_000;
 /**
- * Number of old boundaries checked per sweep: more than were drawn since the last one, so that
+ * Number of old boundaries checked per sweep. More than are added between two sweeps, so that
  * sweeping keeps up.
  */
 const OLD_BOUNDARIES_MAX = 32;
@@ -47,8 +46,8 @@ export async function latestBoundaries(
 }
 
 /**
- * One step, before the transaction writes. `spacing` is the intended number of changes between two
- * boundaries.
+ * Performs one sweep, which must precede the writes of the transaction. `spacing` is the intended
+ * number of changes between two boundaries.
  */
 export async function sweepShares(
   tx: Transaction,
@@ -100,11 +99,11 @@ interface Stretch {
   readonly key: Key;
   /** Total of all shares in the stretch. */
   count: number;
-  /** Total of those that are joined with the boundary's share. */
+  /** Total of the shares merged into the boundary's share. */
   joined: number;
 }
 
-/** Joins shares in order. Returns the last boundary that remains. */
+/** Merges shares in order. Returns the last boundary that remains. */
 function joinShares(
   tx: Transaction,
   keys: DatabaseKeys,
@@ -130,7 +129,7 @@ function joinShares(
     const count = decodeCounter(value);
     const boundary = byShare.get(hexEncode(key));
     if (boundary === undefined) {
-      // Before the first of the boundaries, and so part of another page.
+      // The share precedes the first boundary of this page, and therefore belongs to another page.
       if (stretch === undefined) continue;
       tx.addReadConflictKey(key);
       tx.clear(key);

@@ -30,7 +30,7 @@ export interface AllDocumentsOptions {
 export interface DocumentRow {
   readonly id: string;
   readonly revision: Revision;
-  /** With `withDocument`, unless it is hidden. */
+  /** Present if `withDocument` was requested and the document is not hidden. */
   readonly document?: Document;
 }
 
@@ -45,8 +45,8 @@ export class AllDocuments {
 
   async page(tx: ReadTransaction, options: AllDocumentsOptions): Promise<Page<DocumentRow>> {
     const { limit, skip = 0, descending = false, withDocument = false } = options;
-    assert(limit === undefined || limit >= 0, "A limit is not negative");
-    assert(skip >= 0, "A skip is not negative");
+    assert(limit === undefined || limit >= 0, "The limit must not be negative");
+    assert(skip >= 0, "`skip` must not be negative");
     if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
     const page = await tx.getRangePage(this.#range(options), {
       reverse: descending,
@@ -89,7 +89,7 @@ export class AllDocuments {
     const ids = rows.map(({ id }) => id);
     const loaded = await this.#reader.loadMany(tx, ids);
     const winners = loaded.map(({ tree: { winner } }, index) => {
-      assert(winner !== undefined, "A document of the index has a winner");
+      assert(winner !== undefined, "A document in the index must have a winner");
       return { id: ids[index] as string, node: winner };
     });
     const documents = await this.#reader.documents(tx, winners);

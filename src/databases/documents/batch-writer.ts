@@ -1,6 +1,6 @@
 /**
- * Writes a batch of edits in one transaction. The result is the same as one by one, but their reads
- * are concurrent.
+ * Writes a batch of edits in one transaction. The result is the same as for individual writes in
+ * order, but the reads are concurrent.
  */
 import { mapAtOnce, type Runtime } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
@@ -23,8 +23,8 @@ import type { LocalDocuments } from "./local-documents.ts";
 
 /**
  * Maximum number of keys of replaced leaves that a batch clears in a transaction that other writers
- * wait for. A body of 8 MiB has more than eighty; a batch of small documents with an attachment
- * each has fewer.
+ * wait for. A single body of 8 MiB has more than 80 keys; a batch of small documents with one
+ * attachment each stays below the limit.
  */
 const DROPPED_KEYS_MAX = 2_000;
 
@@ -52,8 +52,9 @@ type Preparation = (Prepared & { readonly followUps?: FollowUps }) | WriteOutcom
 type FollowUps = ReadonlyMap<DatabaseHook, FollowUp>;
 
 /**
- * Documents loaded for an edit that wrote nothing, by id, for the next edit of the same document. A
- * document at its limits is large and refuses thousands of edits of one batch.
+ * Documents loaded for an edit that wrote nothing, by id, for the next edit of the same document.
+ * Without it, a large document at its limits would be loaded again for each of the thousands of
+ * edits of one batch that it refuses.
  */
 type UnchangedDocuments = Map<string, LoadedDocument>;
 
@@ -78,8 +79,8 @@ export class BatchWriter {
 
   /**
    * Returns an outcome for each edit, in order. Throws KV_TOO_LARGE if the edits together replace
-   * too much: the caller abandons the transaction and writes fewer. A single edit is never too
-   * much.
+   * too much: the caller must abandon the transaction and write fewer edits. A single edit is never
+   * refused.
    */
   async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
@@ -97,7 +98,10 @@ export class BatchWriter {
     return outcomes;
   }
 
-  /** Groups of independent edits: no document twice, and one by one if a hook writes after each. */
+  /**
+   * Groups edits that are independent of each other: each document occurs once per group. If a hook
+   * writes after each edit, each group has one edit.
+   */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
     const indexed = edits.map((edit, index) => ({ edit, index }));
     if (this.#hooks.some((hook) => hook.afterWrite !== undefined)) {
@@ -158,8 +162,7 @@ export class BatchWriter {
   }
 
   /**
-   * Gathers everything needed to carry out each edit, most of which comes from the loaded
-   * documents.
+   * Collects the data needed to carry out each edit, most of which comes from the loaded documents.
    */
   async #prepareAll(
     batch: Batch,

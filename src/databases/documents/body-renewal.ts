@@ -36,14 +36,17 @@ export class BodyRenewal {
   }
 
   /**
-   * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Not for a
-   * document written by this transaction. Concurrently added leaves may shift the numbers; a caller
-   * that needs all of them checks again.
+   * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Must not be
+   * called for a document written by this transaction. Concurrently added leaves may shift the
+   * numbers; a caller that needs every body renewed has to check again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     const { tree, place, chunkCount } = await this.#reader.load(tx, id);
     if (tree.isEmpty) return { renewedCount: 0, nextLeaf: undefined };
-    assert(place.kind === "stored", "The bodies of a stored document are renewed");
+    assert(
+      place.kind === "stored",
+      "Bodies must not be renewed in the transaction that wrote the document",
+    );
     let renewedCount = 0;
     let isLonger = false;
     let leafNumber = firstLeaf;

@@ -21,11 +21,11 @@ import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 /** Counters affected by a change. */
 export interface Counting {
   readonly deltas: CounterDeltas;
-  /** Share in which the document's stored change was counted. */
+  /** Share that counts the document's stored change. */
   readonly left: Key | undefined;
 }
 
-/** State of a tree before a change, which happens in place. */
+/** State of a tree before it is changed in place. */
 export interface TreeBefore {
   readonly leaves: ReadonlyMap<LeafNode, LeafState>;
   readonly winner: LeafNode | undefined;
@@ -78,7 +78,7 @@ export class DocumentIndexes {
     count(counting.deltas, tree, before);
   }
 
-  /** Fires watches of changes if no document takes a new position. */
+  /** Fires the watches of the changes feed even if no document moves in the update sequence. */
   announce(tx: Transaction, state: TransactionState): void {
     if (state.written.size > 0) return;
     const value = encodeNewVersionstamp(tx.nextUserVersion());
@@ -117,7 +117,10 @@ export class DocumentIndexes {
   /** Removes a document from the update sequence, with its tree. */
   #leave(tx: Transaction, id: string, loaded: LoadedDocument, { left, deltas }: Counting): void {
     const { place, chunkCount } = loaded;
-    assert(place.kind === "stored", "A document leaves in a transaction that did not write it");
+    assert(
+      place.kind === "stored",
+      "A document must not be removed in the transaction that wrote it",
+    );
     tx.clear(this.#keys.change(place.versionstamp));
     this.#counts.leave(left, deltas);
     for (let chunk = 0; chunk < chunkCount; chunk++) tx.clear(this.#keys.document(id, chunk));

@@ -55,9 +55,12 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** For each document, the revisions that were leaves, except documents entirely in `rest`. */
+  /** Purged leaves of each document. Documents that are entirely in `rest` are omitted. */
   readonly purged: readonly Purge[];
-  /** Leaves whose records exceed what one transaction clears, for the next one. */
+  /**
+   * Leaves to be purged in the next transaction, because their records exceed what one transaction
+   * may clear.
+   */
   readonly rest: readonly Purge[];
 }
 
@@ -65,7 +68,9 @@ export interface PurgedPage {
 interface Purgeable {
   readonly id: string;
   readonly loaded: LoadedDocument;
-  /** Revisions for this transaction: `leaves`, and revisions that are not leaves. */
+  /**
+   * Revisions handled by this transaction: `leaves`, and requested revisions that are not leaves.
+   */
   readonly revisions: readonly Revision[];
   readonly leaves: readonly LeafNode[];
   readonly attachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
@@ -81,9 +86,9 @@ export class DocumentPurger {
   }
 
   /**
-   * Purges at least one leaf, and as many as one transaction may clear. May be called once per
-   * transaction, with each document once. The leaves of a document are purged in reverse order, so
-   * that none becomes the winner that the next page will purge.
+   * Purges at least one leaf, and as many as one transaction may clear. Must be called at most once
+   * per transaction, with each document once. Purges the leaves of a document in reverse order, so
+   * that a leaf which the next page purges never becomes the winner.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;
@@ -155,7 +160,7 @@ export class DocumentPurger {
   /** Throws STORE_PURGE_LIMIT_INVALID. */
   setInfosLimit(tx: Transaction, limit: number): void {
     if (!Number.isSafeInteger(limit) || limit < 1) {
-      const message = "The limit is a positive integer";
+      const message = "The limit must be a positive integer";
       throw new OperationalError("STORE_PURGE_LIMIT_INVALID", message, { limit });
     }
     tx.set(this.#parts.keys.purgeLimit(), encodePurgeLimit(limit));
@@ -238,8 +243,8 @@ export class DocumentPurger {
       number++;
       tx.setVersionstampedValue(keys.purge(number), encodePurgeRecord(id, revisions));
     }
-    // The last one is always kept, because it contains the number. A lower limit takes effect over
-    // several purges.
+    // The last record is always kept, because its key contains the number of purges. A lower limit
+    // takes effect over several purges.
     const firstKept = number - limit + 1;
     if (firstKept <= 1 || first === undefined) return;
     const end = Math.min(firstKept, keys.purgeNumber(first) + CLEARED_KEYS_MAX);

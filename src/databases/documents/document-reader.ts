@@ -35,8 +35,9 @@ export class DocumentReader {
   readonly #sealOf: BodySealOf;
 
   /**
-   * Without a rule, everything is visible. Documents have no more revisions than `revisionLimit`,
-   * as in CouchDB: a tree that is longer is cut when its document is next written.
+   * Without a rule, all documents are visible. Documents are returned with at most `revisionLimit`
+   * revisions, as in CouchDB; longer stored trees are truncated by the next write of their
+   * document.
    */
   constructor(
     keys: DatabaseKeys,
@@ -50,13 +51,13 @@ export class DocumentReader {
     this.#sealOf = sealOf;
   }
 
-  /** The document as this transaction sees it; an empty tree for an unknown one. */
+  /** The document as this transaction sees it, with an empty tree if it is unknown. */
   async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
     const [loaded] = await this.loadMany(tx, [id]);
     return loaded as LoadedDocument;
   }
 
-  /** Like `load` for each, read together. */
+  /** Loads several documents concurrently. */
   async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const written = stateOf(tx, this.#uuid)?.written;
     const loaded: LoadedDocument[] = [];
@@ -111,7 +112,7 @@ export class DocumentReader {
     return document;
   }
 
-  /** Like `document` for each, read together. */
+  /** Reads several documents concurrently, each like `document`. */
   async documents(
     tx: ReadTransaction,
     leaves: readonly LeafOf[],
@@ -157,8 +158,8 @@ export class DocumentReader {
   }
 
   /**
-   * A superseded revision as visible to the reader; undefined if its body is gone, or if it is
-   * hidden.
+   * A superseded revision as visible to the reader; undefined if its body has been cleared or the
+   * revision is hidden.
    */
   async oldDocument(
     tx: ReadTransaction,
@@ -245,7 +246,7 @@ async function valuesOf(tx: ReadTransaction, range: KeyRange): Promise<Value[]> 
 
 const NO_PLACE: Place = { kind: "none" };
 
-/** The chunks of a value, whose first one states their number. */
+/** Reads the remaining chunks of a value. The first chunk contains their number. */
 export async function readRest(
   tx: ReadTransaction,
   first: Value,
@@ -267,6 +268,6 @@ async function readChunks(
 }
 
 function present(chunk: Value | undefined): Value {
-  assert(chunk !== undefined, "Every chunk of a stored value is there");
+  assert(chunk !== undefined, "A stored value must have all of its chunks");
   return chunk;
 }

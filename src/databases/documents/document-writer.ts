@@ -4,7 +4,8 @@
  *
  * All reads come first, concurrently for the edits of a batch. The writes are synchronous and in
  * the order of the edits. Two writers of different documents never read and write the same key:
- * counters are added to without a read, and positions in the update sequence are versionstamps.
+ * counters are incremented atomically without a read, and positions in the update sequence are
+ * versionstamps.
  */
 import { type Runtime, Yielder } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
@@ -31,8 +32,8 @@ import type { OldBodies } from "./old-bodies.ts";
  */
 const LEAVES_MAX = 1_000;
 /**
- * Number of attachments of one document whose processing takes some milliseconds, after which it
- * yields.
+ * Number of attachments above which a document yields to the event loop, because writing them takes
+ * some milliseconds.
  */
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
@@ -43,7 +44,7 @@ export type Judged =
   | {
       readonly kind: "interactive";
       readonly loaded: LoadedDocument;
-      /** The leaf that it follows; undefined for the first revision. */
+      /** The leaf that the edit replaces; undefined for the first revision. */
       readonly parent: LeafNode | undefined;
     }
   | {
@@ -63,13 +64,13 @@ export interface Prepared {
   readonly attachments: readonly Attachment[];
   /** Attachments of leaves that may be replaced. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Write count of the loaded document when the edit was judged. */
+  /** Number of writes of the loaded document at the time when the edit was judged. */
   readonly writeCount: number;
 }
 
 /**
- * Writes that nothing in the transaction reads, each executed in a turn of its own; before any
- * other edit of the document.
+ * Deferred writes, which nothing in the transaction reads. Each runs in its own turn of the event
+ * loop, before the next edit of the same document.
  */
 export type LateWrites = (() => void)[];
 
@@ -104,7 +105,7 @@ export class DocumentWriter {
       const path = canonicalPath(edit.revisions);
       const verdict = loaded.tree.judge(path, state.database.revisionLimit);
       if (verdict === "new" && addsLeaf(loaded, path)) {
-        const reason = `A document has at most ${LEAVES_MAX} conflicting revisions`;
+        const reason = `A document must not have more than ${LEAVES_MAX} conflicting revisions`;
         const outcome = { kind: "rejected", id: edit.id, error: TOO_LARGE, reason } as const;
         return { kind: "outcome", outcome };
       }
@@ -154,14 +155,14 @@ export class DocumentWriter {
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
-    // They are all written in one turn.
+    // All attachments are written in one turn of the event loop.
     if (resolution.attachments.length > MANY_ATTACHMENTS) await yielder.yield();
     return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
   /**
-   * Writes synchronously, so that nothing intervenes between what it reads of the transaction's
-   * state and what it leaves. Appends deferrable writes to `late`.
+   * Writes the edit. Synchronous, so that nothing can interleave between reading and updating the
+   * transaction's state. Appends deferrable writes to `late`.
    */
   carryOut(
     tx: Transaction,
@@ -257,7 +258,7 @@ export class DocumentWriter {
     const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
     const revision = { generation: (parent?.generation ?? 0) + 1, hash };
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
-    // The same edit may have arrived from elsewhere without its history; then only its parent is
+    // A replication may have written the same revision without its history; then only its parent is
     // new.
     const isKnown = tree.find(revision) !== undefined;
     tree.graft({ start: revision.generation, hashes }, isKnown ? undefined : leafOf(revision));
@@ -266,8 +267,8 @@ export class DocumentWriter {
 }
 
 /**
- * Equal bytes in several edits of a transaction become one content, which the store cannot detect
- * yet.
+ * Replaces the content by one with the same bytes that an earlier edit of this transaction wrote,
+ * which a read of the store would not find.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
@@ -298,7 +299,7 @@ function replacedLeaves(judged: Writable): readonly LeafNode[] {
 
 const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
 
-/** The leaf that an interactive edit follows; undefined for the first revision. */
+/** The leaf that an interactive edit replaces; undefined for the first revision. */
 function interactiveParent(
   { tree }: LoadedDocument,
   edit: DocumentEdit & { readonly mode: "interactive" },
@@ -310,8 +311,8 @@ function interactiveParent(
     return winner?.leaf.deleted === true ? "conflict" : leaf;
   }
   if (winner === undefined) return undefined;
-  // An edit that re-creates a deleted document does not name its history; the tree continues from
-  // it.
+  // An edit that re-creates a deleted document does not contain the previous revision; it follows
+  // the deleted winner.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }
 

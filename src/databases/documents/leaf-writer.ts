@@ -12,8 +12,8 @@ import type { RevisionParts } from "../revisions/revision.ts";
 import type { LeafState } from "../revisions/revision-tree.ts";
 
 /**
- * Longest body. It has to fit into one transaction of the store, together with everything else that
- * its document writes.
+ * Maximum length of a body. Must fit into one transaction together with all other writes of the
+ * document.
  */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
@@ -39,7 +39,8 @@ export class LeafWriter {
   }
 
   /**
-   * Writes everything except the references written by `refer`. Throws STORE_DOCUMENT_TOO_LARGE.
+   * Writes the records of the leaf, except the references, which `refer` writes. Throws
+   * STORE_DOCUMENT_TOO_LARGE.
    */
   write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
     if (body.length > BODY_BYTES_MAX) {
@@ -97,8 +98,8 @@ export class LeafWriter {
   }
 
   /**
-   * Refers to the contents of the leaf's attachments, and turns staged ones into those shared by
-   * all uploads of the same bytes.
+   * Adds references to the contents of the leaf's attachments, and publishes staged contents for
+   * sharing among uploads of the same bytes.
    */
   refer(
     tx: Transaction,
@@ -114,7 +115,10 @@ export class LeafWriter {
     }
   }
 
-  /** Drops a content if another is already shared for its bytes. */
+  /**
+   * Publishes a staged content for sharing, or drops it if a content with the same bytes is already
+   * shared.
+   */
   #shareStaged(tx: Transaction, content: StagedContent, sharedId: string): void {
     const { contentId, digest, encoding, encodedLength } = content;
     if (sharedId === contentId) {

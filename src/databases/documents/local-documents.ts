@@ -2,10 +2,10 @@
  * Local documents: one current revision `0-n`, without history; neither in the update sequence nor
  * replicated.
  *
- * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given one
- * plus one, whatever the stored one is; the writer of a checkpoint detects another writer by
- * reading it. Unlike in CouchDB, a write that names the revision of a missing document is a
- * conflict, as for any other document.
+ * As in CouchDB (`couch_db_updater`, `update_local_doc_revs`), the new revision is the given
+ * revision plus one, regardless of the stored revision. The writer of a checkpoint detects another
+ * writer by reading the document. Unlike in CouchDB, a write that names the revision of a missing
+ * document is a conflict, as for any other document.
  */
 import { assert, OperationalError, type Page, type Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -17,7 +17,7 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import { readRest } from "./document-reader.ts";
 
 export interface LocalEdit {
-  /** With the prefix `_local/`. */
+  /** Includes the prefix `_local/`. */
   readonly id: string;
   /** The revision known to the writer; undefined for a new document. */
   readonly parent: Revision | undefined;
@@ -25,7 +25,7 @@ export interface LocalEdit {
 }
 
 export interface LocalDocumentsOptions {
-  /** With the prefix, inclusive. */
+  /** Start, inclusive, with the prefix. */
   readonly startId?: string;
   readonly endId?: string;
   /** Default: true. */
@@ -113,7 +113,7 @@ export class LocalDocuments {
     return { entries, stoppedBy: "row-limit" };
   }
 
-  /** Before or after all chunks of a document. */
+  /** Key before or after all chunks of a document. */
   #edge(id: string, behind: boolean): Key {
     const { begin, end } = this.#keys.localChunks(rangeBound(id));
     return behind ? end : begin;
@@ -128,7 +128,7 @@ export class LocalDocuments {
 }
 
 function checkLocalId(id: string): void {
-  assert(id.startsWith(LOCAL_PREFIX), "A local document's id begins with _local/");
+  assert(id.startsWith(LOCAL_PREFIX), "The id of a local document must begin with _local/");
   checkDocumentId(id);
 }
 

@@ -3,7 +3,8 @@
  * gets the same name on every node, so nodes that both made it do not conflict.
  *
  * CouchDB hashes an Erlang term (`couch_db:new_revid`); this is a byte string that any language can
- * build. It never changes: with a new form, equal edits of old and new nodes would conflict.
+ * build. The format must never change: otherwise equal edits on nodes of different versions would
+ * conflict.
  */
 import { type Digests, md5HexOf } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";
@@ -12,7 +13,7 @@ import { RecordWriter } from "../records/record-bytes.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 
 const FORM = 1;
-/** A longer body is hashed without a copy. */
+/** Maximum length of a body that is copied before hashing; longer bodies are hashed in place. */
 const COPIED_BYTES_MAX = 16_384;
 
 export interface NewRevision {

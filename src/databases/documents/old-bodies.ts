@@ -1,10 +1,10 @@
 /**
- * Bodies of superseded revisions. They stay where they were written, with the lists of their
- * attachments and the references to their bytes, and a row in order of time says since when. A
- * sweep clears those that are old enough.
+ * Bodies of superseded revisions. Body, attachment list and references stay in their keys; an
+ * additional row, ordered by time, records when the revision was superseded. A sweep clears old
+ * bodies.
  *
  * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of
- * a deletion is not kept, nor is a sealed one: a replaced credential is gone.
+ * a deletion is not kept, nor is a sealed one: a replaced credential must not stay readable.
  */
 import type { Runtime } from "../../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -20,7 +20,7 @@ import type { DocumentReader } from "./document-reader.ts";
 const SWEEP_PAGE_ROWS = 50;
 /**
  * Maximum number of keys cleared per transaction, which blocks all other writers. A body may have a
- * hundred.
+ * hundred keys.
  */
 const CLEARED_CHUNKS_MAX = 500;
 
@@ -35,8 +35,8 @@ export class ClearBudget {
   }
 
   /**
-   * Takes the keys of one body from the budget. Returns false if they exceed it, and for every body
-   * after that. The first body always fits.
+   * Deducts the keys of one body from the budget. Returns false if they exceed it, and for every
+   * body after that. The first body always fits.
    */
   take(keyCount: number): boolean {
     const isFirst = this.#left === CLEARED_CHUNKS_MAX;
@@ -51,7 +51,7 @@ export type KeepOldBodies = () => number;
 
 export interface SweptOldBodies {
   readonly bodyCount: number;
-  /** Whether no bodies of that age are left. */
+  /** Whether the sweep is complete: no bodies superseded before `beforeMs` remain. */
   readonly isLast: boolean;
 }
 
@@ -98,7 +98,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || this.#keepMs() === 0) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // Thousands of attachments.
+    // The list names thousands of attachments.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(this.#keys.oldBody(Math.floor(this.#runtime.clock.nowMs()), id, revision), record);
     return true;

@@ -37,7 +37,7 @@ const DIGEST_PREFIX = "md5-";
 const IDENTITY = 0;
 const GZIP = 1;
 
-/** Seals a body for its place. */
+/** Seals a body, bound to its document and revision. */
 export interface BodySeal {
   readonly seal: Seal;
   readonly place: string;
@@ -71,7 +71,7 @@ function authoredBytes(text: Uint8Array, authority: Authority): Uint8Array {
   return concatBytes([new RecordWriter().text(JSON.stringify(authority)).finish(), text]);
 }
 
-/** The text. Unless it is sealed, it shares the memory of the chunks. */
+/** Returns the text of a body. An unsealed text shares the memory of the chunks. */
 export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Utf8Text {
   return decodeAuthoredBody(chunks, sealed).text;
 }
@@ -83,8 +83,8 @@ export function decodeAuthoredBody(chunks: readonly Uint8Array[], sealed?: BodyS
   if (format === FORMAT) return { text: stored, authority: undefined };
   if (format === FORMAT_AUTHORED) return splitAuthored(stored.bytes);
   const isSealed = format === FORMAT_SEALED || format === FORMAT_AUTHORED_SEALED;
-  assert(isSealed, "The body record has a format of this version");
-  assert(sealed !== undefined, "Only bodies of a database that has a seal are sealed");
+  assert(isSealed, "The body record must have a format known to this version");
+  assert(sealed !== undefined, "A sealed body must be in a database that has a seal");
   const opened = sealed.seal.open(stored.bytes, sealed.place);
   if (format === FORMAT_AUTHORED_SEALED) return splitAuthored(opened);
   return { text: Utf8Text.encoded(opened), authority: undefined };
@@ -118,7 +118,7 @@ export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8A
 
 export function decodeAttachmentList(chunks: readonly Uint8Array[]): Attachment[] {
   const reader = new RecordReader(joinChunks(chunks));
-  assert(reader.byte() === FORMAT, "The attachment list has a format of this version");
+  assert(reader.byte() === FORMAT, "The attachment list must have a format known to this version");
   return Array.from({ length: reader.integer() }, () => ({
     name: reader.text(),
     contentType: reader.text(),
@@ -134,7 +134,7 @@ export function decodeAttachmentList(chunks: readonly Uint8Array[]): Attachment[
 /** The 16 bytes of `md5-<base64>`. */
 export function digestBytes(digest: string): Uint8Array {
   const bytes = parseDigest(digest);
-  assert(bytes !== undefined, "A stored digest is md5- and the base64 of 16 bytes");
+  assert(bytes !== undefined, "A stored digest must be md5- followed by 16 bytes in base64");
   return bytes;
 }
 
@@ -162,7 +162,7 @@ export function encodeLocal({ revisionNumber, body: { bytes } }: LocalRecord): U
 
 export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
   const reader = behindFormat(chunks[0] as Uint8Array);
-  assert(reader.integer() === chunks.length, "A record is read whole");
+  assert(reader.integer() === chunks.length, "All chunks of a record must be read");
   const revisionNumber = reader.integer();
   return { revisionNumber, body: textOf(reader.rest(), chunks) };
 }
@@ -183,26 +183,26 @@ export function decodeSecurity(chunks: readonly Uint8Array[]): JsonText {
   return utf8Decode(behindChunkCount(chunks).rest());
 }
 
-/** Number of chunks of a local or security record, from its chunk 0. */
+/** Reads the number of chunks of a local or security record from its chunk 0. */
 export function chunkCountOf(first: Uint8Array): number {
   return behindFormat(first).integer();
 }
 
-/** The head of a record with this many bytes after it. */
+/** Begins a record that will be followed by `byteCount` bytes. */
 function withChunkCount(byteCount: number): RecordWriter {
   const chunkCount = Math.ceil((2 + byteCount) / CHUNK_BYTES);
-  assert(chunkCount < 0x80, "A record fits into a transaction");
+  assert(chunkCount < 0x80, "A record must not exceed a transaction");
   return new RecordWriter().byte(FORMAT).integer(chunkCount);
 }
 
 function behindChunkCount(chunks: readonly Uint8Array[]): RecordReader {
   const reader = behindFormat(joinChunks(chunks));
-  assert(reader.integer() === chunks.length, "A record is read whole");
+  assert(reader.integer() === chunks.length, "All chunks of a record must be read");
   return reader;
 }
 
 function behindFormat(bytes: Uint8Array): RecordReader {
   const reader = new RecordReader(bytes);
-  assert(reader.byte() === FORMAT, "The record has a format of this version");
+  assert(reader.byte() === FORMAT, "The record must have a format known to this version");
   return reader;
 }

@@ -8,7 +8,7 @@ export type BodySealOf = (id: string, revision: RevisionParts) => BodySeal | und
 
 export const unsealed: BodySealOf = () => undefined;
 
-/** The seals of the database with this uuid. */
+/** Returns the function that provides the seals of a database's bodies. */
 export function bodySeals(seal: Seal | undefined, uuid: string): BodySealOf {
   if (seal === undefined) return unsealed;
   return (id, revision) => ({

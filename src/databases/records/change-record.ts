@@ -15,8 +15,8 @@ const FORMAT = 1;
 const DELETED = 1;
 
 /**
- * More leaves would make the record exceed the store's limit for a value; readers then read the
- * tree.
+ * Maximum number of leaves listed in the record, because of the store's limit for a value. Readers
+ * get the other leaves from the tree.
  */
 const LEAVES_MAX = 100;
 
@@ -46,11 +46,11 @@ export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): 
 
 export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The change record has a format of this version");
+  assert(reader.byte() === FORMAT, "The change record must have a format known to this version");
   const id = reader.text();
   const complete = reader.byte() === 1;
   const leafCount = reader.integer();
-  assert(leafCount > 0, "A changed document has a leaf");
+  assert(leafCount > 0, "A changed document must have a leaf");
   const leaves = new Array<ChangedLeaf>(leafCount);
   for (let index = 0; index < leafCount; index++) {
     const generation = reader.integer();
@@ -69,6 +69,6 @@ export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Ar
 
 export function decodeWinnerRecord(value: Uint8Array): RevisionParts {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The winner record has a format of this version");
+  assert(reader.byte() === FORMAT, "The winner record must have a format known to this version");
   return { generation: reader.integer(), hash: readHash(reader) };
 }

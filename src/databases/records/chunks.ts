@@ -6,7 +6,10 @@ import { concatBytes } from "../../base/index.ts";
 import type { SetOptions } from "../../kv/index.ts";
 import type { RecordWriter } from "./record-bytes.ts";
 
-/** Below the store's limit of 100,000 bytes for a value, with room for a future prefix. */
+/**
+ * Size of a chunk. Below the store's limit of 100,000 bytes for a value, with space for a future
+ * prefix.
+ */
 export const CHUNK_BYTES = 90_000;
 
 /** Returns at least one chunk, so that an empty value also exists. */
@@ -20,7 +23,8 @@ export function splitChunks(bytes: Uint8Array): Uint8Array[] {
 }
 
 /**
- * The chunks of a short head followed by `bytes`. All but the first share the memory of `bytes`.
+ * Splits a short head followed by `bytes` into chunks. All but the first chunk share the memory of
+ * `bytes`.
  */
 export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[] {
   const inFirst = bytes.subarray(0, CHUNK_BYTES - head.length);
@@ -31,7 +35,7 @@ export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[]
   return chunks;
 }
 
-/** Options for setting such a chunk, whose bytes do not change. */
+/** Options for setting a chunk returned by these functions, whose bytes do not change. */
 export function ofChunk(chunk: number): SetOptions | undefined {
   return chunk === 0 ? undefined : CONSTANT;
 }

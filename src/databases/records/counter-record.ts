@@ -21,11 +21,11 @@ export function encodeCounter(count: number): Uint8Array {
 
 export function decodeCounter(value: Uint8Array | undefined): number {
   if (value === undefined) return 0;
-  assert(value.length === 8, "A counter has 64 bits");
+  assert(value.length === 8, "A counter must have 64 bits");
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
-/** A snapshot read, so that counting does not conflict with writers. */
+/** Reads a counter as a snapshot, so that the transaction does not conflict with writers. */
 export async function readCounter(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -47,6 +47,6 @@ export function encodeVersionstamp({ bytes }: Versionstamp): Uint8Array {
 }
 
 export function decodeVersionstamp(value: Uint8Array): Versionstamp {
-  assert(value[0] === FORMAT, "The versionstamp record has a format of this version");
+  assert(value[0] === FORMAT, "The versionstamp record must have a format known to this version");
   return Versionstamp.fromBytes(value.subarray(1));
 }

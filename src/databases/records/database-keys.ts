@@ -26,10 +26,10 @@ export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, versionstamp)",
     value: "UpdateRecord",
-    note: "which database was created, updated or deleted: the latest of each",
+    note: "which database was created, updated or deleted; the latest update of each kind",
   },
   { key: "(4, name, kind, versionstamp)", value: '""', note: "the rows of (3), by database" },
-  { key: "(5)", value: "versionstamp", note: "of the last of these rows; watched" },
+  { key: "(5)", value: "versionstamp", note: "versionstamp of the last row of (3); watched" },
 ];
 
 export class RegistryKeys {
@@ -139,22 +139,34 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
     value: "AttachmentListRecord",
     note: "one for each leaf that has attachments",
   },
-  { key: "(4, versionstamp)", value: "ChangeRecord", note: "one for each document: its latest" },
+  { key: "(4, versionstamp)", value: "ChangeRecord", note: "the latest change of each document" },
   {
     key: "(5, id)",
     value: "WinnerRecord",
     note: "one for each document that is not deleted, in byte order of the id",
   },
-  { key: "(6)", value: "versionstamp", note: "of the last change, empty before it; watched" },
+  {
+    key: "(6)",
+    value: "versionstamp",
+    note: "versionstamp of the last change, empty before the first change; watched",
+  },
   {
     key: "(7, counter)",
     value: "counter",
-    note: "1 documents, 2 deleted documents, 3 external and 4 active bytes",
+    note: "1: documents, 2: deleted documents, 3: external bytes, 4: active bytes",
   },
   { key: "(8, id, chunk)", value: "LocalRecord", note: "local documents" },
   { key: "(9, chunk)", value: "SecurityRecord", note: "absent until set" },
-  { key: "(10, content)", value: "ContentRecord", note: "bytes of attachments, completely staged" },
-  { key: "(11, content, chunk)", value: "bytes", note: "65,536 each, the last one fewer" },
+  {
+    key: "(10, content)",
+    value: "ContentRecord",
+    note: "a completely uploaded content of an attachment",
+  },
+  {
+    key: "(11, content, chunk)",
+    value: "bytes",
+    note: "65,536 bytes each, the last chunk may be shorter",
+  },
   {
     key: "(12, content, id, generation, hash, name)",
     value: '""',
@@ -163,17 +175,17 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(13, digest, encoding, length)",
     value: "content",
-    note: "the content that all uploads of the same bytes share",
+    note: "the content shared by all uploads of the same bytes",
   },
   {
     key: "(14, sinceMs, content)",
     value: '""',
-    note: "contents that may have no reference; reclaim() checks the old ones",
+    note: "contents that may be unreferenced; reclaim() checks old entries",
   },
   {
     key: "(15, versionstamp)",
     value: "counter",
-    note: "a share of the count of changes: from a boundary on, their sum is the number of changes",
+    note: "a partial count of changes; the counts from a boundary on add up to the changes after it",
   },
   { key: "(16, versionstamp)", value: '""', note: "a boundary" },
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
@@ -183,7 +195,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, sinceMs, id, generation, hash)",
     value: "OldBodyRecord",
-    note: "a revision that another one follows, since then; its rows of 2, 3 and 12 are kept for a while",
+    note: "when a revision was superseded; its rows under 2, 3 and 12 are kept for a while",
   },
 ];
 
@@ -202,7 +214,7 @@ export class DatabaseKeys {
     this.#winnerIdOffset = database.pack([WINNER]).length;
   }
 
-  /** Every key of the database. */
+  /** Range of all keys of the database. */
   everything(): Range {
     return this.#database.range();
   }
@@ -215,7 +227,7 @@ export class DatabaseKeys {
     return this.#database.pack([BODY, id, generation, hashItem(hash), chunk]);
   }
 
-  /** The bodies of all revisions of a document. */
+  /** Range of the bodies of all revisions of a document. */
   bodies(id: string): Range {
     return this.#database.range([BODY, id]);
   }

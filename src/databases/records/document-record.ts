@@ -53,12 +53,12 @@ export function encodeDocumentRecord(
   userVersion: number,
 ): EncodedDocumentRecord {
   const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(userVersion).bytes);
-  // The number of chunks, which is below 0x80 and therefore one byte.
+  // Placeholder for the number of chunks, which is below 0x80 and therefore one byte.
   writer.byte(0);
   writeTree(writer, tree);
   const bytes = writer.finishBriefly();
   const chunkCount = Math.ceil(bytes.length / CHUNK_BYTES);
-  assert(chunkCount < 0x80, "A revision tree fits into a transaction");
+  assert(chunkCount < 0x80, "A revision tree must not exceed a transaction");
   bytes[VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES] = chunkCount;
   const chunks = splitChunks(bytes);
   return {
@@ -81,15 +81,15 @@ export function encodePlacedDocumentRecord(
   return [first.bytes, ...more];
 }
 
-/** Number of chunks, from chunk 0. */
+/** Reads the number of chunks from chunk 0. */
 export function documentChunkCount(first: Uint8Array): number {
-  assert(first[0] === FORMAT, "The document record has a format of this version");
+  assert(first[0] === FORMAT, "The document record must have a format known to this version");
   return new RecordReader(first, 1 + VERSIONSTAMP_BYTES).integer();
 }
 
 export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
   const bytes = joinChunks(chunks);
-  assert(bytes[0] === FORMAT, "The document record has a format of this version");
+  assert(bytes[0] === FORMAT, "The document record must have a format known to this version");
   const versionstamp = Versionstamp.at(bytes, VERSIONSTAMP_OFFSET);
   const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
   reader.integer();
@@ -98,7 +98,7 @@ export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRec
 
 function writeTree(writer: RecordWriter, tree: RevisionTree): void {
   writer.integer(tree.leaves.length);
-  // Only later leaves need positions.
+  // Positions are only needed if a second leaf can refer to them.
   const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
   for (const node of tree.leaves) {
     writeLeaf(writer, node);
@@ -124,7 +124,7 @@ function writeTree(writer: RecordWriter, tree: RevisionTree): void {
 
 function decodeTree(reader: RecordReader): RevisionTree {
   const leafCount = reader.integer();
-  // Only later leaves refer to listed hashes.
+  // Only leaves after the first refer to listed hashes.
   const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
   const leaves = new Array<LeafNode>(leafCount);
   for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
@@ -180,7 +180,7 @@ function readLeafState(reader: RecordReader): LeafState {
 
 function readHashes(reader: RecordReader, hashCount: number): string[] {
   if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
-  // A history is long: its digits are converted together and then split.
+  // A history may be long, so its digits are converted together and then split.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
   const hashes = new Array<string>(hashCount);
@@ -190,10 +190,10 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   return hashes;
 }
 
-/** In place of the length of an empty hash, because length 0 marks a hash of the usual form. */
+/** Encodes the length of an empty hash, because length 0 marks a hash of the usual form. */
 const EMPTY_HASH = HASH_BYTES_MAX + 1;
 
-/** Used by other records, too. */
+/** Writes a hash; also used by other records. */
 export function writeHash(writer: RecordWriter, hash: string): void {
   const digest = hashDigest(hash);
   if (hash === "") writer.integer(EMPTY_HASH);

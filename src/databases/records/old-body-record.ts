@@ -29,7 +29,10 @@ export function encodeOldBody(record: OldBodyRecord): Uint8Array {
 
 export function decodeOldBody(value: Uint8Array): OldBodyRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The record of an old body has a format of this version");
+  assert(
+    reader.byte() === FORMAT,
+    "The record of an old body must have a format known to this version",
+  );
   return {
     bodyChunkCount: reader.integer(),
     attachmentChunkCount: reader.integer(),

@@ -6,9 +6,9 @@
 import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../../base/index.ts";
 
 const INITIAL_BYTES = 1_024;
-/** A larger buffer is not kept. */
+/** Maximum size of a buffer kept for the next writer. */
 const KEPT_BYTES_MAX = 65_536;
-/** Longest text whose length takes one byte. */
+/** Longest text whose length is encoded in one byte. */
 const SHORT_LENGTH_MAX = 0x7f;
 
 /**
@@ -40,7 +40,10 @@ export class RecordWriter {
 
   /** A non-negative safe integer. */
   integer(value: number): this {
-    assert(Number.isSafeInteger(value) && value >= 0, "A record holds non-negative integers");
+    assert(
+      Number.isSafeInteger(value) && value >= 0,
+      "An integer in a record must be non-negative and safe",
+    );
     this.#reserve(8);
     let rest = value;
     while (rest >= 0x80) {
@@ -62,7 +65,7 @@ export class RecordWriter {
   /** Writes bytes given as hex digits. */
   hex(digits: string): this {
     this.#reserve(digits.length >> 1);
-    assert(writeHex(digits, this.#bytes, this.#length), "A record holds bytes as digits");
+    assert(writeHex(digits, this.#bytes, this.#length), "The digits must be valid hex");
     this.#length += digits.length >> 1;
     return this;
   }
@@ -97,8 +100,8 @@ export class RecordWriter {
   }
 
   /**
-   * The record, valid until another one is begun, for callers that copy it immediately, such as a
-   * transaction.
+   * Returns the record in a shared buffer, valid until another record is begun. For callers that
+   * copy it immediately, such as a transaction.
    */
   finishBriefly(): Uint8Array {
     if (this.#bytes.length <= KEPT_BYTES_MAX) spareBytes = this.#bytes;
@@ -125,7 +128,7 @@ export class RecordReader {
 
   byte(): number {
     const value = this.#bytes[this.#at++];
-    assert(value !== undefined, "A record does not end inside a field");
+    assert(value !== undefined, "A record must not end inside a field");
     return value;
   }
 
@@ -138,13 +141,13 @@ export class RecordReader {
       if (byte < 0x80) break;
       scale *= 0x80;
     }
-    assert(Number.isSafeInteger(value), "A record holds safe integers");
+    assert(Number.isSafeInteger(value), "An integer in a record must be safe");
     return value;
   }
 
   raw(byteCount: number): Uint8Array {
     const end = this.#at + byteCount;
-    assert(end <= this.#bytes.length, "A record does not end inside a field");
+    assert(end <= this.#bytes.length, "A record must not end inside a field");
     const bytes = this.#bytes.subarray(this.#at, end);
     this.#at = end;
     return bytes;
@@ -154,7 +157,7 @@ export class RecordReader {
   hex(byteCount: number): string {
     const begin = this.#at;
     this.#at += byteCount;
-    assert(this.#at <= this.#bytes.length, "A record does not end inside a field");
+    assert(this.#at <= this.#bytes.length, "A record must not end inside a field");
     return hexEncode(this.#bytes, begin, this.#at);
   }
 

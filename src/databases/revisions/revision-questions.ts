@@ -1,4 +1,4 @@
-/** Answers `_revs_info` and `_revs_diff` from a document's tree. */
+/** Computes `_revs_info` and `_revs_diff` from a document's tree. */
 import type { Revision } from "../document.ts";
 import { formatRevision, parseRevision } from "./revision.ts";
 import type { RevisionNode, RevisionTree } from "./revision-tree.ts";

@@ -29,7 +29,7 @@ export interface LeafState {
 
 export interface RevisionNode extends RevisionParts {
   readonly parent: RevisionNode | undefined;
-  /** Undefined for an ancestor: its body is gone, or kept for a while. */
+  /** Undefined for an ancestor, whose body has been cleared or is only kept for a while. */
   readonly leaf: LeafState | undefined;
 }
 
@@ -115,7 +115,7 @@ export class RevisionTree {
       this.#sort();
       return;
     }
-    assert(leaf !== undefined, "A new revision has a state");
+    assert(leaf !== undefined, "A new revision must have a leaf state");
     const tip: MutableNode = {
       generation: start,
       hash: hashes[0] as string,
@@ -123,15 +123,16 @@ export class RevisionTree {
       leaf,
     };
     this.#chain(tip, path);
-    // Nearly all documents have one leaf, and a list that grows on demand reserves room for 17.
+    // `concat` instead of `push`: nearly all documents have one leaf, and a pushed-to array
+    // reserves capacity for 17.
     this.#leaves = this.#leaves.concat(tip);
     this.#sort();
   }
 
   /** Removes ancestors that are more than `limit` revisions below every leaf. */
   stem(limit: number): void {
-    assert(limit >= 1, "A document keeps at least one revision");
-    // Generations of a path end at 0 at the lowest.
+    assert(limit >= 1, "The limit must be at least one revision");
+    // A path has at most `generation + 1` revisions.
     if (this.#leaves.every((leaf) => leaf.generation < limit)) return;
     const kept = new Set<MutableNode>();
     for (const leaf of this.#leaves) {
@@ -152,8 +153,8 @@ export class RevisionTree {
   }
 
   /**
-   * The ancestors of a leaf that no leaf of the tree has, latest first; for a removed leaf, those
-   * removed with it.
+   * The ancestors of `leaf` that no leaf in the tree shares, latest first. For a removed leaf, the
+   * ancestors removed together with it.
    */
   ancestorsOnlyOf(leaf: LeafNode): RevisionNode[] {
     const ancestors: RevisionNode[] = [];
@@ -171,7 +172,7 @@ export class RevisionTree {
   /** Sets the number of chunks in which the leaf's body is stored. */
   setBodyChunkCount({ generation, hash }: LeafNode, bodyChunkCount: number): void {
     const leaf = this.#leaves.find((each) => each.generation === generation && each.hash === hash);
-    assert(leaf?.leaf !== undefined, "The leaf is one of this tree");
+    assert(leaf?.leaf !== undefined, "The leaf must belong to this tree");
     leaf.leaf = { ...leaf.leaf, bodyChunkCount };
   }
 

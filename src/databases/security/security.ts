@@ -15,7 +15,7 @@ export const SECURITY_ADMIN_ONLY: JsonText =
  */
 export const SECURITY_BYTES_MAX = 1024 * 1024;
 
-/** Returns `undefined` until one is set. */
+/** Returns `undefined` until a security object is set. */
 export async function readSecurity(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -30,7 +30,7 @@ export async function readSecurity(
 export function writeSecurity(tx: Transaction, keys: DatabaseKeys, text: JsonText): void {
   const bytes = utf8Encode(text);
   if (bytes.length > SECURITY_BYTES_MAX) {
-    const reason = `A security object may have ${SECURITY_BYTES_MAX} bytes`;
+    const reason = `A security object must not exceed ${SECURITY_BYTES_MAX} bytes`;
     throw new OperationalError("STORE_SECURITY_TOO_LARGE", reason);
   }
   tx.clearRange(keys.securityChunks());

@@ -1,10 +1,11 @@
 /**
- * Copies all rows of an unused store into an empty one, on any engines. Rows have the same format
- * everywhere, but each engine counts its own versions, which order a database's changes.
+ * Copies all rows of a store that is not in use into an empty store, on any engines. Rows have the
+ * same format on every engine, but each engine counts its own versions, which order a database's
+ * changes.
  *
  * FoundationDB cannot read at one version for more than five seconds. The source is therefore read
- * in pages, each at its own version, and again at the end: a difference means that a node is
- * running.
+ * in pages, each at its own version, and read a second time at the end. A difference means that a
+ * node is running.
  */
 import { createHash } from "node:crypto";
 import { type Clock, concatBytes, utf8Encode } from "../../base/index.ts";
@@ -32,7 +33,7 @@ export interface CopyTarget {
   pages(): AsyncIterable<Rows> | Iterable<Rows>;
   /** Allows nodes to open the store. */
   finish(version: number): Promise<void>;
-  /** Deletes everything, unless the store is finished. */
+  /** Deletes the target, unless it is finished. */
   close(): Promise<void>;
 }
 
@@ -40,7 +41,7 @@ export interface CopyStoreParts {
   readonly clock: Clock;
   readonly source: KeyValueStore;
   readonly target: CopyTarget;
-  /** A running node writes at least once within this time. */
+  /** Time within which a running node writes at least once. */
   readonly quietMs: number;
   /** Reports the number of rows copied so far. */
   readonly onRows?: (rowCount: number) => void;
@@ -55,7 +56,7 @@ const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 const PAGE_BYTES = 1_000_000;
 /** End of the tuple range. Later keys are transaction ids, which are not copied. */
 const BEHIND_TUPLES = new Uint8Array([0xfe]);
-/** Present in a cluster while a store is being copied into it. */
+/** Key that exists in a cluster while a store is being copied into it. */
 export const COPY_MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);
 const TUPLES = { begin: FIRST_KEY, end: BEHIND_TUPLES };
 const MARK = new Uint8Array([1]);
@@ -178,7 +179,7 @@ async function digestOf(pages: AsyncIterable<Rows> | Iterable<Rows>): Promise<Ro
   return digest;
 }
 
-/** Compares two sequences of rows by a digest. */
+/** Digest of a sequence of rows, to compare two sequences. */
 class RowDigest {
   rowCount = 0;
   byteCount = 0;
@@ -196,7 +197,7 @@ class RowDigest {
     this.rowCount += rows.length;
   }
 
-  /** No rows can be added afterwards. */
+  /** Returns the digest. No rows can be added afterwards. */
   get text(): string {
     this.#text ??= this.#hash.digest("hex");
     return this.#text;

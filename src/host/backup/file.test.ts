@@ -55,12 +55,12 @@ test("a backup that is truncated or extended is refused", async () => {
   for (let length = 0; length < bytes.length; length++) {
     writeFileSync(file, bytes.subarray(0, length));
     await expect(readBackup(file, {}), `${length} bytes`).rejects.toMatchObject({
-      details: { reason: "it ends too early" },
+      details: { reason: "the file is truncated" },
     });
   }
   writeFileSync(file, Buffer.concat([bytes, Buffer.alloc(1)]));
   await expect(readBackup(file, {})).rejects.toMatchObject({
-    details: { reason: "there is data after its end" },
+    details: { reason: "there is data after the end block" },
   });
 });
 

@@ -19,12 +19,15 @@ import {
   PAYLOAD_BYTES_MAX,
 } from "./format.ts";
 
-/** The file contains all passwords and the secret that signs sessions. */
+/**
+ * Readable only by the owner, because the file contains all passwords and the secret that signs
+ * sessions.
+ */
 const FILE_MODE = 0o600;
 
 export type BackupSummary = BackupHead & BackupEnd;
 
-/** Receives a backup's contents. They are verified only once `readBackup` resolves. */
+/** Receives a backup's contents, which are verified only once `readBackup` resolves. */
 export interface BackupVisitor {
   head?(head: BackupHead): void;
   rows?(rows: readonly KeyValue[]): void;
@@ -101,7 +104,7 @@ class NotAFileError extends OperationalError {
 
 async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<BackupSummary> {
   if (!(await readBytes(file, MAGIC.length)).equals(MAGIC)) {
-    throw new BackupDamagedError("it does not have a known backup format");
+    throw new BackupDamagedError("the file does not have a known backup format");
   }
   const decoder = new BlockDecoder();
   const counted = new RowCounter();
@@ -109,7 +112,7 @@ async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<Bac
   for (;;) {
     const block = await readBlock(file, decoder);
     if (head === undefined) {
-      if (block.kind !== "head") throw new BackupDamagedError("it has no header");
+      if (block.kind !== "head") throw new BackupDamagedError("the file has no header");
       head = block.head;
       visitor.head?.(head);
     } else if (block.kind === "rows") {
@@ -118,16 +121,16 @@ async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<Bac
     } else if (block.kind === "end") {
       await checkEnd(file, block.end, counted.end);
       return { ...head, ...block.end };
-    } else throw new BackupDamagedError("it has two headers");
+    } else throw new BackupDamagedError("the file has more than one header");
   }
 }
 
 async function checkEnd(file: FileHandle, told: BackupEnd, found: BackupEnd): Promise<void> {
   if (told.rowCount !== found.rowCount || told.byteCount !== found.byteCount) {
-    throw new BackupDamagedError(`it has ${found.rowCount} rows instead of ${told.rowCount}`);
+    throw new BackupDamagedError(`the file has ${found.rowCount} rows instead of ${told.rowCount}`);
   }
   const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1);
-  if (bytesRead > 0) throw new BackupDamagedError("there is data after its end");
+  if (bytesRead > 0) throw new BackupDamagedError("there is data after the end block");
 }
 
 async function readBlock(file: FileHandle, decoder: BlockDecoder): Promise<BackupBlock> {
@@ -144,7 +147,7 @@ async function readBytes(file: FileHandle, byteCount: number): Promise<Buffer> {
   let length = 0;
   while (length < byteCount) {
     const { bytesRead } = await file.read(bytes, length, byteCount - length);
-    if (bytesRead === 0) throw new BackupDamagedError("it ends too early");
+    if (bytesRead === 0) throw new BackupDamagedError("the file is truncated");
     length += bytesRead;
   }
   return bytes;

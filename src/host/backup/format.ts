@@ -6,8 +6,8 @@
  *   digest = SHA-256 of the previous digest (except in the first block), length, kind, payload
  *
  * The first block is the head, in JSON. Blocks of rows in key order follow, then the end block with
- * their number. Digests are chained, so the last one covers the file: modified, moved or missing
- * blocks and truncation are detected, but not forgery. Numbers are big-endian.
+ * the number of rows. Digests are chained, so the last digest covers the whole file: modified,
+ * moved or missing blocks and truncation are detected, but not forgery. Numbers are big-endian.
  */
 import { createHash } from "node:crypto";
 import { OperationalError } from "../../base/index.ts";
@@ -22,10 +22,10 @@ const END = 2;
 export const BLOCK_HEAD_BYTES = 5;
 export const DIGEST_BYTES = 32;
 
-/** Maximum payload. A page is about a megabyte, and a transaction at most ten. */
+/** Maximum size of a payload. A page is about a megabyte, and a transaction at most ten. */
 export const PAYLOAD_BYTES_MAX = 16_000_000;
 
-/** Lengths of key and value. */
+/** Number of bytes for the lengths of key and value. */
 const ROW_HEAD_BYTES = 6;
 
 export interface BackupHead {

@@ -21,23 +21,28 @@ export interface FoundationDbOptions {
   readonly clusterFile?: string | undefined;
   /** FoundationDB API version. Clients from 6.3 to 7.3 support the default. */
   readonly apiVersion?: number | undefined;
-  /** Header version passed to the package; must not exceed that of the client library. */
+  /** Header version passed to the package; must not exceed the version of the client library. */
   readonly headerVersion?: number | undefined;
   /** Key prefix, which allows several independent stores in a cluster. */
   readonly prefix?: string | undefined;
-  /** Maximum number of watches (default: FoundationDB's maximum). Further keys are polled. */
+  /** Maximum number of watches (default: FoundationDB's maximum). Additional keys are polled. */
   readonly watchCountMax?: number | undefined;
 }
 
 const API_VERSION = 630;
 
-/** FoundationDB's maximum; its default is 10,000. A running job needs one or two watches. */
+/**
+ * FoundationDB's maximum number of watches; FoundationDB's default is 10,000. A running job needs
+ * one or two watches.
+ */
 const WATCH_COUNT_MAX = 1_000_000;
 
 /** FoundationDB's default path of the cluster file. */
 const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 
-/** A cluster recovers from the loss of a process within this time; a longer outage is reported. */
+/**
+ * Duration after which an outage is reported. A cluster recovers faster from the loss of a process.
+ */
 const AWAY_AFTER_MS = 5_000;
 const LOOK_EVERY_MS = 1_000;
 
@@ -115,7 +120,7 @@ class FoundationDbEngine implements Engine {
     if (this.#closed) return;
     this.#closed = true;
     clearInterval(this.#look);
-    // Remaining watches would keep the process alive.
+    // Watches that are not cancelled would keep the process alive.
     for (const watch of this.#watches) watch.cancel();
     this.#closing.abort(new KeyValueError("KV_CLOSED", { closed: "watch" }));
     this.#database.close();
@@ -159,7 +164,7 @@ async function checkClusterFile(clusterFile: string): Promise<void> {
     throw new KeyValueError(
       "KV_UNUSABLE",
       {
-        reason: `FoundationDB's cluster file cannot be read at ${clusterFile}: give --cluster-file or FDB_CLUSTER_FILE`,
+        reason: `FoundationDB's cluster file cannot be read at ${clusterFile}: set --cluster-file or FDB_CLUSTER_FILE`,
         clusterFile,
       },
       { cause: error },

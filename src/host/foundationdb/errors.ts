@@ -15,17 +15,17 @@ const CODES: Readonly<Record<number, KeyValueErrorCode>> = {
 };
 
 /**
- * No usable read version; a retry may get one: future version, process behind, batch limit, proxy
- * memory, tag throttled, cluster version changed.
+ * Errors that leave no usable read version; a retry may get one: future version, process behind,
+ * batch limit, proxy memory, tag throttled, cluster version changed.
  */
 const OTHER_VERSION = new Set([1009, 1037, 1039, 1042, 1051, 1078, 1213]);
 
 /** Errors that only a programming error can cause. */
 const PROGRAMMER_ERRORS: Readonly<Record<number, string>> = {
-  1036: "A versionstamped key or value cannot be read in the same transaction",
+  1036: "A versionstamped key or value must not be read in the same transaction",
   2000: "The operation was not valid",
-  2004: "A key does not begin with 0xff",
-  2005: "A range does not end before it begins",
+  2004: "A key must not begin with 0xff",
+  2005: "A range must not end before it begins",
 };
 
 const TOO_MANY_WATCHES = 1032;

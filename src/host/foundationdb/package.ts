@@ -1,6 +1,6 @@
 /**
- * Declares the part of the `foundationdb` package in use: calls supported by clients from 6.3 on.
- * It is an optional peer dependency, loaded when a FoundationDB store is opened.
+ * Declares the calls of the `foundationdb` package that are used, which clients support from 6.3
+ * on. The package is an optional peer dependency, loaded when a FoundationDB store is opened.
  */
 import { isMainThread } from "node:worker_threads";
 import { assert } from "../../base/index.ts";
@@ -74,12 +74,12 @@ export async function loadFdbPackage(
   apiVersion: number,
   headerVersion: number,
 ): Promise<FdbPackage> {
-  assert(isMainThread, "FoundationDB's package keeps static state and is not used in threads");
+  assert(isMainThread, "FoundationDB's package keeps static state and must not be used in threads");
   try {
     const loaded = (await import(PACKAGE)) as { readonly default?: FdbPackage } & FdbPackage;
     const fdb = loaded.default ?? loaded;
-    // With one argument, the package requires the version it was built with, which older clients
-    // lack.
+    // With one argument, the package requires the version that it was built with, which older
+    // clients do not support.
     fdb.setAPIVersion(apiVersion, headerVersion);
     return fdb;
   } catch (error) {
@@ -89,7 +89,7 @@ export async function loadFdbPackage(
 
 function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // The second form is a bundler's rewording of the first.
+  // The second alternative is the message of a bundler.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
     return "the store on FoundationDB needs FoundationDB's client library, and then the npm package foundationdb, which npm skips without the library: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }

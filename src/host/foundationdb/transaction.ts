@@ -96,7 +96,7 @@ class FoundationDbReads implements ReadTransaction {
       return this.#readPage(this.#reads, range, options);
     }
     // For a reverse page, FoundationDB adds the whole range to the conflicts, even if only the last
-    // row is read: too much for concurrent appenders. Add only the part read.
+    // row is read: concurrent appenders would then conflict. Adds only the part that was read.
     const page = await this.#readPage(this.#reads.snapshot(), range, options);
     const last = page.entries[page.entries.length - 1];
     const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
@@ -241,7 +241,7 @@ export class FoundationDbTransaction
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     checkRange(begin, end);
     this.#assertOpen();
-    // Fixes the read version: otherwise it would be that of the commit.
+    // Fixes the read version now: otherwise it would be determined at the commit.
     this.readVersion().catch(() => {});
     this.#transaction.addReadConflictRange(buffer(begin), buffer(end));
   }
@@ -282,7 +282,7 @@ export class FoundationDbTransaction
     this.#assertOpen();
     this.#state = "committing";
     try {
-      // The client requires requesting it before the commit.
+      // The client requires that the versionstamp is requested before the commit.
       const stamp = this.hasWrites ? this.#transaction.getVersionstamp() : undefined;
       await this.monitor.observe(this.#transaction.rawCommit());
       this.#state = "committed";
@@ -332,7 +332,8 @@ class FoundationDbWatch implements Watch {
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
-    // Not committed, or unknown: there is no version to wait for.
+    // If the transaction is not committed or its outcome is unknown, there is no version to wait
+    // for.
     if (this.#isVoid()) return;
     await abortable(this.#change(signal), signal);
   }
@@ -350,8 +351,8 @@ class FoundationDbWatch implements Watch {
       if (cancelled.aborted || errorCode(fdbError(error)) === "KV_CLOSED") {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
-      // A lost watch counts as a change: the caller reads again. With too many watches the next one
-      // would be lost too, so pause first.
+      // A lost watch counts as a change, so the caller reads again. With too many watches, the next
+      // watch would also be lost, so pause first.
       if (!isTooManyWatches(error)) return;
       const ends = signal === undefined ? cancelled : AbortSignal.any([cancelled, signal]);
       await this.#monitor.pause(ends);
@@ -359,7 +360,7 @@ class FoundationDbWatch implements Watch {
   }
 }
 
-/** Shares memory; the package copies its arguments synchronously. */
+/** A Buffer that shares the memory; the package copies its arguments synchronously. */
 function buffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
@@ -383,7 +384,7 @@ function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
   return { key: buffer(key), orEqual, offset, _isKeySelector: true };
 }
 
-/** The client takes zero for unlimited. */
+/** The client treats zero as unlimited. */
 function limitOf(limit: number): number {
   return limit > 0x7fffffff ? 0 : Math.max(1, limit);
 }

@@ -4,7 +4,7 @@ import type { DetailedPeerCertificate, PeerCertificate } from "node:tls";
 export function certificateDepth(certificate: PeerCertificate): number {
   let depth = -1;
   let current = certificate as DetailedPeerCertificate;
-  // A root is its own issuer; a missing issuer is undefined.
+  // A root certificate is its own issuer; a missing issuer is undefined.
   while (current.issuerCertificate !== undefined && current.issuerCertificate !== current) {
     current = current.issuerCertificate;
     depth++;

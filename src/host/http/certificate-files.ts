@@ -17,7 +17,7 @@ const SYSTEM_FILES = [
 
 /**
  * Shared by all connections of a pool, because parsing the system's bundle takes milliseconds.
- * Without a system bundle, that of Node.js is used.
+ * Without a system bundle, the bundle of Node.js is used.
  */
 export function secureContext(settings: TlsSettings): SecureContext {
   const { certificateFile, keyFile, password } = settings;
@@ -30,7 +30,7 @@ export function secureContext(settings: TlsSettings): SecureContext {
   });
 }
 
-/** Returns a string that changes when one of the files does. */
+/** Returns a string that changes when one of the files changes. */
 export function stampOf(settings: TlsSettings): string {
   const { certificateFile, keyFile } = settings;
   const files = [...authorityFiles(settings), certificateFile, keyFile];

@@ -1,11 +1,12 @@
 /**
  * Limits the clients' connections. Idle connections and stalled request bodies are closed; feeds,
- * pending responses and slow bodies that make progress are not.
+ * pending responses and slow bodies that make progress are kept open.
  *
- * Some file descriptors are reserved for replication and the store. When the others are in use, a
- * new connection displaces the oldest idle one of the address with most of them, so that a flood
- * displaces itself; otherwise the one with the slowest incomplete body. Failing that, it gets a
- * reserved place: its requests are marked, and only server administrators are served.
+ * Some file descriptors are reserved for replication and the store. When all other descriptors are
+ * in use, a new connection displaces the oldest idle connection of the address with the most idle
+ * connections, so that a flood displaces itself. If there is no idle connection, it displaces the
+ * connection with the slowest incomplete body. Otherwise the new connection uses a reserved slot:
+ * its requests are marked, and only server administrators are served.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -17,7 +18,7 @@ import { clientNetwork } from "../../base/index.ts";
 const STALL_MS = 60_000;
 /** Share of the file descriptors available for clients. */
 const HANDLES_PART = 0.6;
-/** Places for administrators. */
+/** Number of connections reserved for administrators. */
 const RESERVED_COUNT = 32;
 /** Descriptor limit assumed if the system's cannot be read. */
 const HANDLES_FALLBACK = 65_536;
@@ -25,7 +26,7 @@ const HANDLES_FALLBACK = 65_536;
 interface Connection {
   socket: Socket;
   readonly openedAtMs: number;
-  /** Address of the client, or its network. */
+  /** Address of the client, or network of this address. */
   readonly client: string;
   readonly isReserved: boolean;
   /** The unanswered request, if any. */
@@ -34,7 +35,7 @@ interface Connection {
 }
 
 export interface ConnectionLimits {
-  /** Maximum for all clients; administrators have `reservedCount` more. */
+  /** Maximum number of connections of all clients; administrators may use `reservedCount` more. */
   readonly connectionsMax: number;
   readonly reservedCount: number;
   readonly stallMs: number;
@@ -45,7 +46,7 @@ export function connectionLimits(handlesMax = fileHandlesMax()): ConnectionLimit
   return { connectionsMax, reservedCount: RESERVED_COUNT, stallMs: STALL_MS };
 }
 
-/** Returns the process's limit of open files. Linux only; elsewhere a guess. */
+/** Returns the process's limit of open files. On systems other than Linux, returns a default. */
 function fileHandlesMax(): number {
   try {
     const [, soft] =
@@ -94,7 +95,7 @@ export class Connections {
     });
   }
 
-  /** Records a request in progress. Returns whether its connection uses a reserved place. */
+  /** Records a request in progress. Returns whether its connection uses a reserved slot. */
   begin(request: IncomingMessage, response: ServerResponse): boolean {
     const connection = this.#bySocket.get(request.socket);
     if (connection === undefined) return false;
@@ -159,7 +160,7 @@ export class Connections {
     return slowest?.connection;
   }
 
-  /** Called when neither side has sent anything within the timeout. */
+  /** Called when neither client nor server has sent data within the timeout. */
   #stalled(socket: Socket): void {
     const connection = this.#bySocket.get(socket);
     if (connection?.request === undefined) {
@@ -173,9 +174,9 @@ export class Connections {
 
 /** Idle connections, by client address. */
 class WaitingConnections {
-  /** For each address, oldest first. */
+  /** Connections of each address, oldest first. */
   readonly #byAddress = new Map<string, Set<Connection>>();
-  /** Addresses by number of connections. */
+  /** Addresses by their number of connections. */
   readonly #byCount = new Map<number, Set<string>>();
   #largest = 0;
   size = 0;
@@ -217,7 +218,7 @@ class WaitingConnections {
 
 const TIMED_OUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/** Whether the body is incomplete, and everything received has been read. */
+/** Whether the request body is incomplete, and all received data has been read. */
 function isWaitingForBody({ request }: Connection): boolean {
   return request !== undefined && !request.complete && request.readableLength === 0;
 }

@@ -10,8 +10,8 @@ export interface AddressRange {
 }
 
 /**
- * Normalizes a host: lower case, no brackets or trailing dot, and addresses in canonical form,
- * including the URL standard's other notations (`0x7f.1`). Undefined for an invalid host.
+ * Normalizes a host: lower case, no brackets or trailing dot, and addresses in canonical form, even
+ * if written in another notation of the URL standard (`0x7f.1`). Undefined for an invalid host.
  */
 export function normalHost(host: string): string | undefined {
   const isPlain = !/[:/?#@\\\s*]/.test(host);
@@ -53,7 +53,7 @@ export function formsOf(address: string): readonly string[] {
   const bare = address.replace(/%.*$/, "");
   if (isIPv4(bare)) return bare === "0.0.0.0" ? [bare, "127.0.0.1"] : [bare];
   const groups = groupsOf(bare);
-  // Packets for the unspecified address stay on this machine.
+  // Packets to the unspecified address reach this machine.
   if (groups.every((group) => group === 0)) return [bare, "::1", "127.0.0.1"];
   return [bare, ...embeddedAddresses(groups).flatMap(formsOf)];
 }
@@ -88,7 +88,7 @@ function dotted(high: number, low: number): string {
 
 /** The eight 16-bit groups of an IPv6 address. */
 function groupsOf(address: string): readonly number[] {
-  // The URL parser removes dotted notation.
+  // The URL parser converts dotted notation to groups.
   const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = [], tail = []] = plain
     .split("::")

@@ -18,7 +18,10 @@ export class EgressGuard {
   readonly #rules: () => EgressRules;
   readonly #resolve: Resolve;
 
-  /** `rules` is called for each request, and returns the same object while unchanged. */
+  /**
+   * `rules` is called for each request, and must return the same object while the rules are
+   * unchanged.
+   */
   constructor(rules: () => EgressRules, resolve: Resolve = systemLookup) {
     this.#rules = rules;
     this.#resolve = resolve;

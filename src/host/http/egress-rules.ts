@@ -15,7 +15,7 @@ import {
   parseRange,
 } from "./egress-addresses.ts";
 
-/** A rule, as written and as applied. */
+/** A rule: its text, and the parsed form. */
 export interface EgressRule {
   readonly text: string;
   /** Undefined for any port. */
@@ -91,7 +91,7 @@ const REMEMBERED_MAX = 1000;
 export class EgressRules {
   readonly #allow: readonly EgressRule[];
   readonly #deny: readonly EgressRule[];
-  /** Results by host, port and address, since requests repeat and comparing ranges is slow. */
+  /** Cached results by host, port and address, because comparing ranges is slow. */
   readonly #judged = new Map<string, string | undefined>();
 
   /** An empty `allow` permits everything that is not denied. `deny` takes precedence. */

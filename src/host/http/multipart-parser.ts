@@ -4,16 +4,22 @@ import { Dicer } from "@fastify/busboy";
 import { OperationalError } from "../../base/index.ts";
 import { type MultipartPart, ProtocolError } from "../../protocol/index.ts";
 
-/** Few are queued, because reading of the source pauses while a part's body is read. */
+/**
+ * Event of the parser. Few events are queued, because reading of the source pauses while a part's
+ * body is read.
+ */
 type Event =
   | { readonly kind: "part"; readonly part: MultipartPart }
   | { readonly kind: "end" }
   | { readonly kind: "error"; readonly error: unknown };
 
-/** Maximum consecutive bytes outside part bodies, far above any server's. */
+/** Maximum number of consecutive bytes outside part bodies, far above what servers send. */
 const AROUND_BYTES_MAX = 16 * 1024 * 1024;
 
-/** RFC 2046 allows 70. Dicer searches for at most 256 bytes, four of which precede the boundary. */
+/**
+ * Maximum length of a boundary. RFC 2046 allows 70 bytes. Dicer searches for at most 256 bytes,
+ * four of which precede the boundary.
+ */
 const BOUNDARY_BYTES_MAX = 200;
 
 export async function* parseMultipart(
@@ -55,7 +61,8 @@ export async function* parseMultipart(
       }
       announce({ kind: "part", part: { headers, body: bytesOf(stream, onPartRead) } });
     });
-    // Dicer drops a part that ends within its headers. The event precedes the body, or the end.
+    // Dicer emits no headers for a part that ends within its headers. Headers must have been
+    // received before `readable`.
     stream.once("readable", () => {
       if (!hasHeaders)
         announce({ kind: "error", error: new Error("The headers of a part end early") });
@@ -67,7 +74,7 @@ export async function* parseMultipart(
   const source = Readable.from(bounded(), { objectMode: false });
   source.on("error", (error) => {
     announce({ kind: "error", error });
-    // Dicer is not notified of the source's failure, so the part's reader would wait forever.
+    // Dicer is not notified of the source's failure, so the part's reader would wait indefinitely.
     current?.destroy(error);
   });
   source.pipe(dicer);

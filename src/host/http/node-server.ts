@@ -9,12 +9,15 @@ import { parseQuery } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { Connections } from "./connections.ts";
 
-/** Maximum for long `startkey`, `open_revs` and `atts_since` in URLs. Node's default is 16 KiB. */
+/**
+ * Maximum length of the headers including the URL, which may contain long `startkey`, `open_revs`
+ * and `atts_since` parameters. Node's default is 16 KiB.
+ */
 const HEADER_BYTES_MAX = 65_536;
 
 /**
- * Accept queue, capped by Linux to `net.core.somaxconn`. On overflow, Linux drops the handshake's
- * last packet, and the client's request may be delayed by up to a minute.
+ * Length of the accept queue, capped by Linux to `net.core.somaxconn`. On overflow, Linux drops the
+ * handshake's last packet, and the client's request may be delayed by up to a minute.
  */
 const BACKLOG_CONNECTIONS = 4096;
 
@@ -26,12 +29,12 @@ export interface NodeServerOptions {
   readonly bindAddress: string;
   readonly api: Api;
   readonly trace: Trace;
-  /** Shared between servers of a process; a separate instance by default. */
+  /** Connection limits, which servers of a process may share. Default: a separate instance. */
   readonly connections?: Connections;
 }
 
 export interface NodeServer {
-  /** The actual port, also if 0 was requested. */
+  /** The actual port, even if port 0 was requested. */
   readonly port: number;
   /** Stops accepting connections, ends feeds and waits for responses in progress. */
   close(): Promise<void>;
@@ -50,25 +53,31 @@ export interface TlsServerOptions extends NodeServerOptions {
 }
 
 export interface ClientCertificateRules {
-  /** Whether a client without a certificate is rejected. Invalid certificates always are. */
+  /**
+   * Whether a client without a certificate is rejected. A client with an invalid certificate is
+   * always rejected.
+   */
   readonly areRequired: boolean;
   /** Maximum number of intermediate certificates. */
   readonly depthMax: number;
 }
 
 export interface TlsNodeServer extends NodeServer {
-  /** Applies to new connections. Throws without any change if they are inconsistent. */
+  /**
+   * Uses the certificates for new connections. Throws if they are inconsistent; the previous
+   * certificates then stay in use.
+   */
   useCertificates(certificates: ServerCertificates): void;
 }
 
 const SERVER_OPTIONS = {
   maxHeaderSize: HEADER_BYTES_MAX,
   keepAliveTimeout: 90_000,
-  // `Connections` applies its stall timeout to bodies; only headers have a total time limit.
+  // Only headers have a total time limit; `Connections` applies a stall timeout to bodies.
   requestTimeout: 0,
 };
 
-/** Number of Node's header timeout checks per timeout. */
+/** Number of times per timeout that Node.js checks for timed-out headers. */
 const CHECKS_PER_STALL = 12;
 
 function serverOptions({ stallMs }: Connections) {
@@ -114,7 +123,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
 /** Whether the client's certificate, or its absence, is acceptable. */
 function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
   const certificate = socket.getPeerCertificate(true);
-  // Contrary to its type, the result is empty without a certificate.
+  // Without a certificate, the result is an empty object, contrary to its type.
   if (certificate?.raw === undefined) return !areRequired;
   return socket.authorized && certificateDepth(certificate) <= depthMax;
 }
@@ -165,8 +174,8 @@ async function serve(
 }
 
 /**
- * Answers `CONNECT` like any other method, while Node.js would close the connection. The HTTP
- * server no longer manages the socket, so both sides are closed here.
+ * Responds to `CONNECT` like to any other method; by default, Node.js closes the connection. The
+ * HTTP server no longer manages the socket, so both directions are closed here.
  */
 function answerConnect(
   server: Server | TlsServer,
@@ -201,7 +210,7 @@ class UnansweredRequests {
     return controller.signal;
   }
 
-  /** Also aborts requests that begin later. */
+  /** Aborts all requests, including requests that begin later. */
   abort(reason: Error): void {
     this.#aborted ??= { reason };
     for (const controller of this.#controllers) controller.abort(reason);
@@ -235,10 +244,10 @@ async function answer(
       : request === undefined
         ? badRequest("The query is not UTF-8 encoded")
         : await api(request);
-  // Frees the reserved place for the next administrator.
+  // Frees the reserved slot for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
-  // A stopping server does not wait for further requests on a keep-alive connection.
+  // A stopping server does not wait for more requests on a keep-alive connection.
   if (signal.aborted) incoming.socket.end();
 }
 
@@ -324,7 +333,7 @@ async function send(
   outgoing: ServerResponse,
 ): Promise<void> {
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
-  // An unread body would be parsed as the connection's next request.
+  // Otherwise an unread body would be parsed as the connection's next request.
   if (!incoming.complete) outgoing.shouldKeepAlive = false;
   outgoing.statusCode = status;
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {

@@ -24,7 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** Errors for a path without a readable file. */
+/** Error codes for a path without a readable file. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "EACCES", "ELOOP", "ENAMETOOLONG"]);
 
 export class StaticFolder implements StaticFiles {

@@ -9,14 +9,14 @@ import type { EgressGuard } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 
 /**
- * Connections per origin, shared by all jobs of the process. Feeds use a separate, unlimited pool:
- * idle feeds of continuous jobs would block other requests.
+ * Maximum number of connections per origin, shared by all jobs of the process. Feeds use a
+ * separate, unlimited pool, because idle feeds of continuous jobs would block other requests.
  */
 const CONNECTIONS_MAX = 200;
-/** Pools unused for this long are closed; older ones are reopened. */
+/** Time after which an unused pool is closed, and a pool in use is reopened. */
 const UNUSED_MS_MAX = 10 * 60_000;
 const AGE_MS_MAX = 24 * 3_600_000;
-/** For proxies and requests without TLS settings, such as webhooks and commands. */
+/** TLS settings for proxies and for requests without their own, such as webhooks and commands. */
 const DEFAULT_TLS: TlsSettings = { verify: true };
 
 interface OpenDispatcher {
@@ -26,7 +26,7 @@ interface OpenDispatcher {
   readonly openedAtMs: number;
   usedAtMs: number;
   readonly tls: TlsSettings;
-  /** Stamp of the certificate files at opening. */
+  /** Stamp of the certificate files when the pool was opened. */
   readonly stamp: string;
   stampedAtMs: number;
 }
@@ -52,13 +52,13 @@ export class UndiciDispatchers {
       return open.dispatcher;
     }
     const { tls = DEFAULT_TLS } = connection;
-    // Taken first, so that a change during reading is detected later.
+    // Computed before reading the files, so that a change during reading is detected later.
     const stamp = stampOf(tls);
     let dispatcher: Dispatcher;
     try {
       dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
     } catch (error) {
-      // A certificate may be renewed before its key is. Keep the old pool meanwhile.
+      // A certificate may be renewed before its key. Meanwhile, keep the old pool.
       if (open === undefined || open.rules !== this.#guard?.rules) throw error;
       open.stampedAtMs = nowMs;
       return open.dispatcher;
@@ -113,7 +113,7 @@ function openDispatcher(
   if (proxyUrl === undefined) {
     return new Agent({
       ...pool,
-      // A resolver does not receive the port, so each origin has its own.
+      // A resolver does not receive the port, so each origin has its own resolver.
       factory: (origin, options) =>
         new Pool(origin, {
           ...options,

@@ -14,10 +14,13 @@ import { EgressGuard, type Resolve } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
-/** CouchDB's default of `connection_close_interval`. */
+/** Maximum idle time of a connection; CouchDB's default of `connection_close_interval`. */
 const IDLE_MS_MAX = 90_000;
 
-/** Maximum number of informational (1xx) responses. Each one restarts the header timeout. */
+/**
+ * Maximum number of informational (1xx) responses, because each response restarts the header
+ * timeout.
+ */
 const INFORMATIONAL_MAX = 10;
 
 export interface UndiciFetch {
@@ -27,11 +30,14 @@ export interface UndiciFetch {
 }
 
 export interface UndiciFetchOptions {
-  /** Maximum idle time of a connection (`connection_close_interval`); called per request. */
+  /**
+   * Returns the maximum idle time of a connection (`connection_close_interval`). Called per
+   * request.
+   */
   readonly idleMsMax?: () => number;
   /** Egress rules, called per request and connection; the same object while unchanged. */
   readonly egressRules?: () => EgressRules;
-  /** Resolver if there are rules; the system's by default. */
+  /** Resolver used if there are egress rules. Default: the system's resolver. */
   readonly resolve?: Resolve;
 }
 
@@ -87,7 +93,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // An error may follow the abort, when there is no reader.
+        // An error may follow the abort, when the body has no reader.
         answer.body.on("error", () => {}).destroy();
       },
     };
@@ -101,7 +107,7 @@ function informationalLimit(): () => void {
   return () => {
     count++;
     if (count <= INFORMATIONAL_MAX) return;
-    throw Object.assign(new Error("Too many informational answers"), {
+    throw Object.assign(new Error("Too many informational responses"), {
       code: "TOO_MANY_INFORMATIONAL",
     });
   };
@@ -143,13 +149,18 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   return new RequestFailedError({ method, url: shownUrl, cause, ...proxy }, { cause: error });
 }
 
-/** Also supports schemes for which browsers define no origin, such as `socks5`. */
+/**
+ * Returns the origin of a URL, even for schemes for which browsers define none, such as `socks5`.
+ */
 function originOf(url: string): string {
   const { protocol, host } = new URL(url);
   return `${protocol}//${host}`;
 }
 
-/** Proxy agents wrap errors of their connections. */
+/**
+ * Finds an EgressRefusedError among the causes, because proxy agents wrap errors of their
+ * connections.
+ */
 function refusalAmong(error: unknown): EgressRefusedError | undefined {
   if (error instanceof EgressRefusedError) return error;
   return error instanceof Error && error.cause !== undefined

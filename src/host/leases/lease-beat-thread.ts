@@ -1,6 +1,6 @@
 /**
  * Thread that sends the process's heartbeats to the child that renews its lease. Independent of the
- * event loop; stops if the process is suspended or dead.
+ * process's event loop. The heartbeats stop if the process is suspended or has ended.
  */
 import { workerData } from "node:worker_threads";
 import { SharedTimes } from "./shared-times.ts";

@@ -1,7 +1,7 @@
 /**
  * Child process that renews one lease of its parent, on its own connection to the store. Ends on
- * request, when the lease is lost, or when the parent has exited or sends no heartbeats: a
- * suspended process must not keep its jobs.
+ * request, when the lease is lost, when the parent has exited, or when the parent sends no
+ * heartbeats, because a suspended process must not keep its jobs.
  */
 import { hexDecode } from "../../base/index.ts";
 import { keepLease, type LeaseEnding, usedLeaseMs, Workers } from "../../jobs/index.ts";
@@ -45,7 +45,10 @@ async function run(): Promise<void> {
   await kv.close();
 }
 
-/** Ends the renewals when the parent has been silent long enough to have abandoned its jobs. */
+/**
+ * Ends the renewals when the parent has sent no heartbeats for so long that it must abandon its
+ * jobs.
+ */
 async function watchParent(leaseMs: number): Promise<LeaseEnding | undefined> {
   const { clock } = runtime;
   while (!stopping.signal.aborted) {
@@ -78,7 +81,7 @@ function answer(message: ProcessLeaseAnswer): void {
 
 function stop(): void {
   if (!isRenewing) process.exit(0);
-  stopping.abort(new Error("The lease ends"));
+  stopping.abort(new Error("The lease has ended"));
 }
 
 process.on("message", (message: ProcessLeaseMessage) => {
@@ -89,7 +92,7 @@ process.once("disconnect", stop);
 for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
 
 stopping.signal.addEventListener("abort", () => {
-  // Nothing may keep the process alive after its lease.
+  // Exits even if open handles would keep the process alive.
   setTimeout(() => process.exit(0), 1000).unref();
 });
 run().then(

@@ -1,6 +1,6 @@
 /**
  * Memory shared by a lease's thread and its worker: the time at which the last successful renewal
- * began, on the process's clock. Reading it is not delayed by message queues.
+ * began, on the process's clock. In contrast to a message, it is never read late.
  */
 import type { LeaseEnding } from "../../jobs/index.ts";
 
@@ -12,7 +12,7 @@ export interface LeaseThreadData {
   readonly shared: SharedArrayBuffer;
 }
 
-/** `start` is sent first; the lease is then renewed until `stop`. */
+/** Messages to the thread: `start` begins the renewals, `stop` ends them. */
 export type LeaseMessage =
   | { readonly kind: "start"; readonly worker: string; readonly leaseMs: number }
   | { readonly kind: "stop" };

@@ -39,7 +39,7 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
     const send = (message: LeaseMessage): void => thread.postMessage(message);
     let ending: LeaseEnding = "lapsed";
     let failure: unknown = new Error("The thread of the lease ended before it was ready");
-    // A failed thread renews nothing more; its exit follows.
+    // A failed thread no longer renews the lease; its exit event follows.
     thread.on("error", (error) => {
       failure = error;
     });

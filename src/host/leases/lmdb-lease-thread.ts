@@ -20,7 +20,7 @@ async function run(port: NonNullable<typeof parentPort>): Promise<void> {
   const answer = (message: LeaseAnswer): void => port.postMessage(message);
   const started = new Promise<LeaseMessage>((resolve) => {
     port.on("message", (message: LeaseMessage) => {
-      if (message.kind === "stop") stopping.abort(new Error("The lease ends"));
+      if (message.kind === "stop") stopping.abort(new Error("The lease has ended"));
       resolve(message);
     });
   });

@@ -1,7 +1,7 @@
 /**
  * Renews leases from a small child process, for clients that must not run in a thread
- * (FoundationDB's binding has static state). The worker's event loop may be blocked; a thread of
- * the worker sends heartbeats to the child, because a suspended worker must lose its lease.
+ * (FoundationDB's binding has static state). A thread of the worker sends heartbeats to the child:
+ * a worker with a blocked event loop keeps its lease, but a suspended worker loses it.
  */
 import { fork } from "node:child_process";
 import { Worker } from "node:worker_threads";

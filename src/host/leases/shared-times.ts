@@ -1,7 +1,8 @@
 /**
  * Two times shared by a process, its threads and its child: the start of the last successful lease
  * renewal, and the process's last heartbeat. They are read synchronously from an unlinked file, so
- * neither a busy event loop nor message queues delay them. Both use the machine's monotonic clock.
+ * that neither a busy event loop nor message queues delay the reader. Both use the machine's
+ * monotonic clock.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +31,7 @@ export class SharedTimes {
     }
   }
 
-  /** Age in milliseconds. A time never set is as old as the machine's uptime. */
+  /** Age in milliseconds. The age of a time that was never set is the machine's uptime. */
   ageMs(time: SharedTime): number {
     const bytes = Buffer.alloc(TIME_BYTES);
     readSync(this.descriptor, bytes, 0, TIME_BYTES, PLACES[time]);

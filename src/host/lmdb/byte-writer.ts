@@ -13,7 +13,10 @@ export class ByteWriter {
     return this.#length;
   }
 
-  /** Reserves room for `byteCount` more bytes. Otherwise the buffer grows by doubling. */
+  /**
+   * Reserves capacity for `byteCount` more bytes. Without a reservation, the buffer grows by
+   * doubling.
+   */
   expect(byteCount: number): void {
     this.#reserve(byteCount);
   }
@@ -100,7 +103,7 @@ export class ByteReader {
     return value;
   }
 
-  /** Returns a view. */
+  /** Reads a byte string as a view of the buffer. */
   bytes(): Buffer {
     const end = this.#at + 4 + this.#bytes.readUInt32LE(this.#at);
     const value = this.#bytes.subarray(this.#at + 4, end);

@@ -11,7 +11,7 @@ import { BELL_FILE, type LmdbDatabase, logKey } from "./layout.ts";
 import { loggedWrites } from "./log-record.ts";
 import type { LmdbSnapshots } from "./snapshots.ts";
 
-/** A poll costs less than a microsecond. */
+/** Interval of polls, each of which costs less than a microsecond. */
 const POLL_MS = 250;
 
 export class LmdbChangeFeed {
@@ -20,7 +20,7 @@ export class LmdbChangeFeed {
   readonly #directory: string;
   readonly #onError: (error: unknown) => void;
   readonly #watches = new WatchRegistry();
-  /** All writes up to this version have been announced. */
+  /** Version up to which all writes have been announced. */
   #announcedVersion = 0;
   #bell: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
@@ -51,7 +51,7 @@ export class LmdbChangeFeed {
     return watch;
   }
 
-  /** Fires the watches for everything committed since the last call. */
+  /** Fires the watches for all commits since the last call. */
   announce(): void {
     if (this.#closed) return;
     const version = this.#snapshots.lastVersion();
@@ -72,7 +72,7 @@ export class LmdbChangeFeed {
     this.#watches.close();
   }
 
-  /** Starts with the first watch. Does not keep the process alive. */
+  /** Starts listening; called with the first watch. Does not keep the process alive. */
   #listen(): void {
     if (this.#poll !== undefined || this.#closed) return;
     const ring = (): void => {
@@ -87,7 +87,7 @@ export class LmdbChangeFeed {
     this.#poll.unref();
     try {
       this.#bell = watchFile(join(this.#directory, BELL_FILE), { persistent: false }, ring);
-      // Without the bell, polling suffices.
+      // Without the bell file, changes are detected by polling.
       this.#bell.on("error", () => this.#bell?.close());
     } catch {
       this.#bell = undefined;

@@ -1,10 +1,16 @@
 /** Groups requests to be committed in one LMDB transaction. */
 import type { PackedRequest } from "./messages.ts";
 
-/** Bounds the time for which a group holds the inter-process lock. */
+/**
+ * Maximum number of requests in a group. Bounds the time for which a group holds the inter-process
+ * lock.
+ */
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
-/** Each mutation may dirty a separate page, held in memory until the group is written. */
+/**
+ * Maximum number of mutations in a group. Each mutation may dirty a separate page, which is held in
+ * memory until the group is written.
+ */
 const GROUP_MUTATIONS_MAX = 8_000;
 
 /** Yields groups in request order. A request exceeding the bounds is the last of its group. */

@@ -1,7 +1,7 @@
 /**
  * The engine's side of the committer thread. Requests of one event-loop turn are sent together, and
- * answers arrive in the same order. If the thread dies, commits in progress become unknown, and a
- * new thread is started.
+ * responses arrive in the same order. If the thread dies, the outcome of commits in progress is
+ * unknown, and a new thread is started.
  */
 import { Worker } from "node:worker_threads";
 import {
@@ -27,11 +27,14 @@ import {
 /** Initial buffer for the requests of a turn. */
 const OUTBOX_BYTES = 32_768;
 /**
- * Threshold for sending before the turn ends: the thread can commit a batch of documents while the
- * turn, which may be long, prepares the next one.
+ * Size from which requests are sent before the turn ends, so that the thread can commit a batch of
+ * documents while a long turn prepares the next batch.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
-/** Returned buffers kept for reuse: enough for two uploads or batches of documents. */
+/**
+ * Maximum number of returned buffers kept for reuse: enough for two uploads or batches of
+ * documents.
+ */
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
@@ -93,7 +96,7 @@ export class LmdbCommitQueue {
     if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     if (this.#outbox === undefined) {
       this.#outbox = new ByteWriter(this.#spares.pop() ?? new ArrayBuffer(OUTBOX_BYTES));
-      // Deferred, so that other commits of this turn are sent along.
+      // Deferred, so that other commits of this turn are sent in the same message.
       process.nextTick(() => this.#send());
     }
     writeRequest(this.#outbox, request);
@@ -101,7 +104,7 @@ export class LmdbCommitQueue {
     return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
   }
 
-  /** Lets the thread finish what it was sent, then ends it. */
+  /** Waits for the requests already sent, then ends the thread. */
   async close(): Promise<void> {
     this.#send();
     this.#closed = true;

@@ -21,7 +21,10 @@ export interface CommitterThreadData {
   readonly mapBytes: number | undefined;
 }
 
-/** LMDB frees the reader slots of dead processes only on request. */
+/**
+ * Interval of checks for dead readers, because LMDB frees the reader slots of dead processes only
+ * on request.
+ */
 const READER_CHECK_MS = 60_000;
 
 const BELL = Buffer.from([0]);
@@ -54,13 +57,13 @@ function run(port: NonNullable<typeof parentPort>): void {
     }
     for (const group of commitGroups(requests)) {
       const outcome = committer.commit(group);
-      // Other processes first, since their wake-up takes longer.
+      // Notifies other processes first, since waking them takes longer.
       ringBell();
       answer(outcome);
     }
     if (committer.isGivenUp) answer({ kind: "given-up" });
-    // Everything has been copied. Return the memory now: this thread allocates so few objects that
-    // it rarely collects garbage.
+    // The requests have been copied. Returns the memory immediately, because this thread allocates
+    // so few objects that it rarely collects garbage.
     for (const memory of spent) {
       port.postMessage({ kind: "spent", memory } satisfies CommitterAnswer, [memory]);
     }
@@ -76,7 +79,7 @@ function run(port: NonNullable<typeof parentPort>): void {
     try {
       writeSync(bell, BELL, 0, 1, 0);
     } catch {
-      // On a full disk, the other processes notice at their next poll.
+      // The disk may be full. Other processes then detect the commit at their next poll.
     }
   }
 

@@ -1,9 +1,9 @@
 /**
  * Commits groups of transactions. A group is one LMDB transaction, so it costs one write to disk.
  *
- * Each transaction is checked for conflicts with commits of all processes since its read version,
- * which are in the commit log. This happens synchronously under LMDB's inter-process lock. A
- * rejected transaction writes nothing.
+ * Each transaction is checked for conflicts with the commits of all processes since its read
+ * version, as recorded in the commit log. This happens synchronously under LMDB's inter-process
+ * lock. A rejected transaction writes nothing.
  */
 import { ABORT, TransactionFlags } from "lmdb";
 import { READ_VERSION_AGE_MS_MAX, Resolver } from "../../kv/index.ts";
@@ -27,20 +27,27 @@ import {
 import { RedoWriter } from "./redo.ts";
 import { Application, Tree } from "./tree.ts";
 
-/** Exceeds the lifetime of read versions, so that a transaction expires before its history does. */
+/**
+ * Time for which the resolver keeps writes. Exceeds the lifetime of read versions, so that a
+ * transaction expires before the writes that it could conflict with.
+ */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
-/** The log is kept longer, for watches of processes that lag behind. */
+/** Time for which the log is kept. Longer, for watches of processes that lag behind. */
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
-/** Old records are deleted in every 16th commit, since they are on pages of their own. */
+/**
+ * Number of commits between two deletions of old records. Not every commit, because deletions write
+ * additional pages.
+ */
 const TRIM_PERIOD = 16;
-/** Maximum number deleted per such commit. More than `TRIM_PERIOD`, so that a backlog shrinks. */
+/** Maximum number of records per deletion. More than `TRIM_PERIOD`, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 64;
 
 /**
- * Requests up to this size probably fit into a redo record. Near the limit, commits that trim the
- * log may not, and are tried twice; that costs far less than a second sync in all others.
+ * Maximum size of requests for which a redo record is attempted. Near the limit, a commit that
+ * trims the log may not fit and is then tried twice, which costs far less than a second sync for
+ * every commit.
  */
 const REDO_BYTES_MAX = 3_400;
 
@@ -57,7 +64,7 @@ interface Group {
   /** Indices into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Whether something may have been written. */
+  /** Whether the transaction may have written to disk. */
   isBegun: boolean;
   version: number;
 }
@@ -68,13 +75,16 @@ export class LmdbCommitter {
   readonly #redo: RedoWriter | undefined;
   #isGivenUp = false;
   #resolver: Resolver | undefined;
-  /** The resolver knows all writes up to this version. */
+  /** Version up to which the resolver knows all writes. */
   #knownVersion = 0;
-  /** The resolver lacks earlier versions, not needed so far. The log may contain them. */
+  /**
+   * Version from which the resolver knows all writes. Earlier writes, which may be in the log, have
+   * not been needed yet.
+   */
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
   #firstLogged = 0;
-  /** The last version at past times, oldest first. */
+  /** Samples of time and latest version, oldest first. */
   readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
@@ -92,7 +102,7 @@ export class LmdbCommitter {
     return this.#isGivenUp;
   }
 
-  /** Never throws: a failure becomes the outcome of all requests. */
+  /** Commits the requests. Never throws: a failure becomes the outcome of all requests. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
     if (this.#isGivenUp) {
@@ -129,7 +139,7 @@ export class LmdbCommitter {
   }
 
   /**
-   * Runs one LMDB transaction, which with a redo `record` waits for only one sync. Returns false,
+   * Runs one LMDB transaction. With a redo `record`, it waits for only one sync. Returns false,
    * without any effect, if the writes exceed the record.
    */
   #transact(group: Group, record: RedoWriter | undefined): boolean {
@@ -153,12 +163,12 @@ export class LmdbCommitter {
   }
 
   /**
-   * Called after a failure. Takes the lock: while a redo record exists, another process opening the
-   * store may apply it. LMDB writes its root last, so what is not visible now, and has no record,
-   * never will be.
+   * Called after a failure. Acquires the lock, because another process that opens the store may
+   * apply the redo record. LMDB writes its root last, so a commit that is not visible now and has
+   * no record will never become visible.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
-    // Nothing was written before that.
+    // Before the transaction has begun, nothing was written.
     if (!isBegun) return false;
     let isCommitted = false;
     try {
@@ -166,7 +176,7 @@ export class LmdbCommitter {
         const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
-        // The version and its record may be another process's.
+        // The version and its record may have been written by another process.
         if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);
@@ -216,7 +226,7 @@ export class LmdbCommitter {
 
   /**
    * Reads the commits since the earliest version read by the requests. Processes that commit rarely
-   * skip earlier ones. Returns the last version.
+   * skip earlier commits. Returns the last version.
    */
   #catchUp(requests: readonly PackedRequest[], nowMs: number): number {
     const lastVersion = this.#lastVersion();
@@ -267,7 +277,7 @@ export class LmdbCommitter {
     if (oldest.timeMs >= nowMs - LOG_MS || version % TRIM_PERIOD !== 0) return;
     for (let count = 0; count < TRIM_COUNT_MAX && this.#firstLogged <= oldest.version; count++) {
       const isThere = tree.remove(logKey(this.#firstLogged));
-      // If another process has already trimmed the log, skip ahead.
+      // If another process has already trimmed the log, continues at the oldest record.
       this.#firstLogged = isThere ? this.#firstLogged + 1 : this.#oldestLogged();
     }
   }

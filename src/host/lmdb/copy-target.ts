@@ -11,7 +11,7 @@ export class LmdbCopyTarget implements CopyTarget {
     this.#directory = directory;
   }
 
-  /** Skips versions itself, so it accepts any version. */
+  /** Accepts any version, because the import skips versions itself. */
   async begin(): Promise<void> {
     this.#import = new LmdbImport({ directory: this.#directory });
   }

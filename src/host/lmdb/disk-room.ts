@@ -1,18 +1,21 @@
 /**
  * Detects a full disk. A nearly full disk accepts some commits and rejects others, so the condition
- * begins with the first failure and ends when there is clearly enough room.
+ * begins with the first failure and ends when there is clearly enough free space.
  */
 import type { Runtime } from "../../base/index.ts";
 import { freeBytes } from "./environment.ts";
 
-/** Maximum size of a commit group. */
+/** Free space required to end the condition: the maximum size of a commit group. */
 const ROOM_BYTES = 16_000_000;
 
-/** Time after which limits that free space does not show, such as quotas, are assumed over. */
+/**
+ * Time without failures after which the condition ends if its cause is not visible as low free
+ * space, such as a quota.
+ */
 const QUIET_MS = 60_000;
 
 interface Trouble {
-  /** Whether the system's free space is low. */
+  /** Whether the cause is visible as low free space. */
   readonly isShown: boolean;
   lastRefusalMs: number;
 }

@@ -1,12 +1,15 @@
 /**
  * Reads bytes from LMDB as plain Uint8Arrays. The library would return Buffers, whose `slice`
- * shares memory; converting them takes most of the time of a range read. Keys lose the first byte,
- * which the layout adds (`lmdb-layout`).
+ * shares memory; converting them takes most of the time of a range read. Removes the first byte of
+ * keys, which the layout adds (`layout.ts`).
  */
 import { cutBytes } from "../../base/index.ts";
 import { VALUE_BYTES_MAX } from "../../kv/index.ts";
 
-/** Copies out of the library's few read buffers. Caches the view of the last one. */
+/**
+ * Returns a function that copies from the library's read buffers. Caches the view of the last
+ * buffer.
+ */
 function copier(): (source: Uint8Array, start: number, end: number) => Uint8Array {
   let view: Uint8Array = new Uint8Array(0);
   return (source, start, end) => {
@@ -18,7 +21,10 @@ function copier(): (source: Uint8Array, start: number, end: number) => Uint8Arra
   };
 }
 
-/** The library has one encoder per database, and no other way to read only a length. */
+/**
+ * Whether values are copied. A variable, because the library has one encoder per database, and no
+ * other way to read only a length.
+ */
 let keepsBytes = true;
 
 const copyKey = copier();
@@ -35,7 +41,7 @@ export const keyEncoder = {
 
 export const valueEncoder = {
   encode: (value: Uint8Array): Uint8Array => value,
-  /** The library sets its buffer's `length` to that of the value. */
+  /** The library sets the `length` of its buffer to the length of the value. */
   decode: (source: Uint8Array): Uint8Array =>
     keepsBytes ? copyValue(source, 0, source.length) : lengthOf(source),
 };
@@ -44,8 +50,8 @@ export const valueEncoder = {
  * Runs `read` synchronously; values are returned as bytes, or as arrays with the right length and
  * undefined contents.
  *
- * Readers of lengths soon discard thousands of keys. These do not use shared slabs, which small
- * long-lived arrays would retain.
+ * For readers of lengths, keys are not allocated in shared slabs, because thousands of keys are
+ * discarded soon, while a single long-lived array would retain its slab.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;
@@ -57,7 +63,7 @@ export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   }
 }
 
-/** Shared memory of values whose length alone is read. */
+/** Memory shared by all values of which only the length is read. */
 const UNREAD = new ArrayBuffer(VALUE_BYTES_MAX);
 
 function lengthOf({ length }: Uint8Array): Uint8Array {

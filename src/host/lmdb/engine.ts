@@ -1,6 +1,6 @@
 /**
  * The embedded store: LMDB with FoundationDB's semantics, shared by any number of processes of one
- * machine. Reads are synchronous, from snapshots; a thread groups commits (`lmdb-committer`). A
+ * machine. Reads are synchronous, from snapshots; a thread groups commits (`committer.ts`). A
  * commit is durable when it resolves.
  *
  * The version of LMDB is pinned: docs/decisions/0010-lmdb-2.md.
@@ -24,7 +24,7 @@ import { LmdbSnapshots } from "./snapshots.ts";
 
 export interface LmdbOptions {
   readonly runtime: Runtime;
-  /** Created if missing. Must not be on a network file system. */
+  /** Folder of the store, created if missing. Must not be on a network file system. */
   readonly directory: string;
   /** Initial map size, for tests of its growth. */
   readonly mapBytes?: number | undefined;
@@ -65,7 +65,7 @@ export class LmdbEngine implements Engine {
   #onFailed: (failure: KeyValueError) => void = () => {};
   #closing: Promise<void> | undefined;
 
-  /** Use `openLmdbEngine` instead. */
+  /** Internal; use `openLmdbEngine` instead. */
   constructor({ runtime, directory, mapBytes }: LmdbOptions, database: LmdbDatabase) {
     this.failed = new Promise((resolve) => {
       this.#onFailed = resolve;

@@ -1,4 +1,6 @@
-/** Opens LMDB with the required options, and translates its errors into this layer's. */
+/**
+ * Opens LMDB with the required options, and translates its errors into errors of the `kv` layer.
+ */
 import { randomUUID } from "node:crypto";
 import {
   chmodSync,
@@ -20,15 +22,15 @@ import { redoLostCommits } from "./redo.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * Virtual address space: the file grows as needed, and the map never has to move while others read.
- * If unavailable, a smaller map is used, which LMDB grows.
+ * Virtual address space of the map. The file grows as needed, and with a large map, it never has to
+ * be moved while other processes read. If unavailable, a smaller map is used, which LMDB grows.
  */
 const MAP_BYTES = 2 ** 40;
 
 /** Reader slots for all processes together. Fixed when the store is created; 64 bytes each. */
 const READER_COUNT_MAX = 4_096;
 
-/** Documents are not encrypted, so only the owner may read the file. */
+/** Readable only by the owner, because documents are not encrypted. */
 const FILE_MODE = 0o600;
 
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
@@ -38,7 +40,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     makeFile(directory, options);
     checkFile(directory);
     const database = open<Uint8Array, Buffer>(options);
-    // LMDB syncs file contents but not directory entries.
+    // Syncs the directory entries, which LMDB does not.
     saveFolder(directory);
     checkFormat(database, directory);
     redoLostCommits(database, directory);
@@ -59,7 +61,7 @@ export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
     encoding: "binary" as const,
     encoder: valueEncoder,
     pageSize: PAGE_BYTES,
-    // Would expose commits to others before they are durable.
+    // Overlapping syncs would make commits visible before they are durable.
     overlappingSync: false,
     maxReaders: READER_COUNT_MAX,
     mapSize: mapBytes,
@@ -88,11 +90,13 @@ function unusable(error: unknown, directory: string): KeyValueError | undefined 
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (!FOLDER_CODES.has(code) || isDiskFull(error, directory)) return undefined;
   const what = syscall === "mkdir" ? "made" : "written";
-  const reason = `the data folder ${directory} cannot be ${what} (${message}): choose another with --data-dir, or give this user write access`;
+  const reason = `the data folder ${directory} cannot be ${what} (${message}): choose another folder with --data-dir, or give this user write access`;
   return new KeyValueError("KV_UNUSABLE", { reason, directory }, { cause: error });
 }
 
-/** Returns a KV_UNAVAILABLE for system failures; this layer's own errors are unchanged. */
+/**
+ * Returns a KV_UNAVAILABLE error for system failures; returns errors of the `kv` layer unchanged.
+ */
 export function unavailable(error: unknown, directory: string): Error {
   if (errorCode(error) !== undefined) return error as Error;
   return new KeyValueError(
@@ -126,7 +130,7 @@ function isForbidden(error: unknown): boolean {
   );
 }
 
-/** If less is free than a group may need, any failure is attributed to the full disk. */
+/** Free space below which any failure is attributed to a full disk. */
 const FULL_BYTES = 1_000_000;
 
 /** Whether the failure was caused by a full disk. */
@@ -148,11 +152,15 @@ export function freeBytes(directory: string): number {
   }
 }
 
-/** Creates and syncs the folder and its missing parents. Returns these, innermost first. */
+/**
+ * Creates and syncs the folder and its missing parents. Returns the created folders, innermost
+ * first.
+ */
 export function makeDirectory(directory: string): readonly string[] {
   const missing: string[] = [];
   for (let folder = directory; !existsSync(folder); folder = dirname(folder)) missing.push(folder);
-  // Individually: in a place such as /proc, the recursive mkdir of Node.js never returns.
+  // Creates folders individually, because the recursive mkdir of Node.js never returns in folders
+  // such as /proc.
   for (const folder of missing.toReversed()) makeIfMissing(folder);
   const first = missing.at(-1);
   if (first !== undefined) saveFolders(dirname(first), dirname(directory));
@@ -180,7 +188,8 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   try {
     const database = open<Uint8Array, Buffer>({ ...options, path: draft, noSubdir: true });
     checkFormat(database, directory);
-    // LMDB identifies files by inode, and the draft is not closed immediately.
+    // Copies the draft, because LMDB identifies files by inode, and the draft is not closed
+    // immediately.
     copyFileSync(draft, copy);
     chmodSync(copy, FILE_MODE);
     // The draft is no longer read, and is deleted below.
@@ -195,7 +204,10 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   }
 }
 
-/** Throws KV_UNUSABLE for a file that would crash LMDB, or that LMDB would treat as a new store. */
+/**
+ * Throws KV_UNUSABLE for a damaged file that would crash LMDB, or that LMDB would treat as a new
+ * store.
+ */
 function checkFile(directory: string): void {
   const file = join(directory, DATA_FILE);
   const fault = faultOfFile(file);

@@ -1,4 +1,6 @@
-/** Reads a store at one version while others use it, during which its file may grow. */
+/**
+ * Reads a store at one version while other processes use it. The store's file may grow meanwhile.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
@@ -14,7 +16,10 @@ export interface StoreExport {
   close(): Promise<void>;
 }
 
-/** Includes all commits acknowledged before. Throws KV_UNAVAILABLE without a readable store. */
+/**
+ * Exports a store, including all commits acknowledged before. Throws KV_UNAVAILABLE if there is no
+ * readable store.
+ */
 export function exportLmdbStore(directory: string): StoreExport {
   checkLmdbStore(directory);
   // Opening also applies lost commits after a crash.

@@ -1,4 +1,6 @@
-/** Creates a store from rows. It is filled under a temporary name, then synced and renamed. */
+/**
+ * Creates a store from rows. The store is filled under a temporary name, then synced and renamed.
+ */
 import { randomUUID } from "node:crypto";
 import { existsSync, linkSync, renameSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -22,16 +24,16 @@ import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * Versions committed by the old store after its backup precede all versions of the new one, so that
- * readers of the old changes feed miss nothing. Covers a year of 30,000 commits a second, and
- * allows some 8,000 restores.
+ * Number of versions that an import skips. Versions committed by the old store after its backup
+ * must precede all versions of the new store, so that readers of the old changes feed miss no
+ * changes. Covers a year with 30,000 commits per second, and allows about 8,000 restores.
  */
 const SKIPPED_VERSION_COUNT = 2 ** 40;
 
 export interface LmdbImportOptions {
-  /** Created if missing. */
+  /** Folder of the new store, created if missing. */
   readonly directory: string;
-  /** New file name for an existing store, which otherwise is an error. */
+  /** New file name for an existing store. If undefined, an existing store is an error. */
   readonly keepAs?: string | undefined;
 }
 
@@ -96,14 +98,14 @@ export class LmdbImport {
     }
   }
 
-  /** Deletes everything except a finished store. */
+  /** Deletes the files and folders created, unless the store is finished. */
   async close(): Promise<void> {
     await this.#closeDatabase();
     for (const each of [this.#draft, `${this.#draft}-lock`]) rmSync(each, { force: true });
     try {
       for (const folder of this.#made) rmdirSync(folder);
     } catch {
-      // The folder is not empty.
+      // Ignored: the folder is not empty.
     }
   }
 
@@ -143,8 +145,8 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
 }
 
 /**
- * Whether a live process holds a reader slot, which it gets with its first read. LMDB must not open
- * a damaged file, which would end the process; no other process can have it open either.
+ * Whether a live process holds a reader slot, which it acquires with its first read. A damaged file
+ * counts as not open: opening it with LMDB would crash the process, as it would any other process.
  */
 function isOpen(directory: string): boolean {
   if (faultOfFile(join(directory, DATA_FILE)) !== undefined) return false;

@@ -17,7 +17,7 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '00 "f"',
     value: "format version, one byte",
-    note: "a store with another one is not opened",
+    note: "a store with another format version is not opened",
   },
   {
     key: '00 "l" version',
@@ -25,21 +25,21 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
     note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
   },
   { key: '00 "v"', value: "the last version, eight bytes", note: "grows by one with each group" },
-  { key: "01 key", value: "the value", note: "for keys below 4,000 bytes" },
+  { key: "01 key", value: "the value", note: "a key shorter than 4,000 bytes" },
   {
     key: "01 key[0..4000]",
-    value: "rest and value of each key",
-    note: "all longer keys with this beginning, in order",
+    value: "for each key, the rest of the key and the value",
+    note: "all longer keys with the same first 4,000 bytes, in order",
   },
 ];
 
-/** Fixed when the store is created. Half of it would limit keys to 1,978 bytes. */
+/** Page size, fixed when the store is created. Half this size would limit keys to 1,978 bytes. */
 export const PAGE_BYTES = 8_192;
 
 /** LMDB's name for its file. */
 export const DATA_FILE = "data.mdb";
 
-/** Written to after each commit, to wake processes with watches. */
+/** File that is written to after each commit, to wake processes with watches. */
 export const BELL_FILE = "bell";
 
 const SYSTEM = 0x00;
@@ -48,7 +48,7 @@ const DATA = 0x01;
 export const FORMAT_KEY: Buffer = Buffer.from([SYSTEM, 0x66]);
 export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
 
-/** Keys of at least this length are in the record of their prefix. */
+/** Length from which keys are stored in the shared record of their prefix. */
 const SHARED_BYTES = 4_000;
 
 export function logKey(version: number): Buffer {
@@ -59,7 +59,7 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
-/** `key` is a key as read, without its first byte. */
+/** `key` must be a key as read, without its first byte. */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
@@ -86,7 +86,10 @@ export function storedKey(key: Key): Buffer {
   return stored;
 }
 
-/** Whether a key from `storedKey` (with its first byte) is data rather than the layout's own. */
+/**
+ * Whether a key from `storedKey` (with its first byte) belongs to data rather than to the layout
+ * itself.
+ */
 export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;
 }
@@ -102,7 +105,7 @@ export function isShared(key: Key): boolean {
   return key.length >= SHARED_BYTES;
 }
 
-/** `key` is a key as read, without its first byte. */
+/** `key` must be a key as read, without its first byte. */
 export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;
 }

@@ -1,6 +1,7 @@
 /**
- * One of the two threads of a lock wake-up (`LockWakeUps`). It briefly takes LMDB's lock several
- * times. Meanwhile its partner waits for the lock, so that each release finds a waiter.
+ * One of the two threads of a lock wake-up (`LockWakeUps`). Each thread briefly acquires LMDB's
+ * lock several times. Meanwhile the other thread waits for the lock, so that each release finds a
+ * waiter.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { ABORT } from "lmdb";
@@ -9,16 +10,16 @@ import { openEnvironment } from "./environment.ts";
 export interface LockWakeUpData {
   readonly directory: string;
   readonly mapBytes: number | undefined;
-  /** Number of threads that are ready. */
+  /** Shared counter of the threads that are ready. */
   readonly meeting: Int32Array;
 }
 
 const THREAD_COUNT = 2;
-/** One would suffice if both threads always ran in parallel. */
+/** Number of acquisitions. One would suffice if both threads always ran in parallel. */
 const WAKE_UP_COUNT = 20;
-/** Time for the partner to request the lock. */
+/** Time for which a thread holds the lock, so that the other thread can request it. */
 const HOLD_MS = 1;
-/** Timeout, in case the partner could not start. */
+/** Maximum wait for the other thread, which may have failed to start. */
 const MEETING_MS_MAX = 1_000;
 
 async function wakeUp({ directory, mapBytes, meeting }: LockWakeUpData): Promise<void> {

@@ -2,13 +2,13 @@
  * Ends an indefinite wait for LMDB's lock.
  *
  * The inter-process lock is a robust mutex of the C library, whose word shows whether there are
- * waiters. A release clears the word and wakes one waiter, which sets the mark again for the
- * others. If it is killed first while another process has acquired the lock, the mark is lost: the
- * others sleep although the lock is released repeatedly, until a further process has to wait. Linux
- * wakes the next waiter only if the lock is free at that moment.
+ * waiters. A release clears the word and wakes one waiter, which marks the word again for the
+ * remaining waiters. If this waiter is killed first while another process has acquired the lock,
+ * the mark is lost: the remaining waiters sleep although the lock is released repeatedly, until a
+ * new process has to wait. Linux wakes the next waiter only if the lock is free at that moment.
  *
- * When a committer makes no progress, two threads request the lock concurrently. One has to wait,
- * which sets the mark, and the next release wakes the longest waiter. If the lock is held
+ * When a committer makes no progress, two threads request the lock concurrently. One of them has to
+ * wait, which marks the word, and the next release wakes the longest waiter. If the lock is held
  * legitimately, the threads just wait.
  *
  * docs/decisions/0174-locks-of-dead-processes.md
@@ -17,7 +17,10 @@ import { Worker } from "node:worker_threads";
 import { builtFile } from "../system/built-file.ts";
 import type { LockWakeUpData } from "./lock-wake-up-thread.ts";
 
-/** Far longer than commits take, including earlier ones of others. */
+/**
+ * Time without progress after which a wake-up is started. Far longer than a commit takes, including
+ * earlier commits of other processes.
+ */
 const WAKE_UP_AFTER_MS = 3_000;
 
 const THREAD_FILE = builtFile(import.meta.url, "lock-wake-up-thread.js");
@@ -38,13 +41,16 @@ export class LockWakeUps {
   #round: Promise<unknown> | undefined;
   readonly #threads = new Set<Worker>();
 
-  /** `nowMs` is monotonic, here and below. */
+  /** `nowMs` must be monotonic, as in `look`. */
   constructor(store: Omit<LockWakeUpData, "meeting">, nowMs: number) {
     this.#store = store;
     this.#aliveMs = nowMs;
   }
 
-  /** Call it periodically. When it starts a wake-up, returns the milliseconds without progress. */
+  /**
+   * Must be called periodically. If there was no progress for too long, starts a wake-up and
+   * returns the milliseconds without progress; otherwise returns undefined.
+   */
   look({ isBusy, doneCount }: CommitterProgress, nowMs: number): number | undefined {
     if (!isBusy || doneCount !== this.#doneCount) {
       this.#doneCount = doneCount;
@@ -61,7 +67,7 @@ export class LockWakeUps {
 
   /** Resolves when all threads have ended. */
   async close(): Promise<void> {
-    // Awaited, so they must keep the process alive.
+    // The threads are awaited, so they must keep the process alive.
     for (const thread of this.#threads) thread.ref();
     await this.#round;
   }

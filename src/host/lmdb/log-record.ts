@@ -17,7 +17,7 @@ export interface LogRecord {
 const KEY = 0;
 const RANGE = 1;
 
-/** Room for time, mark and one or two ranges. */
+/** Initial buffer size: enough for time, mark and one or two ranges. */
 const BEGINNING_BYTES = 512;
 
 /** Collects the writes of a group's transactions. */
@@ -49,7 +49,7 @@ export class LogRecordWriter {
     this.#count++;
   }
 
-  /** Adds a write conflict declared by a transaction besides its rows. */
+  /** Adds a write conflict that a transaction declared in addition to its rows. */
   interval({ begin, end }: TextInterval): void {
     if (end !== undefined) {
       this.range(latin1(begin), latin1(end));
@@ -119,7 +119,7 @@ export function loggedWrites(
   isAsked: (keyLength: number) => boolean,
 ): TextInterval[] {
   const reader = new ByteReader(asBuffer(bytes));
-  // Time and mark.
+  // Skips time and mark.
   reader.float64();
   reader.float64();
   return readIntervals(reader, isAsked);

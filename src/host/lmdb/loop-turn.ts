@@ -1,6 +1,6 @@
 /**
  * Duration of the current event-loop turn. LMDB reads are synchronous, so a reader of many pages
- * would otherwise block the event loop until the end.
+ * must yield to the event loop.
  */
 
 /** Longest time without yielding. Yielding costs little in comparison. */

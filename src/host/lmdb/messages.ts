@@ -1,6 +1,6 @@
 /**
  * Messages between an engine and its committer: many commit requests in one transferred buffer, and
- * one answer per group, in the order of the requests.
+ * one response per group, in the order of the requests.
  */
 import type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "../../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./byte-writer.ts";
@@ -28,7 +28,7 @@ export type CommitterAnswer =
       /** Whether the disk is full. */
       readonly isDiskFull: boolean;
     }
-  /** Buffer of answered requests, for reuse. */
+  /** Returns the buffer of completed requests, for reuse. */
   | { readonly kind: "spent"; readonly memory: ArrayBuffer }
   /** LMDB has failed permanently in this process. */
   | { readonly kind: "given-up" }
@@ -137,7 +137,7 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
   return requests;
 }
 
-/** Applies each mutation. Byte arguments are views of the message. */
+/** Receives each mutation. Byte arguments are views of the message. */
 export interface MutationVisitor {
   set(key: Buffer, value: Buffer): void;
   clear(key: Buffer): void;

@@ -1,12 +1,13 @@
 /**
  * Lets a small commit wait for only one sync. LMDB writes a transaction's pages, syncs, writes its
- * root and syncs again, because pages cannot be found without a durable root. Here the first sync
- * also covers a redo record in the same file. The root is written without a sync and becomes
- * durable with the next commit. A crash in between loses only the last root, and the next process
- * to open the store applies the record.
+ * root and syncs again, because pages cannot be found without a durable root. With a redo record,
+ * the first sync also covers this record, which is in the same file. The root is written without a
+ * sync and becomes durable with the next commit. A crash in between loses only the last root, and
+ * the next process to open the store applies the record.
  *
  * LMDB keeps its roots in the first two pages, using a few hundred bytes of each. Records alternate
- * between the remaining parts, because the last one must stay intact while the next is written.
+ * between the unused parts of these pages, because the last record must stay intact while the next
+ * record is written.
  *
  * This requires a root to become durable with the next sync. If a sync fails, the system may treat
  * the data as written and never write it. Therefore a process that finds, from a record's head,
@@ -33,10 +34,16 @@ import {
 } from "./layout.ts";
 import { completeLogRecord } from "./log-record.ts";
 
-/** LMDB uses less of its first two pages. Disks write this much atomically. */
+/**
+ * Upper bound of the bytes that LMDB uses in each root page. Disks write this many bytes
+ * atomically.
+ */
 const ROOT_BYTES = 512;
 
-/** After LMDB's root, and after the place of a third root in some variants of LMDB. */
+/**
+ * Offset of a slot: after LMDB's root, and after the position of a third root in some variants of
+ * LMDB.
+ */
 const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
 const SLOT_BYTES = PAGE_BYTES - SLOT_OFFSET;
 const SLOT_COUNT = 2;
@@ -47,11 +54,14 @@ const ROWS_LENGTH_OFFSET = CHECKSUM_BYTES;
 const VERSION_OFFSET = ROWS_LENGTH_OFFSET + 4;
 const HEAD_BYTES = VERSION_OFFSET + 8;
 
-/** Lengths of key and value. */
+/** Number of bytes for the lengths of key and value. */
 const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
 
-/** Flag in the length: the log's row omits the keys of the rows. Invalid for older versions. */
+/**
+ * Flag in the length field: the log's row omits keys that are in the record's other rows. Older
+ * versions reject the length as invalid.
+ */
 const LOG_IS_CUT = 0x8000_0000;
 
 /** Records the writes of an LMDB transaction while they fit into a slot. */
@@ -116,7 +126,7 @@ export class RedoWriter {
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
     saveRoots(this.#file, () => this.announce(version));
-    // No sync needed: if the head is found again, it is settled again.
+    // Needs no sync: if the old head is found again, it is settled again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
 
@@ -137,7 +147,7 @@ export class RedoWriter {
 
 /**
  * After a crash, applies commits whose roots were not durable. There can be two after a failed
- * sync: the last acknowledged one without its root, and the record of the next.
+ * sync: the last acknowledged commit without its root, and the record of the next commit.
  */
 export function redoLostCommits(database: LmdbDatabase, directory: string): void {
   const file = openSlots(database, directory);
@@ -161,13 +171,14 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   }
 }
 
-/** Also syncs what `write` writes. Throws if the disk fails. */
+/** Syncs the roots and the writes made by `write`. Throws if the disk fails. */
 function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The system reports a failure once to each open file, so it may be that of an earlier sync by
-    // another process. Otherwise these writes may be lost, so they are repeated.
+    // The system reports a failed sync once to each open file, so this may be the failure of an
+    // earlier sync by another process. If it is not, these writes may be lost, so they are
+    // repeated.
     writeRootsAgain(file, write);
   }
 }
@@ -184,7 +195,7 @@ function writeRootsAgain(file: number, write: () => void): void {
 
 function writeWhole(file: number, bytes: Buffer, offset: number): void {
   const byteCount = writeSync(file, bytes, 0, bytes.length, offset);
-  assert(byteCount === bytes.length, "A write in place is whole");
+  assert(byteCount === bytes.length, "A write in place must be complete");
 }
 
 function openSlots(database: LmdbDatabase, directory: string): number | undefined {

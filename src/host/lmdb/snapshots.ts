@@ -30,7 +30,7 @@ interface Shared {
   readonly version: number;
   readonly transaction: LmdbTransaction;
   useCount: number;
-  /** Start of its latest user. */
+  /** Time at which the latest user acquired the snapshot. */
   takenAtMs: number;
 }
 
@@ -42,9 +42,9 @@ const PAGE_BYTES = 1_000_000;
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
-  /** The newest one, while in use. */
+  /** The newest snapshot, while in use. */
   #newest: Shared | undefined;
-  /** All that hold an LMDB snapshot. */
+  /** All snapshots that hold an LMDB snapshot. */
   readonly #held = new Set<Shared>();
 
   constructor(database: LmdbDatabase) {
@@ -58,7 +58,7 @@ export class LmdbSnapshots {
 
   /**
    * Frees expired snapshots, whose transactions are waiting for something else. While a snapshot is
-   * held, LMDB cannot reuse pages freed since, and its file grows.
+   * held, LMDB cannot reuse pages that were freed after it, so its file grows.
    */
   freeOld(): void {
     const nowMs = performance.now();

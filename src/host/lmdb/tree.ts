@@ -21,7 +21,7 @@ import type { LogRecordWriter } from "./log-record.ts";
 import type { MutationVisitor } from "./messages.ts";
 import type { RedoWriter } from "./redo.ts";
 
-/** LMDB's tree within a transaction. Writes are also added to the redo record, if any. */
+/** LMDB's tree within a transaction. Also adds writes to the redo record, if there is one. */
 export class Tree {
   readonly #database: LmdbDatabase;
   readonly #redo: RedoWriter | undefined;
@@ -35,7 +35,7 @@ export class Tree {
     return this.#database.get(key);
   }
 
-  /** Reads all keys of the range in advance, since the caller may modify it. */
+  /** Reads all keys of the range in advance, since the caller may modify the range. */
   keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
     return reading("lengths", () => [...this.#database.getKeys(range)]);
   }
@@ -45,7 +45,7 @@ export class Tree {
     this.#redo?.put(key, value);
   }
 
-  /** Writes the log record of `version`, after all its other writes. */
+  /** Writes the log record of `version`. Must be called after all other writes of the version. */
   putLog(version: number, log: LogRecordWriter): void {
     this.#database.putSync(logKey(version), log.finish());
     this.#redo?.put(logKey(version), log.finishBeginning());

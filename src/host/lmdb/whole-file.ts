@@ -1,10 +1,11 @@
 /**
- * Checks from its first two pages whether a store's file is complete. LMDB maps the file and trusts
- * it: a damaged or truncated file crashes the process, and an empty one is treated as new.
+ * Checks from its first two pages whether a store's file is complete. LMDB maps the file without
+ * checking it: a damaged or truncated file crashes the process, and an empty file is treated as a
+ * new store.
  *
- * The first two pages contain the roots of the last two transactions. A healthy file may be shorter
- * than its last page, because pages allocated and freed again are never written. These are on the
- * free list, a tree of its own: transaction → count and page numbers.
+ * The first two pages contain the roots of the last two transactions. A healthy file may end before
+ * its last page, because pages that were allocated and freed again are never written. Such pages
+ * are on the free list, a separate tree: transaction → count and page numbers.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
@@ -25,10 +26,10 @@ const IS_LARGE = 0x01;
 /** Root page number of an empty tree. */
 const NO_PAGE = 2n ** 64n - 1n;
 
-/** Retries, because the file may be written to meanwhile. */
+/** Number of attempts, because the file may be written to meanwhile. */
 const ATTEMPT_COUNT = 5;
 
-/** Only the 64-bit layouts, which differ in byte order, are checked. */
+/** Byte order of the layout. Only 64-bit layouts are checked. */
 const IS_LITTLE_ENDIAN = endianness() === "LE";
 const HAS_64_BITS = !["arm", "ia32", "mips", "mipsel", "ppc", "s390"].includes(process.arch);
 
@@ -65,14 +66,14 @@ interface Root {
 
 function faultOf(file: number, views: readonly DataView[]): string | undefined {
   const byteCount = fstatSync(file).size;
-  if (byteCount === 0) return "it is empty";
+  if (byteCount === 0) return "the file is empty";
   const [first, second] = views.map(readRoot);
   if (first === undefined || second === undefined || first.pageBytes !== second.pageBytes) {
-    return "its first pages are damaged";
+    return "the first pages are damaged";
   }
   const root = first.transaction > second.transaction ? first : second;
   if (isLongEnough(file, root, byteCount)) return undefined;
-  return `it has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
+  return `the file has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
 }
 
 /** Returns false only if pages in use are past the end. */
@@ -120,7 +121,7 @@ function readRoot(view: DataView): Root | undefined {
 interface PagePlace {
   readonly file: number;
   readonly pageBytes: number;
-  /** The first page not completely in the file. */
+  /** The first page that is not completely in the file. */
   readonly endPage: bigint;
 }
 
@@ -137,7 +138,7 @@ function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): big
 
 /** Throws a RangeError if a page is past the end of the file, or not part of a tree. */
 function* freePagesBelow(place: PagePlace, page: bigint, depth: number): Iterable<bigint> {
-  if (depth === 0) throw new RangeError("The tree is deeper than its root says");
+  if (depth === 0) throw new RangeError("The tree must not be deeper than recorded in its root");
   const view = readPage(place, page, place.pageBytes);
   const isBranch = (view.getUint16(18, IS_LITTLE_ENDIAN) & IS_BRANCH) !== 0;
   const nodeCount = view.getUint16(20, IS_LITTLE_ENDIAN) / 2;
@@ -158,7 +159,7 @@ function* freePagesBelow(place: PagePlace, page: bigint, depth: number): Iterabl
   }
 }
 
-/** A count, followed by that many numbers. */
+/** Reads a count, followed by that many page numbers. */
 function* pageNumbers(view: DataView, at: number): Iterable<bigint> {
   const count = Number(view.getBigUint64(at, IS_LITTLE_ENDIAN));
   for (let number = 1; number <= count; number++) {
@@ -167,11 +168,11 @@ function* pageNumbers(view: DataView, at: number): Iterable<bigint> {
 }
 
 function readPage({ file, pageBytes, endPage }: PagePlace, page: bigint, byteCount: number) {
-  if (page >= endPage) throw new RangeError("The page lies beyond the end of the file");
+  if (page >= endPage) throw new RangeError("The page must be within the file");
   return readPart(file, Number(page) * pageBytes, byteCount);
 }
 
-/** Shorter at the end of the file. */
+/** Reads a part of the file, shorter at the end of the file. */
 function readPart(file: number, position: number, byteCount: number): DataView {
   const bytes = new Uint8Array(byteCount);
   return new DataView(bytes.buffer, 0, readSync(file, bytes, 0, byteCount, position));

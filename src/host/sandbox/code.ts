@@ -1,7 +1,7 @@
 /**
  * A design document in its own QuickJS, with limits on time, memory and stack. Each call starts
  * from a memory image in which functions and modules are compiled, but no request has run. Changes
- * to globals, prototypes or closures are therefore invisible to later requests.
+ * to globals, prototypes or closures are therefore not visible to later requests.
  */
 import type { QuickJSContext, QuickJSHandle, QuickJSWASMModule } from "quickjs-emscripten-core";
 import { LateTexts } from "./late-texts.ts";
@@ -9,11 +9,13 @@ import { MemoryImage } from "./memory-image.ts";
 import type { SandboxAnswer, SandboxRequest } from "./messages.ts";
 import { SANDBOX_PRELUDE } from "./prelude.ts";
 
-/** Enough for the largest document and its parsed form. */
+/** Maximum memory of a QuickJS instance, enough for the largest document and its parsed form. */
 const MEMORY_BYTES_MAX = 96 * 1024 * 1024;
-/** With a larger stack, deep recursion would overflow the host's stack first. */
+/**
+ * Maximum stack size. With a larger stack, deep recursion would overflow the host's stack first.
+ */
 const STACK_BYTES_MAX = 256 * 1024;
-/** Time after which a call returns its completed runs, to let other calls proceed. */
+/** Time slice after which a call returns its completed runs, so that other calls can proceed. */
 const SLICE_MS = 200;
 /** Time limit for compiling modules between calls. */
 const COMPILE_MS_MAX = 1_000;
@@ -78,7 +80,7 @@ export class SandboxCode {
       const piece = this.#texts.piece(context.getNumber(id), context.getNumber(index));
       return piece === undefined ? context.undefined : context.newString(piece);
     });
-    // QuickJS's own generator state would be part of the image.
+    // Replaces QuickJS's own random generator, whose state would be part of the image.
     const random = context.newFunction("random", () => context.newNumber(Math.random()));
     const host = context.newObject();
     const functions = { startRun, isSliceOver, writeLog, readPiece, random };
@@ -96,7 +98,7 @@ export class SandboxCode {
     return this.#image.byteLength;
   }
 
-  /** Whether the instance's memory has grown. It is released only with the instance. */
+  /** Whether the instance's memory has grown. Memory is released only with the instance. */
   get hasGrown(): boolean {
     return this.#image.hasGrown;
   }
@@ -158,7 +160,9 @@ export class SandboxCode {
     return { kind: "failed", failure: { error, reason }, logged };
   }
 
-  /** Validates the names, because user code may have tampered with them. */
+  /**
+   * Records module names, after validating them, because user code may have tampered with the list.
+   */
   #note(modules: unknown): void {
     if (!Array.isArray(modules) || this.#compiled.size > COMPILED_MAX) return;
     for (const id of modules.slice(0, COMPILED_MAX)) {
@@ -166,7 +170,7 @@ export class SandboxCode {
     }
   }
 
-  /** Returns undefined if interrupted. */
+  /** Returns undefined if the run was interrupted. */
   #answer(texts: readonly string[]) {
     const context = this.#context;
     const handles = texts.map((text) => context.newString(text));

@@ -1,6 +1,6 @@
 /**
- * Calls waiting for a thread. The next call is that of the user and database with the least recent
- * thread time. No user or database may occupy all threads.
+ * Calls waiting for a thread. The next call is the call of the user and database that used the
+ * least thread time recently. No user or database may occupy all threads.
  */
 import { type Clock, largest } from "../../base/index.ts";
 import type { Share } from "../../databases/index.ts";
@@ -36,7 +36,7 @@ export class FairQueue<T extends Shared> {
     this.#waiting.add(call);
   }
 
-  /** Returns whether it was waiting. */
+  /** Removes a call. Returns whether it was waiting. */
   remove(call: T): boolean {
     return this.#waiting.delete(call);
   }
@@ -66,7 +66,7 @@ export class FairQueue<T extends Shared> {
     return next;
   }
 
-  /** Records the end of a call of this duration. */
+  /** Records the end and the duration of a call. */
   ended({ share }: Shared, durationMs: number): void {
     for (const key of keysOf(share)) {
       const use = this.#keep(key);

@@ -1,4 +1,6 @@
-/** Runs functions of design documents. Exits to release memory if there is no other way. */
+/**
+ * Thread that runs functions of design documents. Exits if this is the only way to release memory.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
@@ -18,9 +20,9 @@ declare const WebAssembly: { compile(bytes: Uint8Array): Promise<unknown> };
 
 /** Maximum number of compiled design documents. */
 const CODE_COUNT_MAX = 8;
-/** Maximum memory of these, including their images. */
+/** Maximum memory of the compiled design documents, including their images. */
 const KEPT_BYTES_MAX = 160 * 1024 * 1024;
-/** Maximum memory waiting for garbage collection. */
+/** Maximum amount of memory that waits for garbage collection. */
 const DROPPED_BYTES_MAX = 64 * 1024 * 1024;
 
 const port = parentPort as NonNullable<typeof parentPort>;
@@ -32,7 +34,7 @@ const quickjs = newVariant(variant as unknown as QuickJSSyncVariant, {
   wasmModule: await WebAssembly.compile(wasm),
 });
 
-/** Least recently used first. */
+/** Compiled design documents, least recently used first. */
 const codes = new Map<string, SandboxCode>();
 let droppedBytes = 0;
 let number = 0;
@@ -69,7 +71,7 @@ async function open(code: Uint8Array): Promise<SandboxCode> {
   return new SandboxCode(instance, code, { isStopped: () => Atomics.load(stopped, 0) === number });
 }
 
-/** Makes room for another design document. Returns a reusable instance, if any. */
+/** Evicts the oldest design document if a limit is reached. Returns a reusable instance, if any. */
 function takeOldest(): Instance | undefined {
   let free: Instance | undefined;
   for (const [codeId, code] of codes) {

@@ -1,10 +1,10 @@
 /**
  * Lazily transferred members of documents. A function usually reads a few small members of a large
- * document; long members would exist several times in the sandbox's memory before they are values.
+ * document; long members would exist several times in the sandbox's memory while they are parsed.
  */
 import { outlineJson, utf8Encode, utf8Slice } from "../../base/index.ts";
 
-/** Longer members are transferred on access. */
+/** Length above which a member is transferred on access. */
 const LATE_BYTES = 65_536;
 /** Size of a chunk transferred into the sandbox. */
 const PIECE_BYTES = 65_536;
@@ -12,12 +12,15 @@ const PIECE_BYTES = 65_536;
 /** A value: the id of its text, and its lazy members, which are null in the text. */
 export type LateValue = readonly [id: number, ...late: LateMember[]];
 
-/** With `isPlain`, the text is the contents of a string without escapes rather than JSON. */
+/**
+ * A lazy member. With `isPlain`, the text is the contents of a string without escapes rather than
+ * JSON.
+ */
 type LateMember = readonly [name: string, id: number, isPlain: boolean];
 
 export class LateTexts {
   readonly #pieces = new Map<number, readonly Uint8Array[]>();
-  /** Ids are never reused, so that references kept from an earlier run find nothing. */
+  /** Ids are never reused, so that references kept from an earlier run are invalid. */
   #nextId = 0;
 
   /** Adds a JSON text, which must not be modified. */
@@ -70,7 +73,7 @@ interface LongMember {
   readonly bytes: Uint8Array;
 }
 
-/** Members in text order; the last of repeated names counts. */
+/** Long members in text order; the last of repeated names is used. */
 function longMembers(text: Uint8Array): LongMember[] {
   const whole = outlineJson(text, { depthMax: 1 });
   const members = new Map<string, LongMember>();
@@ -84,7 +87,7 @@ function longMembers(text: Uint8Array): LongMember[] {
   return [...members.values()];
 }
 
-/** Cuts between characters. */
+/** Splits a text into pieces, between characters. */
 function cutText(text: Uint8Array): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let start = 0; start < text.length; ) {

@@ -1,6 +1,6 @@
 /**
  * A snapshot of a WebAssembly instance's memory. Restoring it is faster than rebuilding the
- * contents, and removes all traces of what ran since.
+ * contents, and removes all traces of code that ran since.
  */
 
 /** A `WebAssembly.Memory`. Its buffer is replaced when it grows. */
@@ -24,8 +24,8 @@ export class MemoryImage {
   #memoryBytes = 0;
 
   /**
-   * `first` is an earlier image of the same memory. The first image must be taken before the
-   * instance runs anything, when the longest run of zeros is its stack.
+   * `first` is an earlier image of the same memory. The first image must be created before the
+   * instance runs code, when its stack is the longest sequence of zeros.
    */
   constructor(memory: InstanceMemory, first?: MemoryImage) {
     this.#memory = memory;
@@ -38,7 +38,7 @@ export class MemoryImage {
     return this.#memory.buffer.byteLength + this.#low.length + this.#high.length;
   }
 
-  /** Whether the memory has grown since. It never shrinks. */
+  /** Whether the memory has grown since the image was created. Memory never shrinks. */
   get hasGrown(): boolean {
     return this.#memory.buffer.byteLength > this.#memoryBytes;
   }
@@ -51,7 +51,7 @@ export class MemoryImage {
     this.#high = bytes.slice(this.#gap.end, endOfContents(this.#memory));
   }
 
-  /** Memory after the image is not cleared; allocators initialize it. */
+  /** Restores the image. Does not clear memory after the image, which allocators initialize. */
   restore(): void {
     const bytes = new Uint8Array(this.#memory.buffer);
     bytes.set(this.#low);

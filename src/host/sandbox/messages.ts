@@ -2,9 +2,9 @@
 import type { JsonText } from "../../base/index.ts";
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
-/** Its texts are transferred to the thread. */
+/** A call to be run by a thread. Its texts are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
-  /** Absent if it equals that of the thread's last call, because it may be long. */
+  /** Absent if it is the same as in the thread's last call, because it may be long. */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
   /** A JSON array of arguments, or individual arguments. */
   readonly runs: readonly (JsonText | readonly Uint8Array<ArrayBuffer>[])[];
@@ -13,7 +13,7 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "sha
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** Results by kind of call. Fewer than the runs if the time slice ended. */
+      /** Results by kind of call. Fewer results than runs if the time slice ended. */
       readonly results: readonly (boolean | Refusal | null)[];
       readonly logged: readonly string[];
     }
@@ -23,11 +23,11 @@ export type SandboxAnswer =
       readonly logged: readonly string[];
     };
 
-/** Its document is transferred to the thread. */
+/** A document to be matched by a thread. The document is transferred to the thread. */
 export interface SelectorRequest {
-  /** Absent if it equals that of the thread's last call. */
+  /** Absent if it is the same as in the thread's last call. */
   readonly selector: JsonText | undefined;
-  /** UTF-8. */
+  /** The document in UTF-8. */
   readonly document: Uint8Array<ArrayBuffer>;
 }
 

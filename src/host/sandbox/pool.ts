@@ -1,7 +1,7 @@
 /**
- * Runs user code in threads: functions of design documents, and expensive selectors. They use
- * separate threads, because any reader may send selectors, while writes wait for validation
- * functions.
+ * Runs user code in threads: functions of design documents, and expensive selectors. Functions and
+ * selectors use separate threads, because any reader may send selectors, while writes wait for
+ * validation functions.
  */
 import { joinYielding, type LongText, type Runtime, Yielder } from "../../base/index.ts";
 import {
@@ -16,9 +16,9 @@ import { builtFile } from "../system/built-file.ts";
 import type { SandboxAnswer, SandboxRequest, SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
-/** Threads for functions. One more than a user or database may occupy. */
+/** Maximum number of threads for functions. One more than a user or database may occupy. */
 const THREADS_MAX = 3;
-/** Threads for selectors, also one more than a user or database may occupy. */
+/** Maximum number of threads for selectors. One more than a user or database may occupy. */
 const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
@@ -68,7 +68,7 @@ export class SandboxPool implements Sandbox {
     return results;
   }
 
-  /** Returns the results of the first runs, as many as fit into a time slice. */
+  /** Returns the results of as many runs, from the first, as fit into a time slice. */
   async #slice(call: SandboxCall): Promise<readonly (boolean | Refusal | null)[]> {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({

@@ -3,9 +3,9 @@
  * provides `require` for the document's modules and the functions of CouchDB's query server (`log`,
  * `sum`, `isArray`, `toJSON`, `emit`).
  *
- * It is evaluated once per design document with `designPlaces` (location of its text) and the host
- * functions, and returns a function from JSON text to JSON text. It saves references to builtins
- * before any user code runs.
+ * The program is evaluated once per design document with `designPlaces` (location of its text) and
+ * the host functions, and returns a function from JSON text to JSON text. It saves references to
+ * builtins before any user code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
 (function (designPlaces, host) {

@@ -5,7 +5,8 @@ const { port1: nowhere } = new MessageChannel();
 nowhere.close();
 
 /**
- * Frees memory immediately, by a message to a closed port. These threads rarely collect garbage.
+ * Frees the memory immediately, by transferring it to a closed message port, because these threads
+ * rarely collect garbage.
  */
 export function releaseMemory(memory: readonly ArrayBuffer[]): void {
   if (memory.length > 0) nowhere.postMessage(undefined, memory);

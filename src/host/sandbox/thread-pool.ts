@@ -1,6 +1,7 @@
 /**
- * Threads for work that would block the event loop. Each runs one call at a time, and waiting calls
- * are scheduled fairly. A thread that exceeds the time limit is terminated and replaced.
+ * Threads for work that would block the event loop. Each thread runs one call at a time, and
+ * waiting calls are scheduled fairly. A thread that exceeds the time limit is terminated and
+ * replaced.
  */
 import { Worker } from "node:worker_threads";
 import type { Runtime } from "../../base/index.ts";
@@ -8,9 +9,12 @@ import { SandboxError, type Share } from "../../databases/index.ts";
 import { FairQueue } from "./fair-queue.ts";
 
 export interface ThreadCall<Request> {
-  /** Identifies the data needed by the call, which a thread keeps from its last call. */
+  /** Identifies the data needed by the call. A thread keeps the data of its last call. */
   readonly subjectId: string;
-  /** Builds the request for a free thread. With `isKnown`, it has the data of `subjectId`. */
+  /**
+   * Builds the request for a free thread. With `isKnown`, the thread already has the data of
+   * `subjectId`.
+   */
   readonly request: (isKnown: boolean) => Request | Promise<Request>;
   readonly limitMs: number;
   /** Error reason for exceeding the time limit. */
@@ -31,14 +35,14 @@ export interface Numbered {
   readonly number: number;
 }
 
-/** Sent once, before the first answer. */
+/** Sent once, before the first response. */
 export interface Ready {
   readonly kind: "ready";
 }
 
 export interface ThreadAnswer {
   readonly kind: string;
-  /** Whether the thread has to be replaced; it exits. */
+  /** Whether the thread exits and has to be replaced. */
   readonly isSpent?: boolean;
 }
 
@@ -47,7 +51,10 @@ export interface ThreadPoolOptions<Request> {
   readonly countMax: number;
   /** Maximum concurrent threads per user or database. */
   readonly shareMax: number;
-  /** Young generation limit: long-lived values are copied repeatedly in a large one. */
+  /**
+   * Limit for the young generation, because in a large young generation, long-lived values are
+   * copied repeatedly.
+   */
   readonly youngMibMax?: number;
   /** Whether a thread is terminated on abort, because it does not check `stopped`. */
   readonly endsStopped?: boolean;
@@ -75,13 +82,13 @@ interface Thread<Request, Answer> {
   readonly stopped: Int32Array<SharedArrayBuffer>;
   /** Resolves when the thread has started. Its startup is not charged to a call. */
   readonly ready: Promise<void>;
-  /** Undefined if idle. */
+  /** The call being run; undefined if the thread is idle. */
   current: Current<Request, Answer> | undefined;
-  /** Subject of its last call. */
+  /** `subjectId` of the thread's last call. */
   subjectId: string | undefined;
-  /** Why it ends. */
+  /** Reason why the thread ends. */
   reason: string;
-  /** Being terminated; accepts no further calls. */
+  /** Whether the thread is being terminated and accepts no more calls. */
   isEnding: boolean;
 }
 
@@ -103,7 +110,10 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     this.#waiting = new FairQueue(clock, options.shareMax);
   }
 
-  /** Throws a SandboxError `os_process_error` if the thread ended, or the signal's reason. */
+  /**
+   * Runs a call. Throws a SandboxError `os_process_error` if the thread ended, or the signal's
+   * reason.
+   */
   async call(call: ThreadCall<Request>): Promise<Answer> {
     const { share, signal } = call;
     signal?.throwIfAborted();
@@ -200,7 +210,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     const { current } = thread;
     if (current === undefined) return;
     thread.current = undefined;
-    current.answered.abort(new Error("The thread has answered"));
+    current.answered.abort(new Error("The thread has responded"));
     this.#waiting.ended(current.waiting, this.#clock.monotonicMs() - current.startMs);
   }
 

@@ -2,9 +2,9 @@
 import { fork } from "node:child_process";
 
 export interface ChildProgram {
-  /** Resolves with a description of its end, also if it could not be started. */
+  /** Resolves with a description of how the child ended, or why it could not be started. */
   readonly ended: Promise<string>;
-  /** Requests it to stop. No effect after its end. */
+  /** Requests the child to stop. No effect after its end. */
   stop(): void;
 }
 
@@ -15,7 +15,8 @@ export function startChildProgram(
   listener: (message: unknown) => void,
 ): ChildProgram {
   const script = process.argv[1];
-  if (script === undefined) throw new Error("This program was not started from a script");
+  if (script === undefined)
+    throw new Error("Starting a child requires that this program was started from a script");
   const child = fork(script, arguments_, {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "inherit", "inherit", "ipc"],

@@ -33,7 +33,7 @@ async function* through(
 ): AsyncIterable<Uint8Array> {
   const stream = create();
   const feeding = pipeline(Readable.from(chunks, { objectMode: false }), stream);
-  // An error also ends the stream, and is thrown by the loop below.
+  // An error also ends the stream, and the following loop throws it.
   feeding.catch(() => {});
   for await (const chunk of stream) yield chunk as Uint8Array;
 }

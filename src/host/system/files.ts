@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, openSync } from "node:fs";
 
 /** Syncs the entries of a folder. */
 export function saveFolder(directory: string): void {
-  // Unsupported and unnecessary on Windows.
+  // Syncing folders is unsupported and unnecessary on Windows.
   if (process.platform !== "win32") saveFile(directory, "r");
 }
 

@@ -13,7 +13,7 @@ export const HEAP_FLAG = "--heap-growing-percent";
 export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
-/** Growth limit for a process with many live objects, in percent; 0 leaves it to V8. */
+/** Growth limit for a process with many live objects, in percent; 0 for V8's default. */
 let garbagePercent = 0;
 
 /** Collects the old generation when it has doubled, for processes that must stay small. */
@@ -40,7 +40,7 @@ function isMajor(entry: PerformanceEntry): boolean {
   return detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR;
 }
 
-/** Sets the limit for the next collection, from the live size after the last one. */
+/** Sets the limit for the next collection, based on the live size after the last collection. */
 function setGrowth(): void {
   const percent = growthPercent(getHeapStatistics().used_heap_size, garbagePercent);
   setFlagsFromString(`${HEAP_FLAG}=${percent}`);
@@ -53,9 +53,9 @@ export function growthPercent(aliveBytes: number, percentOfMany: number): number
 }
 
 /**
- * Mostly collects the young generation between event-loop turns, without helper threads. A
- * collection costs as much as it finds alive: a whole batch of documents within a turn, next to
- * nothing between turns, less than waking the helpers.
+ * Mostly collects the young generation between event-loop turns, without helper threads. The cost
+ * of a collection depends on the live objects: a whole batch of documents within a turn, but so few
+ * between turns that waking helper threads would cost more.
  */
 export function collectYielding(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);

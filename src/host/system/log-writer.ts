@@ -4,7 +4,10 @@ import { prettyFactory } from "pino-pretty";
 import { type EventName, escapeControls, type Trace } from "../../base/index.ts";
 import { RepeatedLines } from "./repeated-lines.ts";
 
-/** Events logged as warnings. Others are `info`; single requests and statistics are `debug`. */
+/**
+ * Events logged as warnings. Other events are logged as `info`; single requests and statistics as
+ * `debug`.
+ */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;
 const DETAILS =
@@ -14,7 +17,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export type LogFormat = "json" | "pretty";
 
 export interface LogOptions {
-  /** Called for each event, so that it can change. */
+  /** Called for each event, so that the level can change. */
   readonly level: () => LogLevel;
   readonly format: LogFormat;
   /** Milliseconds since the epoch. */
@@ -44,7 +47,7 @@ export function createLogWriter({
   return {
     event: (name: EventName, fields: object) => {
       const current = level();
-      // Setting it re-creates pino's functions.
+      // Sets the level only on a change, because this re-creates pino's functions.
       if (log.level !== current) log.level = current;
       const atMs = nowMs();
       for (const line of repeated.due(atMs)) log.warn(line.fields, line.name);
@@ -73,7 +76,7 @@ function prettyStream(written: DestinationStream, colorize: boolean): Destinatio
     messageKey: "event",
     colorize,
     singleLine: true,
-    // Here `error` is a string.
+    // In these events, `error` is a string.
     errorLikeObjectKeys: [],
     translateTime: "UTC:yyyy-mm-dd'T'HH:MM:ss.l'Z'",
   });

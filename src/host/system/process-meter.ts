@@ -1,7 +1,7 @@
 /** Measures this process. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-/** Each tick wakes the process, even if idle. */
+/** Interval of the timer ticks. Not shorter, because each tick wakes even an idle process. */
 const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 

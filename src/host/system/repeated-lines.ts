@@ -1,15 +1,15 @@
 /** Limits repeated warnings: written immediately, then once a minute with a count. */
 
 const INTERVAL_MS = 60_000;
-/** Kinds of warnings tracked; others are not limited. */
+/** Maximum number of kinds of warnings tracked. Additional kinds are not limited. */
 const KINDS_MAX = 1000;
-/** Members that identify a kind of warning. Others describe the occurrence. */
+/** Members that identify a kind of warning. Other members describe the occurrence. */
 const KIND_MEMBERS = ["error", "reason", "code", "message", "origin", "service", "status"];
 
 interface Kind {
   readonly name: string;
   sinceMs: number;
-  /** Number of lines suppressed since then, and the last one. */
+  /** Number of suppressed lines since the last written line. */
   repeated: number;
   fields: object;
 }
@@ -38,7 +38,9 @@ export class RepeatedLines {
     return fields;
   }
 
-  /** Returns suppressed lines that are due, one per kind, with counts. Usually cheap. */
+  /**
+   * Returns suppressed lines that are due, one per kind, with counts. Cheap if no lines are due.
+   */
   due(nowMs: number): readonly LogLine[] {
     if (nowMs - this.#lookedAtMs < INTERVAL_MS / 60) return [];
     this.#lookedAtMs = nowMs;

@@ -12,7 +12,7 @@ export type NotifyServiceManager = (state: ServiceState, onError: (error: Error)
 
 /**
  * Returns a notifier for the service manager in `environment`, if any. Removes the variable, so
- * that child processes do not notify on this one's behalf.
+ * that child processes do not notify on behalf of this process.
  */
 export function notifierOf(environment: Record<string, string | undefined>): NotifyServiceManager {
   const { NOTIFY_SOCKET } = environment;

@@ -38,22 +38,25 @@ import type { SlabPool } from "./value-arena.ts";
 import { valueAfter, WriteBuffer } from "./write-buffer.ts";
 
 /**
- * Bytes copied before yielding to the event loop: some milliseconds, since memory has to be
- * allocated.
+ * Number of bytes copied before yielding to the event loop. Copying them takes some milliseconds if
+ * memory has to be allocated.
  */
 const TURN_BYTES = 1_000_000;
 
 /** The store, as the transaction uses it. */
 export interface BufferedStore {
   readonly clock: Clock;
-  /** Awaited before the first read, for injected delays and faults. Most stores have none. */
+  /** Awaited before the first read, to inject delays and faults. */
   readonly beforeSnapshot?: () => Promise<void>;
   /**
    * For a store with synchronous reads: yields before a transaction's first row and before each
    * page of a range.
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
-  /** For values. Only for a store whose `commit` has copied them by the time it returns. */
+  /**
+   * Pool of memory for values. Only for a store whose `commit` has copied the values by the time it
+   * returns.
+   */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
   /** Detects conflicts and applies the writes. Not called for an empty transaction. */
@@ -187,7 +190,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     const page = readPage(view, begin, end, options);
     if (remembered && compareBytes(begin, end) < 0) {
       const last = page.entries[page.entries.length - 1];
-      // If a page ended early, only the part that was read conflicts.
+      // If the page ended early, adds a conflict range only for the part that was read.
       if (page.stoppedBy === "exhausted" || last === undefined) this.#rememberRange(begin, end);
       else if (options.reverse) this.#rememberRange(last.key, end);
       else this.#remember(keyText(begin), textAfter(last.key));
@@ -302,14 +305,14 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       const written = this.#watches.filter(
         ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
       );
-      // Handing over a large buffer takes as long as the work before it.
+      // Handing over a large buffer is long synchronous work, so yield first.
       if (this.#buffer.byteCount >= TURN_BYTES) {
         await this.#store.clock.sleep(0);
         this.#assertOpen();
       }
       const commit = await this.#handOver(readVersion);
-      // The transaction's own write must not fire the watch; a write of another between its read
-      // and its commit must.
+      // The transaction's own write must not fire the watch, but a write by another transaction
+      // between its read and its commit must.
       this.#armWatches((watch) => (written.includes(watch) ? commit.version : readVersion));
       return commit;
     } catch (error) {
@@ -321,8 +324,8 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   }
 
   /**
-   * Hands the writes to the store. The transaction keeps none of them during the commit, because
-   * the garbage collector would copy them from one generation to the next.
+   * Hands the writes to the store. The transaction keeps no references to the writes during the
+   * commit, because the garbage collector would copy them to the old generation.
    */
   #handOver(readVersion: number | undefined): Promise<StoreCommit> {
     const byteCount = this.#buffer.byteCount + this.#conflictByteCount;
@@ -360,7 +363,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   #armWatches(versionFor: (watch: PendingWatch) => number | undefined): void {
     for (const watch of this.#watches) {
-      // A watch reads its key, so there is a read version.
+      // Setting a watch reads its key, so the read version is defined.
       watch.arm(this.#store.watch(watch.key, versionFor(watch) as number));
     }
   }
@@ -396,7 +399,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return this.#openNow();
   }
 
-  /** Yields to other transactions. */
+  /** Yields to the event loop, so that other transactions can run. */
   async #giveWay(): Promise<void> {
     await this.#store.turn?.next();
     this.#assertOpen();
@@ -488,8 +491,9 @@ class PendingWatch implements Watch {
 
   async fired(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    assert(this.#state.kind !== "waiting", "A watch is waited for after its transaction");
-    // The outcome of the commit is unknown, and so is the version to watch from: the watch fires.
+    assert(this.#state.kind !== "waiting", "A watch must be awaited only after its transaction");
+    // If the outcome of the commit is unknown, the version to watch from is unknown, too, so the
+    // watch fires immediately.
     if (this.#state.kind === "armed") await this.#state.watch.fired(signal);
   }
 

@@ -44,7 +44,10 @@ export interface MemoryFaults {
   readonly delayMsMax?: number;
 }
 
-/** Writes are remembered slightly longer than anything that could conflict with them. */
+/**
+ * Time for which writes are remembered: slightly longer than the lifetime of transactions that can
+ * conflict with them.
+ */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
 export class MemoryEngine implements Engine {
@@ -93,7 +96,7 @@ export class MemoryEngine implements Engine {
   async #commit(request: CommitRequest): Promise<StoreCommit> {
     const faults = this.#faults;
     if (faults === undefined) {
-      // A commit is asynchronous, as on every engine.
+      // Commits must be asynchronous, as on every engine.
       await undefined;
       return this.#carryOut(request);
     }
@@ -134,14 +137,14 @@ export class MemoryEngine implements Engine {
 /** The rows by key text (the bytes would duplicate it), and the writes of the last seconds. */
 export class MemoryStorage {
   /**
-   * Registries with watches. Few of a thousand nodes have watches at a time, and each commit checks
-   * all of these.
+   * Registries that currently have watches. Each commit checks only these, and few of a thousand
+   * simulated nodes have watches at a time.
    */
   readonly watched = new Set<WatchRegistry>();
   readonly #rows = new SortedMap<Value>();
   readonly #resolver = new Resolver(0);
   #version = 0;
-  /** Shared by all readers of this version. */
+  /** Snapshot of the current version, shared by its readers. */
   #frozen: SortedMap<Value> | undefined;
   /**
    * Whether it clears ranges of any size, like FoundationDB. Otherwise it refuses ranges above
@@ -176,7 +179,7 @@ export class MemoryStorage {
     for (const mutation of mutations) written.push(this.#apply(mutation));
     assert(
       sizeBefore - this.#rows.size <= NET_CLEARED_KEYS_MAX || this.clearsRangesAtOnce,
-      "A transaction clears a bounded number of keys only",
+      "A transaction must not clear more than the maximum number of keys",
     );
     this.#resolver.record(this.#version, nowMs, { count: written.length, read: () => written });
     for (const watches of this.watched) {
@@ -201,7 +204,7 @@ export class MemoryStorage {
         const keyCount = this.#rows.deleteRange(begin, end);
         assert(
           keyCount <= CLEARED_KEYS_MAX || this.clearsRangesAtOnce,
-          "A transaction clears ranges of a bounded size only",
+          "A transaction must not clear a range of more than the maximum number of keys",
         );
         return { begin, end };
       }

@@ -11,7 +11,8 @@ export class RangeSet {
   add(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
-    // Even indexes lie outside all ranges, odd ones inside; touching bounds are merged.
+    // A position with an even index is outside all ranges, with an odd index inside a range.
+    // Touching bounds are merged.
     let from = lowerBound(bounds, begin);
     let to = upperBound(bounds, end);
     let newBegin = begin;

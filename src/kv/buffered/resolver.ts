@@ -1,16 +1,17 @@
 /**
- * Decides whether a transaction may commit. It may not if something that it read was written after
- * its read version. The resolver knows the writes of the last seconds by key. It has forgotten
- * older writes, so a transaction with an older read version is too old.
+ * Decides whether a transaction may commit: not if a key that it read was written after its read
+ * version. The resolver knows the writes of the last seconds by key. It has forgotten older writes,
+ * so a transaction with an older read version is too old.
  *
- * Writes are kept in two generations. The younger one takes new writes. When the whole elder
- * generation may be forgotten, it is dropped, and the younger one becomes the elder. So no write is
- * looked at twice, and writes are kept for at most twice the requested time.
+ * Writes are kept in two generations. New writes are added to the younger generation. When the
+ * whole elder generation may be forgotten, it is dropped, and the younger generation becomes the
+ * elder. Writes are therefore never scanned for expiry, and are kept for at most twice the
+ * requested time.
  *
- * Sorting the keys of a large transaction costs as much as writing them, and mostly no reader asks
- * for them, because the next committer has read later. So the keys stay in the order in which they
- * came, perhaps packed. A reader searches them one transaction after the other, and they are sorted
- * once the searches have cost as much as sorting.
+ * Sorting the keys of a large transaction costs as much as writing them, and usually no reader
+ * needs the sorted keys, because the next committer has a later read version. The keys therefore
+ * stay unsorted, possibly packed. A reader searches them transaction by transaction, and the keys
+ * are sorted once the searches have cost as much as sorting.
  */
 import type { TextInterval } from "../mutation.ts";
 import { lowerBound, SortedMap } from "./sorted-map.ts";
@@ -21,7 +22,7 @@ export type CommitVerdict = "free" | "conflict" | "too-old";
 export interface Writes {
   /** Number of keys and ranges. */
   readonly count: number;
-  /** Returns all of them, in any order. May be called much later, or never. */
+  /** Returns all writes, in any order. May be called much later, or never. */
   read(): readonly TextInterval[];
 }
 
@@ -34,7 +35,7 @@ export class Resolver {
     this.#knownAfter = knownAfter;
   }
 
-  /** All writes after this version are known. */
+  /** Version after which all writes are known. */
   get knownAfter(): number {
     return this.#knownAfter;
   }
@@ -56,7 +57,7 @@ export class Resolver {
     this.#younger.record(version, committedAtMs, writes);
   }
 
-  /** Permits forgetting commits before `timeMs`. Later ones are still known. */
+  /** Permits forgetting commits before `timeMs`. Later commits stay known. */
   forgetBefore(timeMs: number): void {
     if (this.#elder.lastCommitMs >= timeMs || this.#younger.isEmpty) return;
     this.#knownAfter = Math.max(this.#knownAfter, this.#elder.lastVersion);
@@ -65,13 +66,16 @@ export class Resolver {
   }
 }
 
-/** The writes of a smaller transaction are sorted immediately, since many readers search them. */
+/**
+ * Number of writes from which a transaction is kept unsorted. The writes of a smaller transaction
+ * are added to the map immediately.
+ */
 const WAITING_COUNT_MIN = 64;
 
-/** Writes that are forgotten together. */
+/** Generation of writes that are forgotten together. */
 class Generation {
   readonly #versionOfKey = new SortedMap<number>();
-  /** Writes in neither the map nor the ranges yet, in order of version. */
+  /** Writes that are not in the map or the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
   #waitingCount = 0;
   /** Number of searches of a waiting transaction. */
@@ -117,7 +121,8 @@ class Generation {
       });
       if (isWritten) return true;
     }
-    // From the newest down. Older ones do not matter.
+    // From the newest range to the oldest; ranges that are not after the read version do not
+    // matter.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
       const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;
@@ -142,7 +147,7 @@ class Generation {
     for (const waiting of this.#waiting) {
       const { version } = waiting;
       this.#add(version, waiting.read(), (key) => {
-        // A later version may already be there.
+        // The map may already contain a later version.
         if ((this.#versionOfKey.get(key) ?? 0) < version) this.#versionOfKey.set(key, version);
       });
     }

@@ -1,21 +1,21 @@
 /**
  * A map with sorted string keys and cheap copies: a B+ tree whose nodes a map and its clones share
- * until one of them writes. A write copies only the nodes on the way to its leaf. It serves the
- * memory engine's snapshots and a transaction's writes.
+ * until one of them writes. A write copies only the nodes on the way to its leaf. Used for the
+ * memory engine's snapshots and for a transaction's writes.
  *
  * Each map has a token, and each node has the token of the map that may change it in place. Cloning
  * draws a new token.
  *
- * Leaves that are half empty after deletes stay so; only an empty leaf is removed (Johnson and
- * Shasha, *B-trees with inserts and deletes: why free-at-empty is better than merge-at-half*,
+ * Leaves that are half empty after deletes are not merged; only an empty leaf is removed (Johnson
+ * and Shasha, *B-trees with inserts and deletes: why free-at-empty is better than merge-at-half*,
  * 1993).
  */
 
 /** Number of entries at which a node is split. A write after a clone copies one node per level. */
 const NODE_ENTRY_COUNT_MAX = 64;
 /**
- * Keys mostly arrive in ascending order, so the left half of a split does not change again and
- * should be nearly full.
+ * Part of the entries that a split leaves in the left node. Keys mostly arrive in ascending order,
+ * so the left node rarely changes again and should be nearly full.
  */
 const FULL_RATIO = 0.9;
 
@@ -30,7 +30,8 @@ interface Branch<Value> {
   readonly kind: "branch";
   readonly owner: object;
   /**
-   * Keys in a child are at or after its bound and before the next one's. The first bound is unused.
+   * Lower bound of each child: its keys are at or after its bound and before the next child's
+   * bound. The first bound is unused.
    */
   readonly bounds: string[];
   readonly children: Node<Value>[];
@@ -208,7 +209,7 @@ export class SortedMap<Value> {
 
 type Visit<Value> = (key: string, value: Value) => boolean;
 
-/** Returns whether to continue after the node. */
+/** Scans the node's entries. Returns whether to continue with the next node. */
 function scanNode<Value>(
   node: Node<Value>,
   begin: string,
@@ -228,7 +229,7 @@ function scanNode<Value>(
   return true;
 }
 
-/** Returns whether to continue before the node. */
+/** Scans the node's entries in reverse. Returns whether to continue with the preceding node. */
 function scanNodeReverse<Value>(
   node: Node<Value>,
   begin: string,
@@ -248,7 +249,9 @@ function scanNodeReverse<Value>(
   return true;
 }
 
-/** Index of the child that contains `key` if any does: the last one whose bound is not after it. */
+/**
+ * Index of the only child that may contain `key`: the last child whose bound is not after `key`.
+ */
 function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
   let low = 1;
   let high = bounds.length;

@@ -1,20 +1,20 @@
 /**
  * Memory for the values of a transaction. Each value is copied, since its owner may change it
- * before the commit. The garbage collector has to find each separate copy, and a large transaction
- * makes thousands. So from a certain size on, values lie side by side in slabs, which return to
- * their pool once the commit has been handed over.
+ * before the commit. A large transaction would create thousands of separate copies for the garbage
+ * collector to trace, so beyond a certain size, values are stored next to each other in slabs,
+ * which return to the pool once the commit has been handed over.
  */
 import { cutBytes } from "../../base/index.ts";
 import { copyBytes } from "../key-bytes.ts";
 import type { Value } from "../transaction.ts";
 
-/** Size of two attachment chunks, or of the records of a hundred small documents. */
+/** Size of a slab: two attachment chunks, or the records of a hundred small documents. */
 const SLAB_BYTES = 131_072;
-/** Slabs kept by the pool: those of two upload-sized transactions. */
+/** Maximum number of unused slabs in the pool, enough for two upload-sized transactions. */
 const SPARE_COUNT_MAX = 20;
 /**
- * Bytes copied individually first. Otherwise each of a thousand small concurrent transactions would
- * occupy a slab.
+ * Number of bytes per transaction that are copied individually before a slab is used. Otherwise
+ * each of a thousand small concurrent transactions would occupy a slab.
  */
 const PLAIN_BYTES_MAX = 8_192;
 
@@ -48,8 +48,8 @@ export class ValueArena {
   }
 
   /**
-   * Constant values are copied only if they outlive the transaction: a row would otherwise keep the
-   * surrounding memory alive.
+   * Copies a constant value only if it outlives the transaction, because a stored row would
+   * otherwise keep the surrounding memory alive.
    */
   constant(value: Value): Value {
     return this.#pool === undefined ? copyBytes(value) : value;
@@ -74,7 +74,7 @@ export class ValueArena {
     return copy;
   }
 
-  /** Returns the memory. Copies in it must no longer be used. */
+  /** Returns the memory to the pool. Copies in it must no longer be used. */
   release(): void {
     this.#pool?.giveBack(this.#slabs);
     this.#slabs = [];

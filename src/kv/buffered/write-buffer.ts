@@ -12,8 +12,8 @@ import { SortedMap } from "./sorted-map.ts";
 import { type SlabPool, ValueArena } from "./value-arena.ts";
 
 /**
- * As passed to the commit, except the last kind: operations on a stored value that this transaction
- * has not read.
+ * A write as passed to the commit, or, as the last kind, operations on a stored value that this
+ * transaction has not read.
  */
 export type BufferedWrite =
   | (Mutation & { readonly kind: "set" | "clear" | "setVersionstampedValue" })
@@ -81,7 +81,10 @@ export class WriteBuffer {
     this.#byteCount += key.length + operand.length;
     const text = keyText(key);
     const known = this.#writes.get(text);
-    assert(known?.kind !== STAMPED, "A versionstamped value cannot be operated on");
+    assert(
+      known?.kind !== STAMPED,
+      "An atomic operation must not follow a versionstamped value in the same transaction",
+    );
     const ownOperand = this.#arena.copy(operand);
     if (known?.kind === "operations") {
       const operations = joined(known.operations, { kind, key: text, operand: ownOperand });
@@ -122,15 +125,15 @@ export class WriteBuffer {
   }
 
   /**
-   * As in FoundationDB, such a key is cleared if the lowest versionstamp that it can get lies in
-   * the range.
+   * Clears versionstamped keys. As in FoundationDB, a key is cleared if its lowest possible
+   * versionstamp is in the range.
    */
   #clearStamped(from: string, to: string): void {
     if (this.#stampedKeys.length === 0) return;
     this.#unreadable.remove(from, to);
     this.#lastStampedPrefix = undefined;
     const kept = this.#stampedKeys.filter((each) => {
-      // Most cleared ranges have nothing in common with such a key.
+      // Most cleared ranges cannot contain the key.
       if (!mayLieWithin(each.mutation, from, to)) return true;
       const lowest = lowestKey(each);
       return lowest < from || lowest >= to;
@@ -148,7 +151,7 @@ export class WriteBuffer {
     const write = this.#writes.get(text);
     assert(
       write?.kind !== STAMPED && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
-      "What a versionstamp completes cannot be read in the same transaction",
+      "A versionstamped key or value must not be read in the same transaction",
     );
     if (write !== undefined) return write;
     return this.#cleared.contains(text) ? "cleared" : undefined;
@@ -161,7 +164,7 @@ export class WriteBuffer {
     const to = keyText(end);
     assert(
       this.#unreadable.isEmpty || !this.#unreadable.overlaps(from, to),
-      "What a versionstamp completes cannot be read in the same transaction",
+      "A versionstamped key or value must not be read in the same transaction",
     );
     return !this.#cleared.overlaps(from, to) && !this.#writes.hasInRange(from, to);
   }
@@ -176,7 +179,7 @@ export class WriteBuffer {
     const visit = (text: string, write: BufferedWrite): boolean => {
       assert(
         write.kind !== STAMPED,
-        "What a versionstamp completes cannot be read in the same transaction",
+        "A versionstamped key or value must not be read in the same transaction",
       );
       found.push({ text, write });
       return true;
@@ -186,7 +189,10 @@ export class WriteBuffer {
     return found;
   }
 
-  /** In applicable order: range clears, then keys, then versionstamped keys. */
+  /**
+   * Mutations in the order in which they must be applied: range clears, then keys, then
+   * versionstamped keys.
+   */
   mutations(): Mutation[] {
     const mutations: Mutation[] = [];
     for (const { begin, end } of this.#cleared.ranges()) {
@@ -224,8 +230,8 @@ export function valueAfter(write: BufferedWrite, stored: Value | undefined): Val
 }
 
 /**
- * Appends an operation. Two of the same kind with operands of the same length are merged, so
- * counting a thousand jobs costs the commit no more than counting one.
+ * Appends an operation. Merges operations of the same kind with operands of the same length, so
+ * that a thousand increments of a counter cost the commit no more than one.
  */
 function joined(operations: readonly Operation[], next: Operation): readonly Operation[] {
   const last = operations[operations.length - 1] as Operation;
@@ -253,6 +259,6 @@ function versionText(version: number): string {
   return keyText(bytes);
 }
 
-/** After everything that can follow a prefix with a versionstamp: no version is this high. */
+/** Upper bound of all versionstamps, since no version is this high. */
 const BEHIND_STAMPS_TEXT = "\xff".repeat(8);
 const END_TEXT = keyText(BEHIND_LAST_KEY);
