@@ -74,7 +74,8 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock set back or a shortened age takes effect immediately.
+      // Not early if the clock was set back or the maximum age was reduced, so that both take
+      // effect immediately.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
       if (isEarly) continue;

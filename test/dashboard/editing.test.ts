@@ -237,7 +237,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await answered;
     await count.click();
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
-    await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
+    await page.getByText("New credentials for 3 jobs; 2 documents could not be changed").waitFor();
   });
 
   test("the parts of the slots follow what is typed for one group, as long as it is a number of shares", async () => {

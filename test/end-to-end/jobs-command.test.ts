@@ -215,7 +215,7 @@ test("what happens to jobs is told as it happens, also after the server was away
   await decide("pause");
   await told("paused");
   await node.stop();
-  expect((await errors.next()).value).toMatch(/connecting again$/);
+  expect((await errors.next()).value).toMatch(/reconnecting$/);
   node = await processes.open({ directory, port: node.port, environment: ADMIN });
   await decide("resume");
   await told("resumed");

@@ -181,7 +181,7 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   return ruleUuid === undefined ? rows : [...rows, ...ruleRows(ruleUuid, status)];
 }
 
-/** Rows for summaries of rules. */
+/** Index rows of a job in the summary of its rule. */
 function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   const rows: StatusRow[] = [];
   for (const flag of RULE_FLAGS) {

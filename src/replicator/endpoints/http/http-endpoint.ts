@@ -379,7 +379,7 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
-    // Some services have removed the call: everything they acknowledge is durable.
+    // Some services no longer support this call, because every acknowledged write is durable.
     return (await this.info(signal)).instanceStartTime;
   }
 }
