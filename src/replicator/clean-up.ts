@@ -210,7 +210,7 @@ function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {
 function decodeTurn(value: Uint8Array | undefined): Turn {
   if (value === undefined) return NO_TURN;
   const [format, beganMs, comparedId, sweptGroup] = unpackTuple(value);
-  assert(format === FORMAT, "A turn has a format of this version");
+  assert(format === FORMAT, "A turn must have a format of this version");
   return {
     beganMs: Number(beganMs),
     comparedId: String(comparedId),

@@ -51,7 +51,7 @@ export class AlertStore {
     const value = await tx.get(this.#keys.alertTurn.key({}));
     if (value === undefined) return NOBODY;
     const [format, holder, untilMs, cursor] = unpackTuple(value);
-    assert(format === FORMAT, "A turn has a format of this version");
+    assert(format === FORMAT, "A turn must have a format of this version");
     return {
       holder: typeof holder === "string" ? holder : undefined,
       untilMs: Number(untilMs),

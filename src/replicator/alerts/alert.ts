@@ -45,7 +45,7 @@ export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert
 
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs] = unpackTuple(value);
-  assert(format === FORMAT, "An alert has a format of this version");
+  assert(format === FORMAT, "An alert must have a format of this version");
   return {
     id: String(id),
     kind: kind as AlertKind,
@@ -62,6 +62,6 @@ export function encodeBreach({ id, sinceMs }: Breach): Uint8Array {
 
 export function decodeBreach(value: Uint8Array): Breach {
   const [format, id, sinceMs] = unpackTuple(value);
-  assert(format === FORMAT, "A breach has a format of this version");
+  assert(format === FORMAT, "A breach must have a format of this version");
   return { id: String(id), sinceMs: Number(sinceMs) };
 }

@@ -140,7 +140,7 @@ export class Budgets {
     amount: number,
     perSec: number | undefined,
   ): Promise<number> {
-    assert(perSec !== undefined, "Only what is limited is reserved");
+    assert(perSec !== undefined, "A reservation must have a limit");
     const key = this.#keys.budgetReservation.key({ name, direction, unit });
     return this.#kv.transact(
       async (tx) => {

@@ -71,7 +71,7 @@ function decode(value: Uint8Array): OwnCheckpoint {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A checkpoint of ours has a format of this version",
+    "A checkpoint of ours must have a format of this version",
   );
   return JSON.parse(utf8Decode(text)) as OwnCheckpoint;
 }

@@ -275,7 +275,7 @@ function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
 
 function decodeRound(value: Uint8Array): Round {
   const [format, beganMs, nextMs, , jobId] = unpackTuple(value);
-  assert(format === FORMAT, "A round has a format of this version");
+  assert(format === FORMAT, "A round must have a format of this version");
   const afterId = typeof jobId === "string" ? jobId : undefined;
   return { beganMs: Number(beganMs), nextMs: Number(nextMs), afterId };
 }

@@ -250,4 +250,4 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
 }
 
 /** Created once, as in `job-subscriptions.ts`. */
-const OVER = new Error("The waiting is over");
+const OVER = new Error("The wait has ended");

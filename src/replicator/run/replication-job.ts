@@ -251,7 +251,7 @@ export class ReplicationJob {
       },
       () => this.#showLife(undefined, over.signal),
     ]);
-    assert(result !== undefined, "Who ends in good order has a result");
+    assert(result !== undefined, "A completed run must have a result");
     return result.value;
   }
 

@@ -53,7 +53,7 @@ function attachmentPart(
     length,
     async *body() {
       const next = await stream.next();
-      assert(next.done !== true, "Every attachment of the outline follows");
+      assert(next.done !== true, "Every attachment of the outline must follow");
       if (next.value.name !== name) {
         const reason =
           "The source sent the attachments in another order than that of `_attachments`";
