@@ -83,7 +83,7 @@ async function startNode(
     ...jobServices(node, store.renewer, connections.fetch),
   ];
   const stopping = new AbortController();
-  // Not configurable, because every service waits for this limit.
+  // No limit, because every service listens to this signal.
   setMaxListeners(0, stopping.signal);
   const supervised = supervise(runtime, services, stopping.signal, (error) => {
     return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());

@@ -93,10 +93,10 @@ describe("what cannot be done is said in a sentence", () => {
     [["config", "unset", "log", ""], 2, "argument 'key' is empty"],
     [["shares", "set", "group", "abc"], 2, "[replicator.shares] group = abc: expected an integer"],
     [["jobs", "list", "--state", "foo"], 2, "Unknown state foo"],
-    [["nodes", "drain", "nope"], 1, "There is no node nope: names and ids are what"],
-    [["rules", "show", "nope"], 1, "There is no rule nope: names are what"],
-    [["rules", "delete", "nope"], 1, "There is no rule nope: names are what"],
-    [["budgets", "remove", "nope"], 1, "There is no budget nope: names are what"],
+    [["nodes", "drain", "nope"], 1, "There is no node nope: use a name or id shown by"],
+    [["rules", "show", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
+    [["rules", "delete", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
+    [["budgets", "remove", "nope"], 1, "There is no budget nope: /_tandem/budgets and"],
   ])("%j ends with %i", async (flags, code, sentence) => {
     const ran = await tandem(flags, environment);
     expect(ran.errors).toContain(sentence);

@@ -192,7 +192,7 @@ function Row({
   );
 }
 
-/** Defined once: a new function per render would be called each time. */
+/** Defined once, because React calls a new ref function on each render. */
 function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }

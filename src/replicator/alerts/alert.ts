@@ -8,8 +8,8 @@ import { packTuple, unpackTuple } from "../../kv/index.ts";
 /**
  * - failing: no successful run since a failed one
  * - stalled: the last runs made no progress
- * - left_behind: documents did not arrive
- * - lag: a change has been pending for long
+ * - left_behind: documents were not copied
+ * - lag: a change has been pending for longer than the limit
  * - finished: the job has completed or failed permanently
  */
 export const ALERT_KINDS = ["failing", "stalled", "left_behind", "lag", "finished"] as const;

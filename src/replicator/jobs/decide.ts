@@ -124,7 +124,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
 export type Disposition = Ended & {
   /** Seconds since the epoch; `list` defers to `decideList`; `ended` means never. */
   readonly due: number | "list" | "ended";
-  /** An unreachable server whose recovery ends the job's pause. */
+  /** Origin of an unreachable server; the job is due when the server recovers. */
   readonly unreachable: string | undefined;
 };
 

@@ -179,7 +179,7 @@ export class SourceWatcher {
     return all;
   }
 
-  /** Wakes jobs whose databases have changed or are gone. */
+  /** Wakes jobs whose databases have changed or were deleted. */
   async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<Comparison> {
     const jobCount = jobs.length;
     if (jobCount === 0) return { jobCount, requestCount: 0, changedCount: 0 };

@@ -26,7 +26,7 @@ export class NoReplicationNodeError extends OperationalError {
   readonly reason: string;
 
   constructor(reason: string) {
-    super("REPLICATOR_NO_NODE", "No replication node answers", { reason });
+    super("REPLICATOR_NO_NODE", "No replication node has responded", { reason });
     this.reason = reason;
   }
 }

@@ -7,7 +7,10 @@ import type { Distribution } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 
 const WINDOW_MS = 60_000;
-/** Minimum recorded value, because histograms contain positive integers. */
+/**
+ * Recorded units per millisecond. Histograms contain positive integers, so times are recorded in
+ * microseconds.
+ */
 const UNITS_PER_MS = 1000;
 /** CouchDB's spelling of 99.9. */
 const PERCENTILES = [
