@@ -28,7 +28,7 @@ const ROWS = {
     2,
     ["baseId", "idBytes", "digest"],
     "(1, firstMs, lastMs, tries, json)",
-    "a revision that did not arrive, by the first bytes of its id; digest is the MD5 of id and revision",
+    "a revision that was not copied, by the first bytes of its id; digest is the MD5 of id and revision",
   ),
   failureCount: keyRow<{ baseId: string; phase: string; status: number; error: string }>(
     3,
@@ -46,7 +46,7 @@ const ROWS = {
     5,
     ["name"],
     "(1, json)",
-    "the budget of a host, or of an account at it",
+    "the budget of a host, or of an account on it",
   ),
   budgetReservation: keyRow<{ name: string; direction: string; unit: string }>(
     6,
@@ -100,7 +100,7 @@ const ROWS = {
     14,
     ["baseId"],
     "(1)",
-    "all changes before the checkpoint have arrived or are on the list of failures",
+    "all changes before the checkpoint are copied or on the list of failures",
   ),
   abandoned: keyRow<{ baseId: string }>(
     15,
@@ -172,7 +172,7 @@ const ROWS = {
     31,
     [],
     "(1, holder, untilMs, eventId)",
-    "the node that sends alerts, the end of its turn, and the last row of 25 that it processed",
+    "the node that sends alerts, the end of its lease, and the last row of 25 that it processed",
   ),
   breach: keyRow<{ kind: string; jobId: string }>(
     32,

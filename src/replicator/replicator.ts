@@ -34,10 +34,10 @@ import { type ReplicationIdContext, transientJobId } from "./request/replication
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
-/** Jobs read per transaction. */
+/** Number of jobs read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
-/** The job belongs to another user or to a document; `reason` is CouchDB's. */
+/** Thrown if the job belongs to another user or to a document; `reason` is CouchDB's. */
 export class JobNotYoursError extends OperationalError {
   override readonly name = "JobNotYoursError";
 
@@ -61,7 +61,10 @@ export type TransientOutcome =
 
 /** Maximum wait for a slot, since CouchDB clients expect an immediate response. */
 const START_MS_MAX = 10_000;
-/** After this time a stopped run has ended, or its node is dead or its endpoints do not respond. */
+/**
+ * Maximum wait for a stopped run. If it has not ended by then, its node is dead or its endpoints do
+ * not respond.
+ */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
 export interface ReplicatorParts extends RemoveJobParts, RulesParts {

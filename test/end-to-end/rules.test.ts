@@ -174,7 +174,7 @@ test("servers that differ are told database by database, and repaired", async ()
   expect(output).toMatch(/shop-a: .*second/);
   expect(output).toContain("security: the security objects differ");
   expect(output).toMatch(
-    /shop-c: db_not_found: missing at the target: create it with `tandem replicate --all`/,
+    /shop-c: db_not_found: missing at the target; use --repair or `tandem replicate --all` to create it/,
   );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);

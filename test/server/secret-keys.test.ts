@@ -128,7 +128,7 @@ test("a key file that cannot be made is an error that says what to do", () =>
     const folder = join(directory, "file");
     writeFileSync(folder, "");
     const making = () => makeKeyFile(join(folder, "data.key"), createSystemRuntime().random);
-    expect(making).toThrow(/cannot be written .*: name another by/);
+    expect(making).toThrow(/cannot be written .*: name another file by/);
   }));
 
 test("a store in memory has a key of its own, and leaves no file", () =>

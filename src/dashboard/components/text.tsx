@@ -82,7 +82,7 @@ export function Problem({ error }: { error: unknown }) {
   );
 }
 
-/** A labelled figure in a list. */
+/** A labelled value in a list. */
 export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div class="fact">

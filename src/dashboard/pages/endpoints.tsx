@@ -199,7 +199,7 @@ function BudgetLine({
   onEdit,
 }: {
   budget: BudgetRow;
-  /** Whether the account must be shown. */
+  /** Whether to show the account. */
   isNamed: boolean;
   /** Absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;

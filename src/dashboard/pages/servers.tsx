@@ -1,4 +1,4 @@
-/** Servers named by jobs, and groups that share the slots. */
+/** Servers used by jobs, and groups that share the slots. */
 import { useState } from "preact/hooks";
 import { PAGE_ROWS, readEndpoints, readGroups, readOtherBudgets } from "../api/servers.ts";
 import type { Query } from "../api/types.ts";
