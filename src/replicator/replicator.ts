@@ -42,7 +42,9 @@ export class JobNotYoursError extends OperationalError {
   override readonly name = "JobNotYoursError";
 
   constructor(reason: string) {
-    super("REPLICATOR_JOB_NOT_YOURS", "The job belongs to another user or to a document", { reason });
+    super("REPLICATOR_JOB_NOT_YOURS", "The job belongs to another user or to a document", {
+      reason,
+    });
   }
 }
 
@@ -238,7 +240,8 @@ export class Replicator {
       ...(requestId === undefined ? {} : { requestId }),
     });
     const isOver = new AbortController();
-    const end = (): void => isOver.abort(new Error("The run has ended, or the time limit is exceeded"));
+    const end = (): void =>
+      isOver.abort(new Error("The run has ended, or the time limit is exceeded"));
     const timer = clock.sleep(STOP_MS_MAX, isOver.signal).then(end, () => {});
     try {
       await this.#when(jobId, isOver.signal, (job) => job?.state !== "running" || undefined);

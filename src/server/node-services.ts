@@ -73,7 +73,10 @@ export function familyServices(
 ): Service[] {
   const services: Service[] = [];
   if (config.replicationProcesses > 0) {
-    assert(startProcess !== undefined, "A node with replication processes must be given a way to start them");
+    assert(
+      startProcess !== undefined,
+      "A node with replication processes must be given a way to start them",
+    );
     for (let number = 1; number <= config.replicationProcesses; number++) {
       const onCounted = (reported: unknown): void => {
         const report = reported as CountReport;

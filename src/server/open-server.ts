@@ -114,7 +114,9 @@ function openConnections({ config, parts }: AssembledNode): {
   close(): Promise<void>;
 } {
   if (!config.nodeTypes.has("replication")) {
-    const refusal = new AssertionError("A node without the replication role must not open connections to other servers");
+    const refusal = new AssertionError(
+      "A node without the replication role must not open connections to other servers",
+    );
     return { fetch: () => Promise.reject(refusal), close: async () => {} };
   }
   return openUndiciFetch({

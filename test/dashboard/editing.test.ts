@@ -308,7 +308,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fstrict");
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("The job is paused and will retry the documents when it is resumed").waitFor();
+    await page
+      .getByText("The job is paused and will retry the documents when it is resumed")
+      .waitFor();
   });
 
   test("a page of servers behind the last one is the last one", async () => {

@@ -121,9 +121,17 @@ describe("what cannot be done is said in a sentence", () => {
 
   test.each<[string, Record<string, string>, string]>([
     ["", {}, "no credentials were sent to SERVER; specify a user in the URL, in TANDEM_FROM_USER"],
-    ["", { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" }, "the user eve from TANDEM_FROM_USER was sent to SERVER"],
+    [
+      "",
+      { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" },
+      "the user eve from TANDEM_FROM_USER was sent to SERVER",
+    ],
     ["una:no@", {}, "the user una from the URL was sent to SERVER"],
-    ["", { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" }, "the user eve from TANDEM_USER was sent to SERVER"],
+    [
+      "",
+      { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" },
+      "the user eve from TANDEM_USER was sent to SERVER",
+    ],
   ])("a move whose old server refuses %j with %j", async (inUrl, variables, words) => {
     const open = await processes.open();
     const from = node.url.replace("//", `//${inUrl}`);

@@ -69,7 +69,10 @@ test("a node that is drained gives its jobs to another, and takes no others unti
   await nodeOnce(other, ({ id, state, jobs }) => id !== null && state === "running" && jobs === 0);
   const { id } = (await nodeOf(one)) as NodeView;
   const drained = await tandem("drain", id);
-  expect(drained).toEqual({ output: "drained: the node has no jobs left\n", errors: expect.anything() });
+  expect(drained).toEqual({
+    output: "drained: the node has no jobs left\n",
+    errors: expect.anything(),
+  });
   expect(await nodeOf(one)).toMatchObject({
     id,
     state: "draining",

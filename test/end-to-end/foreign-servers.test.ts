@@ -136,7 +136,10 @@ test.each([
 test("so are answers whose rows are none", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
-  expect([code, errors]).toEqual([1, `${FOREIGN}the members that the command prints; is it a Tandem server?\n`]);
+  expect([code, errors]).toEqual([
+    1,
+    `${FOREIGN}the members that the command prints; is it a Tandem server?\n`,
+  ]);
 });
 
 test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(

@@ -89,7 +89,9 @@ test("replications are taken over, go on from their checkpoints, and are given b
   expect((await ofPage(take ?? [])).output).toContain("2 taken, paused, 1 taken, has ended");
   expect(await jobCount(old)).toBe(2);
   const refused = await move("start");
-  expect([refused.code, refused.output.match(/the old server still runs it/g)?.length]).toEqual([1, 2]);
+  expect([refused.code, refused.output.match(/the old server still runs it/g)?.length]).toEqual([
+    1, 2,
+  ]);
   expect((await ofPage(stopFirst ?? [])).output).toContain("1 stopped");
   expect((await ofPage(startFirst ?? [])).output).toContain("1 started, 1 not started");
   expect((await ofPage(verifyFirst ?? [])).code).toBe(1);

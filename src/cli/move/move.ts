@@ -8,10 +8,16 @@ const STEPS = [
     "take",
     "copy the replication documents to the new server, with paused jobs; repeat for new and changed documents",
   ],
-  ["stop", "end the jobs on the old server by deleting its replication documents that were copied to the new one"],
+  [
+    "stop",
+    "end the jobs on the old server by deleting its replication documents that were copied to the new one",
+  ],
   ["start", "resume the jobs on the new server that the old server no longer runs"],
   ["verify", "show the progress of the jobs, and verify the copies of those that have caught up"],
-  ["back", "move the replication documents back: pause their jobs, write the documents to the old server, delete them on the new one"],
+  [
+    "back",
+    "move the replication documents back: pause their jobs, write the documents to the old server, delete them on the new one",
+  ],
 ] as const;
 
 export function addMoveCommand(program: Command): void {
@@ -22,7 +28,9 @@ export function addMoveCommand(program: Command): void {
     withServer(move.command(name, options))
       .description(description)
       .requiredOption("--from <url>", "the old server (TANDEM_FROM_USER, TANDEM_FROM_PASSWORD)")
-      .option("--database <name...>", "databases of replication documents on the old server", ["_replicator"])
+      .option("--database <name...>", "databases of replication documents on the old server", [
+        "_replicator",
+      ])
       .option("--only <id...>", "only the documents with these ids");
   define("plan", "show what would happen to each document, without changes", {
     isDefault: true,
@@ -33,7 +41,8 @@ export function addMoveCommand(program: Command): void {
       .action(async (flags: MoveFlags) => (await import("./run-move.ts")).runStep(name, flags));
     if (name === "take")
       command.option("--take-uuid", "set the uuid of the old server if no job is running");
-    if (name === "start") command.option("--anyway", "do not check the state of the jobs on the old server");
+    if (name === "start")
+      command.option("--anyway", "do not check the state of the jobs on the old server");
   }
 }
 

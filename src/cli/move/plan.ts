@@ -189,11 +189,17 @@ export function takingOf(
   history: readonly string[],
 ): Taking {
   if (Array.isArray(body._conflicts)) {
-    return { kind: "refused", reason: "the document has conflicting revisions on the old server; delete all but one" };
+    return {
+      kind: "refused",
+      reason: "the document has conflicting revisions on the old server; delete all but one",
+    };
   }
   if (!isLacking) {
     if (place.kind === "stored") return { kind: "here" };
-    return { kind: "refused", reason: "the document was copied before and then deleted on the new server" };
+    return {
+      kind: "refused",
+      reason: "the document was copied before and then deleted on the new server",
+    };
   }
   if (place.kind !== "stored") return { kind: "take" };
   if (history.includes(place.rev)) return { kind: "update" };

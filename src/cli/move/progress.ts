@@ -53,7 +53,8 @@ export function whyNotArrived(job: Job): string | undefined {
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
   if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
   if (job.state === "running") {
-    const pending = job.pending === null ? "unknown number of changes" : counted(job.pending, "change");
+    const pending =
+      job.pending === null ? "unknown number of changes" : counted(job.pending, "change");
     return `${pending} pending, lag ${job.lag_sec ?? "unknown"} s`;
   }
   return "the copy is not complete yet";
@@ -83,8 +84,7 @@ async function compareCopy(
         lackingCount += documents.length;
       },
     });
-    if (lackingCount === 0)
-      return { outcome, reason: "the target is complete", isProblem: false };
+    if (lackingCount === 0) return { outcome, reason: "the target is complete", isProblem: false };
     return {
       outcome,
       reason: `the target lacks ${counted(lackingCount, "document")}`,

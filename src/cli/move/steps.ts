@@ -144,8 +144,10 @@ function whyNotStopped(
   place: Place | undefined,
   isLacking: boolean,
 ): string | undefined {
-  if (Array.isArray(body._conflicts)) return "it has conflicting revisions; after the deletion of one, another would run";
-  if (isLacking || place?.kind !== "stored") return "this revision does not exist on the new server; run `take` first";
+  if (Array.isArray(body._conflicts))
+    return "it has conflicting revisions; after the deletion of one, another would run";
+  if (isLacking || place?.kind !== "stored")
+    return "this revision does not exist on the new server; run `take` first";
   return undefined;
 }
 
@@ -259,7 +261,12 @@ async function moveBack(
   place: Exclude<Place, { kind: "missing" }>,
 ): Promise<Outcome> {
   if (place.kind === "stored" && (await here.lacking(database, [{ id, rev: place.rev }])).has(id)) {
-    return problem(database, id, "not moved", "the old server also has a newer version; delete one of the two");
+    return problem(
+      database,
+      id,
+      "not moved",
+      "the old server also has a newer version; delete one of the two",
+    );
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
     return done(database, id, "not from there, kept");

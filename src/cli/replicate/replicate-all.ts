@@ -106,7 +106,10 @@ class Round {
       ({ database, error, reason }) => `  ${printable(`${database}: ${error}: ${reason}`)}\n`,
     );
     const sum = `${counted(this.doneCount, "database")}, ${counted(this.#writtenCount, "document")} written`;
-    const rest = lines.length === 0 ? "" : `; ${counted(lines.length, "database is", "databases are")} incomplete:`;
+    const rest =
+      lines.length === 0
+        ? ""
+        : `; ${counted(lines.length, "database is", "databases are")} incomplete:`;
     return `${sum}${rest}\n${lines.join("")}`;
   }
 

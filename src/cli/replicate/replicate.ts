@@ -186,9 +186,7 @@ function readIds(file: string): unknown {
     throw new ReplicationInvalidError(`--doc-ids ${file}: ${(error as Error).message}`);
   }
   if (Array.isArray(ids) && ids.length === 0) {
-    throw new ReplicationInvalidError(
-      `--doc-ids ${file}: the file contains no document ids`,
-    );
+    throw new ReplicationInvalidError(`--doc-ids ${file}: the file contains no document ids`);
   }
   return ids;
 }

@@ -248,9 +248,7 @@ function writeText(finding: Finding): void {
   } else if ("servers" in finding) {
     const { databaseCount, differingCount } = finding.servers;
     const outcome =
-      differingCount === 0
-        ? "no differences"
-        : counted(differingCount, "differs", "differ");
+      differingCount === 0 ? "no differences" : counted(differingCount, "differs", "differ");
     process.stdout.write(`${counted(databaseCount, "database")} compared: ${outcome}\n`);
   } else if ("difference" in finding) {
     process.stdout.write(`  ${printable(describeDifference(finding.difference))}\n`);

@@ -73,9 +73,24 @@ test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
 });
 
 test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
-  ["http://couch.example/", undefined, {}, "no credentials were sent to http://couch.example; specify a user in"],
-  ["http://una@couch.example/", { user: "una" }, {}, "the user una from the URL was sent to http://couch.example; "],
-  ["http://couch.example/", { user: "nora" }, {}, "the user nora from ~/.netrc was sent to http://couch.example; "],
+  [
+    "http://couch.example/",
+    undefined,
+    {},
+    "no credentials were sent to http://couch.example; specify a user in",
+  ],
+  [
+    "http://una@couch.example/",
+    { user: "una" },
+    {},
+    "the user una from the URL was sent to http://couch.example; ",
+  ],
+  [
+    "http://couch.example/",
+    { user: "nora" },
+    {},
+    "the user nora from ~/.netrc was sent to http://couch.example; ",
+  ],
   [
     "http://couch.example/",
     { user: "eve" },

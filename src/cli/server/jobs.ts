@@ -24,7 +24,11 @@ import { askServer, withServer } from "./server-command.ts";
 
 /** Filters supported by the API, with the value that each is compared with. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
-  ["state", "<state>", "pending, running, crashing, completed or failed; separate several states by commas"],
+  [
+    "state",
+    "<state>",
+    "pending, running, crashing, completed or failed; separate several states by commas",
+  ],
   ["database", "<name>", "the _replicator database of the job's document"],
   ["rule", "<name>", "the rule that created the job"],
   ["source", "<host>", "host of the source, or the name of a database of the server"],
@@ -72,7 +76,10 @@ export function addJobsCommand(program: Command): void {
 
   withFilters(define("list", "list jobs in order of their ids"))
     .option("--limit <number>", "maximum number (default 100)")
-    .option("--sort <order>", "id (default), lag (only jobs that are behind), since or tries (only failing jobs)")
+    .option(
+      "--sort <order>",
+      "id (default), lag (only jobs that are behind), since or tries (only failing jobs)",
+    )
     .option("--descending", "reverse the order")
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
@@ -107,8 +114,12 @@ export function addJobsCommand(program: Command): void {
         return [{ ...(job as ShownJob), runs }, printJob];
       }),
   );
-  define("runs <id>", "list the last runs of a job, newest first").action((id: string, flags: Flags) =>
-    askServer(flags, async (server) => [await server.ask("GET", `${jobPath(id)}/runs`), printRuns]),
+  define("runs <id>", "list the last runs of a job, newest first").action(
+    (id: string, flags: Flags) =>
+      askServer(flags, async (server) => [
+        await server.ask("GET", `${jobPath(id)}/runs`),
+        printRuns,
+      ]),
   );
   define("failures <id>", "list the failed documents of a job")
     .option("--retry", "retry the documents first")

@@ -34,8 +34,11 @@ export function addSecretsCommand(program: Command): void {
   define("status", "show the sealing key and the keys in use").action((flags: ServerFlags) =>
     askServer(flags, async (server) => [await server.ask("GET", "/_tandem/secrets"), printStatus]),
   );
-  define("rotate", "re-encrypt all secrets with a new key; continues an interrupted rotation").action(
-    (flags: ServerFlags) => askServer(flags, async (server) => [await rotate(server), printStatus]),
+  define(
+    "rotate",
+    "re-encrypt all secrets with a new key; continues an interrupted rotation",
+  ).action((flags: ServerFlags) =>
+    askServer(flags, async (server) => [await rotate(server), printStatus]),
   );
   define("replace", "replace the password of an account in all jobs")
     .requiredOption("--host <url>", "the server that the jobs log in to: https://couch.example")

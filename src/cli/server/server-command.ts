@@ -11,7 +11,9 @@ const SERVER_DEFAULT = "http://127.0.0.1:5984";
 export function withServer(command: Command): Command {
   return command
     .addOption(
-      new Option("--server <url>", "URL of the server").default(SERVER_DEFAULT).env("TANDEM_SERVER"),
+      new Option("--server <url>", "URL of the server")
+        .default(SERVER_DEFAULT)
+        .env("TANDEM_SERVER"),
     )
     .option("--json", "print the JSON of the server");
 }

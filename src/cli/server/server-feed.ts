@@ -54,7 +54,9 @@ export async function followServer(
       try {
         for await (const text of readFeed(undici.fetch, asked, asker)) parser.feed(text);
         if (!hasBegun)
-          throw new Error("the server ended the feed before sending anything; is it a Tandem server?");
+          throw new Error(
+            "the server ended the feed before sending anything; is it a Tandem server?",
+          );
       } catch (error) {
         if (!hasBegun && !signal.aborted) throw error;
         if (!signal.aborted) report(`${describeError(error)}; reconnecting`);
@@ -87,7 +89,9 @@ async function* readFeed(
   const type = response.headers.get("content-type") ?? "";
   if (!/^text\/event-stream\b/i.test(type)) {
     response.discard();
-    throw new Error(`the server responded with ${type || "no content type"} instead of a feed; is it a Tandem server?`);
+    throw new Error(
+      `the server responded with ${type || "no content type"} instead of a feed; is it a Tandem server?`,
+    );
   }
   const decoder = new TextDecoder();
   for await (const piece of response.body) yield decoder.decode(piece, { stream: true });

@@ -39,7 +39,8 @@ export function retryReporter(): (failure: RetriedFailure) => void {
     const key = error === undefined ? String(status) : kind;
     if (reported.has(key)) return;
     reported.add(key);
-    const sentence = error === undefined ? `a server responded with ${status}` : describeError(error);
+    const sentence =
+      error === undefined ? `a server responded with ${status}` : describeError(error);
     process.stderr.write(`tandem: ${printable(sentence)}; retrying\n`);
   };
 }

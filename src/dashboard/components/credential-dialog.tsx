@@ -69,7 +69,8 @@ export function CredentialDialog({
         return;
       }
       const { changed = 0, refused = 0, withheld } = answer;
-      const others = refused === 0 ? "" : `; ${formatCount(refused, "document")} could not be changed`;
+      const others =
+        refused === 0 ? "" : `; ${formatCount(refused, "document")} could not be changed`;
       const kept = withheld && `; ${formatCount(withheld.count, "job")} of other users skipped`;
       announce(`New credentials for ${formatCount(changed, "job")}${others}${kept ?? ""}`);
       onClose(true);

@@ -11,7 +11,10 @@ export function encodeBudget(budget: Budget): Uint8Array {
 
 export function decodeBudget(value: Uint8Array): Budget {
   const [format, text] = unpackTuple(value);
-  assert(format === FORMAT && text instanceof Uint8Array, "A budget must have a format of this version");
+  assert(
+    format === FORMAT && text instanceof Uint8Array,
+    "A budget must have a format of this version",
+  );
   return JSON.parse(utf8Decode(text)) as Budget;
 }
 

@@ -23,7 +23,10 @@ export function decodeFailure(value: Uint8Array): ListedFailure {
   const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
   assert(format === FORMAT, "The failure must have a format of this version");
   assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure must have times");
-  assert(typeof tries === "number" && text instanceof Uint8Array, "A failure must have a number of attempts");
+  assert(
+    typeof tries === "number" && text instanceof Uint8Array,
+    "A failure must have a number of attempts",
+  );
   const failure = JSON.parse(utf8Decode(text)) as DocumentFailure;
   return { ...failure, status: failure.status, firstMs, lastMs, tries };
 }

@@ -242,7 +242,10 @@ function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {
 
 function decodeOutage(value: Uint8Array): Outage {
   const [format, probedAtMs, isConfirmed] = unpackTuple(value);
-  assert(format === FORMAT && typeof probedAtMs === "number", "An outage must have a format of this version");
+  assert(
+    format === FORMAT && typeof probedAtMs === "number",
+    "An outage must have a format of this version",
+  );
   return { probedAtMs, isConfirmed: isConfirmed === 1 };
 }
 

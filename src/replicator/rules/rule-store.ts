@@ -193,7 +193,10 @@ export class RuleStore {
 
 function rowOf(value: Uint8Array) {
   const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
-  assert(format === FORMAT && bytes instanceof Uint8Array, "A rule must have a format of this version");
+  assert(
+    format === FORMAT && bytes instanceof Uint8Array,
+    "A rule must have a format of this version",
+  );
   return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
 }
 

@@ -94,7 +94,8 @@ export class Rotation {
   async status(): Promise<SecretsStatus> {
     const { kv, ring, source } = this.#parts;
     const record = await kv.read(readKeyRecord);
-    if (record === undefined) throw new Error("The keys of the store must exist before the node serves requests");
+    if (record === undefined)
+      throw new Error("The keys of the store must exist before the node serves requests");
     return { record, hereIds: ring.ids, source: describeSource(source), rotation: this.#progress };
   }
 

@@ -84,7 +84,11 @@ export function isCurrentText(seal: Seal, text: string): boolean {
 function bytesOf(text: string, place: string): Uint8Array {
   const bytes = base64Decode(text);
   if (bytes !== undefined) return bytes;
-  throw new OperationalError("SECRETS_DAMAGED", "A sealed value is damaged, or was moved to a different location", {
-    place,
-  });
+  throw new OperationalError(
+    "SECRETS_DAMAGED",
+    "A sealed value is damaged, or was moved to a different location",
+    {
+      place,
+    },
+  );
 }

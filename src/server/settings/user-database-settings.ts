@@ -8,7 +8,9 @@ const { flag, parsed } = sectionOf(USER_DATABASES_SECTION);
 
 export const USER_DATABASE_SETTINGS = {
   isEnabled: flag("enable", false, { meaning: "whether each user of `_users` has a database" }),
-  deletesDatabases: flag("delete_dbs", false, { meaning: "whether the database is deleted with the user" }),
+  deletesDatabases: flag("delete_dbs", false, {
+    meaning: "whether the database is deleted with the user",
+  }),
   /** The bytes of the user's name follow in hex. */
   prefix: parsed<string>("database_prefix", {
     default: "userdb-",
