@@ -21,13 +21,13 @@ import type { UuidSettings, UuidSource } from "./uuids.ts";
 
 /** Settings of `[chttpd]`, `[couchdb]` and `[tandem]` that resources depend on. */
 export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSettings {
-  /** `decode_plus_to_space`: whether `+` in a path means a space. */
+  /** `decode_plus_to_space`: whether `+` in a path is decoded as a space. */
   readonly plusIsSpace: boolean;
   /** `x_forwarded_host`: header in which a reverse proxy passes the original host. */
   readonly forwardedHostHeader: string;
-  /** `WWW-Authenticate`: the challenge of a 401. Default: CouchDB's. */
+  /** `WWW-Authenticate`: the challenge sent with a 401. Default: the one of CouchDB. */
   readonly challenge: string | undefined;
-  /** `require_valid_user`: anonymous requests are refused. */
+  /** `require_valid_user`: whether anonymous requests are rejected. */
   readonly requireValidUser: boolean;
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
@@ -35,7 +35,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly usersListed: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
-  /** `changes_timeout`: longest wait of a feed without a heartbeat. */
+  /** `changes_timeout`: maximum wait of a feed without heartbeats. */
   readonly changesTimeoutMs: number;
   /** `max_document_size`, bounded by the limit of the store. */
   readonly documentBytesMax: number;
@@ -55,15 +55,15 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly requestBytesMax: number;
   /** `max_db_number_for_dbs_info_req` */
   readonly infoCountMax: number;
-  /** `maintenance_mode`: `/_up` reports the node as unavailable. */
+  /** `maintenance_mode`: whether `/_up` reports the node as unavailable. */
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
 /** Compactions started by `_compact`, by database name. */
 export interface Compaction {
-  /** Schedules the removal of old bodies, whatever their age. */
+  /** Schedules the removal of old bodies, regardless of their age. */
   start(name: string): void;
-  /** Whether this node has not finished. */
+  /** Whether a compaction is still running on this node. */
   isRunning(name: string): boolean;
 }
 
@@ -74,27 +74,30 @@ export interface DatabaseParts {
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
   readonly indexes: Indexes;
-  /** Waits for indexes that are being built. */
+  /** Waits until indexes have been built. */
   readonly indexBuilds: Pick<IndexBuilds, "whenReady">;
   readonly parseMultipart: MultipartParser;
   /** Generates ids for documents without one. */
   readonly uuids: UuidSource;
-  /** Filters and validations in design documents. */
+  /** Executes filter and validation functions of design documents. */
   readonly functions: DesignFunctions;
   /** Hashes the passwords in documents of `_users` before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
-  /** Whether a write requests paused replication jobs. Throws a ProtocolError if it may not. */
+  /**
+   * Whether the jobs of written replication documents shall start paused. Throws a ProtocolError if
+   * the user may not request this.
+   */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   readonly compaction: Compaction;
   /** Read on each use. */
   readonly settings: ApiSettings;
 }
 
-/** The server's description of itself. */
+/** Description of the server, reported at `/`. */
 export interface ServerInfoParts {
   readonly runtime: Runtime;
   readonly server: {
-    /** CouchDB's version, whose API this is. */
+    /** Version of CouchDB whose API is implemented. */
     readonly version: string;
     readonly vendor: { readonly name: string; readonly version: string };
     readonly uuid: string;
@@ -114,7 +117,7 @@ export interface ServerInfoParts {
 export interface HaltedRunsOf {
   /** Increases when a request in this process removes the job of a run. */
   readonly count: number;
-  /** Settles when these runs have ended. */
+  /** Resolves when all runs of removed jobs have ended. */
   settled(signal: AbortSignal): Promise<void>;
 }
 
@@ -128,6 +131,6 @@ export interface ApiParts extends DatabaseParts, ServerInfoParts {
   readonly utilities?: StaticFiles | undefined;
   /** Files below `/_dashboard/`, if any. */
   readonly dashboard?: StaticFiles | undefined;
-  /** Additional resources. They override those with the same path and method. */
+  /** Additional resources. They override built-in ones with the same path and method. */
   readonly routes: readonly Route[];
 }

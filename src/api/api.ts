@@ -90,7 +90,7 @@ export function createApi(parts: ApiParts): Api {
   };
 }
 
-/** All resources. Of two with the same path and method, the later one wins. */
+/** All resources. If two have the same path and method, the later one wins. */
 export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Route[] {
   return [
     ...notImplementedRoutes(),
@@ -187,7 +187,7 @@ async function handle(
   { request, requestId, segments, match }: Routed,
   user: User,
 ): Promise<ApiResponse> {
-  // Before the response depends on the route, so that an unauthorized caller cannot probe for
+  // Checked before the route affects the response, so that an unauthorized caller cannot probe for
   // paths.
   const access = factsOf(match)?.access;
   await authorize(parts, { method: request.method, segments, access }, user);
@@ -224,8 +224,8 @@ function bodyRules(
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
 
 /**
- * For clients limited to GET and POST. The header is ignored if it names another method, or on a
- * request other than POST.
+ * Method from the override header of a POST, for clients limited to GET and POST. The header is
+ * ignored on other requests, and if its method may not be overridden.
  */
 function withMeantMethod(request: ApiRequest): ApiRequest {
   const method = request.headers.get("x-http-method-override");
@@ -237,8 +237,8 @@ function withMeantMethod(request: ApiRequest): ApiRequest {
 const FORWARDED_HOST = "x-forwarded-host";
 
 /**
- * Moves the configured header to the usual `X-Forwarded-Host`, which is ignored if another header
- * is configured.
+ * Copies the configured header to `X-Forwarded-Host`. If another header is configured, the client's
+ * own `X-Forwarded-Host` is ignored.
  */
 function withForwardedHost(request: ApiRequest, header: string): ApiRequest {
   const name = header.toLowerCase();
@@ -281,8 +281,8 @@ function sendable(headers: Headers): Headers {
 }
 
 /**
- * Reports a bug, or an error code missing from the table. The client receives the request id and
- * can be asked for it.
+ * Logs a bug, or an error code missing from the table. The client receives the request id, by which
+ * the log entry can be found.
  */
 function announce(
   { trace }: Runtime,
@@ -295,7 +295,7 @@ function announce(
   trace.event("api.request-failed", { requestId, method, path, code, message, stack });
 }
 
-/** The response to HEAD: everything but the body, with its length if known. */
+/** The response to HEAD: no body, but its length if known. */
 async function withoutBody({ status, headers, body }: ApiResponse): Promise<ApiResponse> {
   if (body === undefined) return { status, headers, body };
   if (typeof body === "string" || body instanceof Uint8Array) {

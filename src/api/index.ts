@@ -1,5 +1,5 @@
 /**
- * CouchDB 3.5's HTTP API for our own databases, as a function from request to response.
+ * CouchDB 3.5's HTTP API for local databases, as a function from request to response.
  *
  * One folder per subject; a folder imports only those above it:
  *

@@ -13,14 +13,14 @@ export const UUID_ALGORITHMS = [
   "uuid_v4",
 ] as const;
 
-/** Formats of `uuid_v7` and `uuid_v4`. */
+/** Text formats of `uuid_v7` and `uuid_v4`. */
 export const UUID_FORMATS = ["base_16", "base_36", "rfc9562"] as const;
 
 export interface UuidSettings {
   /**
-   * `random`: 32 random digits. `sequential`: 26 random digits, and 6 that grow by random steps.
-   * `utc_random` and `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits
-   * or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
+   * `random`: 32 random digits. `sequential`: 26 random digits, and 6 digits that increase by
+   * random steps. `utc_random` and `utc_id`: 14 digits of the microseconds since the epoch, and 18
+   * random digits or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
    */
   readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
   /** `format` of `uuid_v7` and `uuid_v4`. */
@@ -33,9 +33,12 @@ export interface UuidSettings {
 
 const PREFIX_BYTES = 13;
 const UTC_RANDOM_BYTES = 9;
-/** Steps of a sequence are between 1 and this. */
+/** Maximum increment of a sequence; the minimum is 1. */
 const STEP_MAX = 0xffd;
-/** From here on there may be no room for another step. */
+/**
+ * Sequence number from which another increment might overflow its six digits; a new random prefix
+ * is then generated.
+ */
 const SEQUENCE_END = 0xfff000;
 
 export class UuidSource {
@@ -43,7 +46,7 @@ export class UuidSource {
   readonly #settings: UuidSettings;
   #prefix: string | undefined;
   #sequence = 0;
-  /** Time in the last id, in microseconds; unique per id. */
+  /** Time in the last id, in microseconds; increased so that each id gets a different one. */
   #lastUs = 0;
 
   /** `settings` are read on each use. */
@@ -53,8 +56,8 @@ export class UuidSource {
   }
 
   /**
-   * Ids of one source are unique. Those of different sources may collide with `utc_id`, if their
-   * suffixes are equal.
+   * Returns the next id. Ids from one source are unique. With `utc_id`, ids from different sources
+   * may collide if the suffixes are equal.
    */
   next(): string {
     const { random } = this.#runtime;
@@ -68,7 +71,7 @@ export class UuidSource {
     return randomHex(random);
   }
 
-  /** In hex. Version 7 begins with the milliseconds since the epoch. */
+  /** Generates a UUID in hex. Version 7 begins with the milliseconds since the epoch. */
   #rfc9562(version: 4 | 7): string {
     const { clock, random } = this.#runtime;
     const drawn = randomHex(random);

@@ -1,6 +1,6 @@
 /**
- * `tandem completion`: a script for shell completion of commands and options. It is derived from
- * the commands themselves; for values the shell offers files.
+ * `tandem completion`: a script for shell completion of commands and options. The script is
+ * generated from the command definitions. For option values, the shell completes file names.
  */
 import { Argument, type Command } from "commander";
 
@@ -21,7 +21,7 @@ const SHELLS = { bash, zsh, fish } as const;
 export function addCompletionCommand(program: Command): void {
   program
     .command("completion")
-    .description("print a script with which a shell completes commands and options")
+    .description("print a script for shell completion of commands and options")
     .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SHELLS)))
     .action((shell: keyof typeof SHELLS) => {
       process.stdout.write(SHELLS[shell](completionsOf(program)));
@@ -68,7 +68,7 @@ complete -o default -F _tandem tandem
 `;
 }
 
-/** Zsh can run bash completions. */
+/** Script for zsh, which can run bash completions. */
 function zsh(completions: readonly Completion[]): string {
   return `autoload -U +X bashcompinit && bashcompinit\n${bash(completions)}`;
 }

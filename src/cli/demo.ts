@@ -1,9 +1,9 @@
 /**
- * `npm run demo`: the main job from end to end, on a node with the embedded store in a temporary
- * folder.
+ * `npm run demo`: shows replication from end to end, on a node with the embedded store in a
+ * temporary folder.
  *
  * Loads the sample data over HTTP, replicates one database by `POST /_replicate` and one by a
- * `_replicator` document, compares the copies with their sources, and prints the figures.
+ * `_replicator` document, compares the copies with their sources, and prints statistics.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { openConnections } from "./replicate/connections.ts";
 import { describe } from "./replicate/verify.ts";
 import { Progress } from "./terminal/progress.ts";
 
-/** Two folders up, from `src/cli` and from `dist/cli`. */
+/** Root folder of the project: two levels above `src/cli` and `dist/cli`. */
 const DATA = new URL("../../demo/data/", import.meta.url);
 const BULK_ROWS = 500;
 const POLL_MS = 100;
@@ -34,8 +34,8 @@ try {
   await replicateTransient(filmCount);
   await replicatePersistent(countryCount);
   const same = [await compare("films"), await compare("countries")];
-  process.stdout.write(`\nthe queue's jobs: ${url}/_scheduler/docs\n`);
-  process.stdout.write(`the dashboard: ${url}/_dashboard/\n`);
+  process.stdout.write(`\njobs: ${url}/_scheduler/docs\n`);
+  process.stdout.write(`dashboard: ${url}/_dashboard/\n`);
   process.exitCode = same.every((isSame) => isSame) ? 0 : 1;
   if (process.stdout.isTTY) await interrupted();
 } finally {
@@ -60,7 +60,7 @@ async function load(database: string): Promise<number> {
   return lines.length;
 }
 
-/** By `POST /_replicate`, between two local databases named without a URL. */
+/** Replicates by `POST /_replicate` between two local databases, named without a URL. */
 async function replicateTransient(documentCount: number): Promise<void> {
   const progress = new Progress("POST /_replicate films");
   const body = { source: "films", target: "films-copy", create_target: true };
@@ -80,7 +80,7 @@ async function replicateTransient(documentCount: number): Promise<void> {
   progress.end(writtenCount, writtenCount);
 }
 
-/** By a `_replicator` document, between two URLs, including attachments. */
+/** Replicates by a `_replicator` document between two URLs, including attachments. */
 async function replicatePersistent(documentCount: number): Promise<void> {
   const progress = new Progress("_replicator/countries");
   const body = {

@@ -33,8 +33,8 @@ function integer(text: string): number {
 }
 
 /**
- * An empty name would turn its path into that of a different resource. The value of a setting may
- * be empty.
+ * Rejects empty arguments, because a path with an empty name addresses a different resource. Only
+ * the value of a setting may be empty.
  */
 function refuseEmptyArguments(command: Command): void {
   for (const [index, argument] of command.registeredArguments.entries()) {
@@ -43,7 +43,7 @@ function refuseEmptyArguments(command: Command): void {
   }
 }
 
-/** Maximum number of listeners per signal. More indicate a leak, of which Node.js warns. */
+/** Maximum number of listeners per signal. Node.js warns of a leak if there are more. */
 const LISTENERS_MAX = 1_000;
 
 const DATABASES = [
@@ -86,7 +86,7 @@ program
   .description("copy a database without a server; exit code 0 only if no document failed")
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
-  .option("--create-target", "create the target first")
+  .option("--create-target", "create the target database first")
   .option("--continuous", "continue until interrupted")
   .option("--selector <json>", "copy only documents that match this Mango selector")
   .option("--skip-deleted", "skip deleted documents")
@@ -96,7 +96,7 @@ program
     "--doc-ids <file>",
     "copy only these documents: a file with one id per line, or a JSON array",
   )
-  .option("--filter <name>", "copy only documents that this filter function of the source passes")
+  .option("--filter <name>", "copy only documents accepted by this filter function of the source")
   .option("--since <seq>", "start after this update sequence")
   .option("--json", "print one JSON object at the end")
   .option("--all", "copy all databases of a server: SOURCE and TARGET are URLs of servers")
@@ -118,7 +118,7 @@ program
   .description("compare two databases: documents, leaf revisions, attachments")
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
-  .option("--repair", "copy what the target lacks, then compare again")
+  .option("--repair", "copy missing documents to the target, then compare again")
   .option("--json", "print one JSON object per line: each difference, then the totals")
   .option("--all", "compare two servers: their lists of databases, and each database")
   .option(...DATABASES)
@@ -129,7 +129,7 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-// A node continues even if the reader of its startup messages has gone.
+// A node continues even if the reader of its startup messages has exited.
 program.hook("preAction", (_, command) => {
   refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();
@@ -147,7 +147,8 @@ addRulesCommand(program);
 addSecretsCommand(program);
 addMoveCommand(program);
 
-// A job's concurrent work waits for one signal; Node.js considers more than ten listeners a leak.
+// The concurrent work of a job listens to one signal; by default, Node.js reports more than ten
+// listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
 collectYielding();
 leaveSomeGarbage();

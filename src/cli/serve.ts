@@ -52,7 +52,8 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // Other nodes take over its jobs and clients, or this one does after a restart.
+    // Other nodes take over the jobs and clients of a stopped node, or the node itself continues
+    // after a restart.
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
@@ -71,7 +72,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(
-          "no administrator is configured, so every user is one and the server listens on the loopback address only\n",
+          "no administrator is configured, so every user has administrator rights and the server only listens on the loopback address\n",
         );
       }
       process.stdout.write(`listening on ${server.url}\n`);
@@ -84,7 +85,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
   }
 }
 
-/** The same command line for a node that only replicates. */
+/** Command line of a replication process, which has the same options as its node. */
 function replicationFlags(flags: ServeFlags): string[] {
   const changed: ServeFlags = { ...flags, nodeType: "replication", replicationProcesses: 0 };
   return Object.entries(changed).map(([name, value]) => {

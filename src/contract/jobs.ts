@@ -131,7 +131,7 @@ export type FailureCount = Shape<typeof FailureCount>;
 
 export const FailureCounts = exactly({ total_rows: count, counts: listOf(FailureCount) });
 
-/** Answer to a retry of failed documents: how many were tried, and how many are left. */
+/** Response to a retry of failed documents: the number retried, and the number that still fail. */
 export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
 
 /** Jobs whose last failures have the same class, side and host. */
@@ -140,11 +140,11 @@ export const FailingGroup = exactly({
   side,
   host: nullable(text),
   count,
-  since: described(time, "failing_since of the example"),
+  since: described(time, "`failing_since` of the job in `example`"),
   next_try: nullable(time),
   error: text,
   reason: text,
-  example: described(text, "name of the job that fails longest"),
+  example: described(text, "id of the job that has been failing longest"),
 });
 export type FailingGroup = Shape<typeof FailingGroup>;
 
@@ -155,13 +155,13 @@ export const FailingPage = exactly({
 });
 export type FailingPage = Shape<typeof FailingPage>;
 
-/** Answer to a command for several jobs. */
+/** Response to a command for several jobs. */
 export const CommandedJobs = exactly({
   ok: flag,
   matched: count,
   changed: count,
   jobs: optional(
-    nullable(listOf(text), { description: "names, with list=true; null if too many" }),
+    nullable(listOf(text), { description: "ids of the jobs, if `list=true`; null if too many" }),
   ),
 });
 
@@ -182,7 +182,7 @@ export const PastPage = exactly({
 });
 export type PastPage = Shape<typeof PastPage>;
 
-/** Answer to a replacement of credentials. */
+/** Response to a replacement of credentials. */
 export const ReplacedCredentials = exactly({
   ok: flag,
   dry_run: optional(flag),

@@ -17,14 +17,14 @@ import {
   time,
 } from "./schema.ts";
 
-/** A process that runs jobs. Members that it reports itself are null before its first report. */
+/** A process that runs jobs. Members that the process reports are null before its first report. */
 export const NodeRow = exactly({
   id: nullable(text),
   name: text,
   pid: nullable(text),
   state: oneOf(["running", "draining", "dead"]),
   draining: flag,
-  drained: described(flag, "draining, aware of it, and without jobs"),
+  drained: described(flag, "the node has noticed the drain request and has no jobs left"),
   jobs: count,
   slots: nullable(count),
   memory_bytes: nullable(count),
@@ -65,7 +65,7 @@ const rates = exactly({
 });
 export type BudgetRates = Shape<typeof rates>;
 
-/** Limits of the cluster's use of a host. An absent member has no limit. */
+/** Limits on the cluster's use of a host. An absent member means no limit. */
 export const Budget = exactly({ read: rates, write: rates });
 export type Budget = Shape<typeof Budget>;
 
@@ -79,15 +79,15 @@ export type BudgetRow = Shape<typeof BudgetRow>;
 export const BudgetPage = exactly({ total_rows: count, budgets: listOf(BudgetRow) });
 export type BudgetPage = Shape<typeof BudgetPage>;
 
-/** A server that jobs name. */
+/** A server referenced by jobs. */
 export const EndpointRow = exactly({
   host: text,
   source_jobs: count,
   target_jobs: count,
-  failing: described(recordOf(count), "failing jobs by class of the last failure there"),
+  failing: described(recordOf(count), "failing jobs by class of their last failure at this server"),
   outage: nullable(exactly({ confirmed: flag, probed: time })),
-  limiter_ms: described(number, "delay of each request after answers 429"),
-  requests: described(count, "in the last one to two minutes"),
+  limiter_ms: described(number, "delay added to each request after 429 responses"),
+  requests: described(count, "covers the last one to two minutes"),
   latency_ms: nullable(number),
   budgets: listOf(BudgetRow),
 });
@@ -101,7 +101,10 @@ export const GroupRow = exactly({
   name: described(text, "a _replicator database, or user:NAME"),
   shares: number,
   usage_sec: number,
-  standing: described(number, "usage per share; the lowest is next"),
+  standing: described(
+    number,
+    "usage divided by shares; the group with the lowest value is scheduled next",
+  ),
   jobs: exactly({ running: count, pending: count, ended: count }),
   longest_wait_sec: number,
 });

@@ -1,5 +1,6 @@
 /**
- * The OpenAPI 3.1 document of the API, made of its routes and of the operations of the contract.
+ * The OpenAPI 3.1 document of the API, generated from its routes and the operations of the
+ * contract.
  */
 import * as jobs from "./jobs.ts";
 import * as nodes from "./nodes.ts";
@@ -8,28 +9,28 @@ import * as rules from "./rules.ts";
 import { exactly, text } from "./schema.ts";
 import * as secrets from "./secrets.ts";
 
-/** The facts of a route that the document shows. */
+/** Properties of a route that the document shows. */
 export interface DescribedRoute {
   readonly methods: readonly string[];
-  /** With `{name}` for a segment, and `{name...}` for the rest of the path. */
+  /** Path pattern: `{name}` stands for one segment, `{name...}` for the rest of the path. */
   readonly path: string;
   readonly facts: { readonly access: string };
 }
 
 const ErrorAnswer = exactly({ error: text, reason: text });
 
-/** Schemas with a name, by which others refer to them. */
+/** Named schemas, which other schemas reference. */
 const NAMES = new Map<unknown, string>(
   Object.entries({ ...jobs, ...nodes, ...rules, ...secrets })
     .filter(([name, value]) => /^[A-Z][a-z]/.test(name) && !Array.isArray(value))
     .map(([name, schema]) => [schema, name]),
 );
 
-/** Methods that OpenAPI has a place for: not COPY. */
+/** Methods defined by OpenAPI, which lacks COPY. */
 const METHODS = ["GET", "PUT", "POST", "DELETE"];
 
 const ERROR = {
-  description: "Refused or failed",
+  description: "The request was rejected or failed",
   content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
 };
 
@@ -53,7 +54,8 @@ export function openApiDocument(
     info: {
       title: "Tandem",
       version,
-      description: "A replicator for CouchDB: CouchDB's API, and resources below /_tandem/.",
+      description:
+        "A replicator for CouchDB, with CouchDB's API and additional resources below /_tandem/.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
@@ -114,7 +116,7 @@ function pathParameter(name: string): object {
   return { name, in: "path", required: true, schema: { type: "string" } };
 }
 
-/** `get_tandem_jobs_id`: unique, since paths are. */
+/** Operation id, such as `get_tandem_jobs_id`. Unique, because paths are unique. */
 function operationId(method: string, path: string): string {
   const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
   return [method.toLowerCase(), ...words].join("_");

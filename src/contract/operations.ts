@@ -1,6 +1,6 @@
 /**
- * The operations below `/_tandem/`: one entry for each method and path that the API answers with
- * JSON of our own.
+ * The operations below `/_tandem/`: one entry for each method and path whose JSON is defined by
+ * Tandem.
  */
 import { type TSchema, Type } from "@sinclair/typebox";
 import {
@@ -32,7 +32,7 @@ import { SecretsStatus } from "./secrets.ts";
 
 export interface Operation {
   readonly summary: string;
-  /** JSON of a successful answer; `undefined` for a stream or a page. */
+  /** JSON of a successful response; `undefined` for a stream or an HTML page. */
   readonly answer: TSchema | undefined;
 }
 
@@ -48,17 +48,20 @@ const jobCommands = Object.fromEntries(
   Object.entries(commands).flatMap(([name, verb]): [string, Operation][] => [
     [
       `POST /_tandem/jobs/${name}`,
-      { summary: `${verb} the jobs of a filter`, answer: CommandedJobs },
+      { summary: `${verb} the jobs that match a filter`, answer: CommandedJobs },
     ],
     [`POST /_tandem/jobs/{id}/${name}`, { summary: `${verb} a job`, answer: Done }],
   ]),
 );
 
-/** By method and path, as routes have them. */
+/** Keyed by method and path, in the notation of the routes. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ...jobCommands,
-  "POST /_tandem/_batch": { summary: "Send short requests together", answer: undefined },
-  "GET /_tandem/openapi.json": { summary: "This document", answer: json },
+  "POST /_tandem/_batch": {
+    summary: "Send several short requests in one batch",
+    answer: undefined,
+  },
+  "GET /_tandem/openapi.json": { summary: "Get this document", answer: json },
   "GET /_tandem/jobs": { summary: "List jobs", answer: JobPage },
   "GET /_tandem/jobs/{id}": { summary: "Show a job", answer: Job },
   "GET /_tandem/jobs/{id}/runs": { summary: "List the last runs of a job", answer: RunPage },
@@ -93,23 +96,23 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /_tandem/rules": { summary: "List rules", answer: RulesPage },
   "GET /_tandem/rules/{name}": { summary: "Show a rule", answer: Rule },
   "PUT /_tandem/rules/{name}": {
-    summary: "Create or change a rule, or plan it with dry_run=true",
+    summary: "Create or change a rule; with dry_run=true, only plan the change",
     answer: Type.Union([Done, RulePlan]),
   },
   "DELETE /_tandem/rules/{name}": {
-    summary: "Remove a rule, or plan it with dry_run=true",
+    summary: "Remove a rule; with dry_run=true, only plan the removal",
     answer: Type.Union([Done, RulePlan]),
   },
   "GET /_tandem/nodes": { summary: "List nodes", answer: NodePage },
   "POST /_tandem/nodes/{name}/_drain": { summary: "Drain a node", answer: DrainedNodes },
   "POST /_tandem/nodes/{name}/_undrain": {
-    summary: "Let a drained node accept jobs again",
+    summary: "Allow a drained node to accept jobs again",
     answer: DrainedNodes,
   },
   "GET /_tandem/workers": { summary: "List workers of the queue", answer: WorkerPage },
   "GET /_tandem/rates": { summary: "Show counts of the last hour by minute", answer: Rates },
-  "GET /_tandem/endpoints": { summary: "List servers that jobs name", answer: EndpointPage },
-  "GET /_tandem/groups": { summary: "List groups of the fair share", answer: GroupPage },
+  "GET /_tandem/endpoints": { summary: "List servers referenced by jobs", answer: EndpointPage },
+  "GET /_tandem/groups": { summary: "List groups for fair-share scheduling", answer: GroupPage },
   "GET /_tandem/budgets": { summary: "List budgets", answer: BudgetPage },
   "GET /_tandem/budgets/{name}": { summary: "Show a budget", answer: Budget },
   "PUT /_tandem/budgets/{name}": { summary: "Set a budget", answer: Done },

@@ -1,8 +1,8 @@
 /**
  * Options of a replication, which determine how it copies rather than what: CouchDB's
- * `default_options`, and ours.
+ * `default_options` and additional ones of Tandem.
  *
- * The only place of their names, defaults and bounds. Documents, bodies and the settings of
+ * The only definition of their names, defaults and bounds. Documents, bodies and the settings of
  * `[replicator]` are parsed with this table, and the table in docs/configuration.md is generated
  * from it.
  */
@@ -31,7 +31,7 @@ export interface IntegerOption extends AnyOption {
   readonly unit?: string;
 }
 
-/** One of a closed set of values. */
+/** An option with a closed set of values. */
 export interface ChoiceOption extends AnyOption {
   readonly kind: "choice";
   readonly default: string;
@@ -46,17 +46,14 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
-/**
- * Each copier holds batches in memory from the start; millions of them would exhaust the node's
- * memory.
- */
+/** Limits memory: each copier allocates batches as soon as it starts. */
 const COPIERS_MAX = 500;
-/** Each request holds a part of an attachment. */
+/** Limits memory: each request may hold part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;
 
 /**
- * Options with defaults in `[replicator]`, by their names in a `Replication`. Jobs store them in
- * this order.
+ * Options with defaults in `[replicator]`, keyed by their property names in a `Replication`. Jobs
+ * store them in this order.
  */
 export const REPLICATION_OPTIONS = {
   useCheckpoints: {
@@ -80,7 +77,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: COPIERS_MAX,
     unit: "copiers",
-    meaning: "copiers of a job: batches read, and batches written, concurrently",
+    meaning:
+      "number of copiers of a job: limit for batches read concurrently, and for batches written concurrently",
   },
   workerProcessesMax: {
     name: "worker_processes_max",
@@ -90,7 +88,7 @@ export const REPLICATION_OPTIONS = {
     max: COPIERS_MAX,
     unit: "copiers",
     meaning:
-      "maximum number of copiers at high latency; if only `worker_processes` is given, that is the maximum",
+      "maximum number of copiers at high latency; if only `worker_processes` is given, its value applies here too",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -116,7 +114,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning: "the same at high latency; if only `http_connections` is given, that is the maximum",
+    meaning:
+      "maximum number of documents that a job copies individually at a time at high latency; if only `http_connections` is given, its value applies here too",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -132,7 +131,7 @@ export const REPLICATION_OPTIONS = {
     default: 5,
     min: 0,
     unit: "retries",
-    meaning: "retries of a request without a complete response",
+    meaning: "number of retries of a request without a complete response",
   },
   useBulkGet: {
     name: "use_bulk_get",
@@ -146,7 +145,7 @@ export const REPLICATION_OPTIONS = {
     default: "skip",
     choices: ["skip", "hold", "crash"],
     meaning:
-      "effect of a failed revision, after listing it: `skip` continues, and the checkpoint passes it; `hold` retries it while the checkpoint waits; `crash` ends this run and later ones until it arrives",
+      "reaction to a failed revision, after listing it: `skip` continues, and the checkpoint passes the revision; `hold` retries the revision while the checkpoint waits; `crash` ends this run and later ones until the revision is copied",
   },
   failureRetrySec: {
     name: "failure_retry_sec",
@@ -155,7 +154,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "interval of retries of the failure list, by running continuous jobs and ended persistent jobs; 0: only on demand",
+      "interval at which listed failed documents are retried, in running continuous jobs and in persistent jobs that have ended; 0: only on demand",
   },
   keepFinishedSec: {
     name: "keep_finished_sec",
@@ -169,7 +168,8 @@ export const REPLICATION_OPTIONS = {
 } as const satisfies Readonly<Record<string, Option>>;
 
 /**
- * Only for documents and bodies: as a setting, the same weight for all jobs would have no effect.
+ * Options that exist only in documents and bodies. A default in the settings would give all jobs
+ * the same weight and have no effect.
  */
 export const WEIGHT = {
   name: "weight",
@@ -177,13 +177,16 @@ export const WEIGHT = {
   default: 100,
   min: 1,
   max: 1000,
-  meaning: "length of turns while others wait, relative to 100",
+  meaning: "weight of the job: length of its time slices while other jobs wait; 100 is normal",
 } as const satisfies Option;
 
 /** All option fields of documents and bodies. */
 export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
 
-/** Numbers with a larger bound for distant servers. Setting only the number also sets the bound. */
+/**
+ * Options with a second, larger limit for distant servers. If only the option itself is set, its
+ * value applies to both.
+ */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },
   { of: "httpConnections", bound: "httpConnectionsMax" },

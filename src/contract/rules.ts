@@ -34,9 +34,11 @@ export const RuleStatus = exactly({
   failing: count,
   parked: count,
   left_behind: count,
-  lag_sec: described(number, "of the job that is furthest behind"),
+  lag_sec: described(number, "lag of the job that is furthest behind"),
   listed: nullable(time),
-  followed_by: nullable(text, { description: "how new databases are noticed: feed or lists" }),
+  followed_by: nullable(text, {
+    description: "how new databases are noticed: by the feed or by listing",
+  }),
   last_error: nullable(exactly({ error: text, reason: text })),
   cannot_copy: described(count, "matching databases that cannot be copied"),
   faults: listOf(exactly({ database: text, reason: text })),
@@ -44,8 +46,8 @@ export const RuleStatus = exactly({
 export type RuleStatus = Shape<typeof RuleStatus>;
 
 /**
- * A rule with the members that it was put with. Without them it was removed, and its jobs are being
- * cancelled.
+ * A rule with its definition. If the definition is missing, the rule was removed and its jobs are
+ * being cancelled.
  */
 export const Rule = Type.Intersect([
   Type.Object({ name: text, status: RuleStatus }),
@@ -68,11 +70,11 @@ export interface RulesPage {
   readonly rules: readonly Rule[];
 }
 
-/** Number of databases, and the first names. */
+/** Number of databases, and some of their names. */
 export const PlannedDatabases = exactly({ count, first: listOf(text) });
 export type PlannedDatabases = Shape<typeof PlannedDatabases>;
 
-/** Effects of a change of a rule, by a dry run. */
+/** Effects that a change of a rule would have, computed by a dry run. */
 export const RulePlan = exactly({
   ok: flag,
   dry_run: flag,
@@ -86,22 +88,23 @@ export const RulePlan = exactly({
 export type RulePlan = Shape<typeof RulePlan>;
 
 /**
- * One side of a replication that is checked. `new`: the target does not exist, and will be created.
+ * Result of the check of one side of a replication. `new`: the target does not exist, and will be
+ * created.
  */
 export const CheckedEndpoint = exactly({
   state: oneOf(["open", "new", "failed"]),
-  changes: nullable(count, { description: "of a source; null if unknown" }),
+  changes: nullable(count, { description: "number of changes of the source; null if unknown" }),
   class: nullable(text),
   error: nullable(text),
   reason: nullable(text),
 });
 export type CheckedEndpoint = Shape<typeof CheckedEndpoint>;
 
-/** Dry run of a replication document. */
+/** Result of the dry run of a replication document. */
 export const CheckedReplication = exactly({
   ok: flag,
   error: nullable(text),
-  reason: nullable(text, { description: "why the document would be refused" }),
+  reason: nullable(text, { description: "reason why the document would be rejected" }),
   faults: listOf(text),
   name_taken: flag,
   source: nullable(CheckedEndpoint),

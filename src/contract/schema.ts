@@ -11,7 +11,10 @@ import {
 
 type Description = { readonly description?: string };
 
-/** The JSON value that a schema describes. Immutable: answers are read, not written. */
+/**
+ * The type of the JSON value that a schema describes; readonly, because responses are never
+ * modified.
+ */
 export type Shape<Schema extends TSchema> = Immutable<Static<Schema>>;
 
 type Immutable<T> = T extends (infer Item)[]
@@ -20,7 +23,7 @@ type Immutable<T> = T extends (infer Item)[]
     ? { readonly [Name in keyof T]: Immutable<T[Name]> }
     : T;
 
-/** An object with these members and no others. */
+/** An object with exactly these members. */
 export function exactly<Members extends TProperties>(
   members: Members,
   options: ObjectOptions = {},
@@ -35,7 +38,7 @@ export function nullable<Schema extends TSchema>(
   return Type.Union([schema, Type.Null()], options);
 }
 
-/** One of these strings. */
+/** One of the given strings. */
 export function oneOf<const Words extends readonly string[]>(
   words: Words,
   options: Description = {},
@@ -50,14 +53,14 @@ export function described<Schema extends TSchema>(schema: Schema, description: s
 
 export const text = Type.String();
 export const flag = Type.Boolean();
-/** A whole number from 0. */
+/** A non-negative integer. */
 export const count = Type.Integer({ minimum: 0 });
 export const number = Type.Number();
-/** RFC 3339 in UTC. */
+/** A time in UTC in the format of RFC 3339. */
 export const time = Type.String({ format: "date-time" });
 export const json = Type.Unknown();
 
-/** Answer to a change that has been made. */
+/** Response to a successful change. */
 export const Done = exactly({ ok: Type.Literal(true), no_changes: Type.Optional(flag) });
 
 export function listOf<Item extends TSchema>(item: Item) {

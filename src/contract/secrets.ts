@@ -1,9 +1,9 @@
-/** Keys that seal secrets in the store (`docs/api/secrets.md`). Keys are shown by their ids. */
+/** Keys that seal secrets in the store (`docs/api/secrets.md`), identified by id. */
 import { count, described, exactly, listOf, nullable, type Shape, text } from "./schema.ts";
 
 export const SecretsStatus = exactly({
   sealing_key: text,
-  keys_in_use: described(listOf(text), "keys that the store needs, oldest first"),
+  keys_in_use: described(listOf(text), "keys required by the store, oldest first"),
   keys_here: listOf(text),
   keys_from: text,
   rotation: exactly({

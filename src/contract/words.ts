@@ -1,4 +1,4 @@
-/** Words that the JSON of jobs uses. */
+/** String constants in the JSON of jobs. */
 
 export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
 export type JobState = (typeof JOB_STATES)[number];

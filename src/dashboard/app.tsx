@@ -40,7 +40,7 @@ export function App() {
   if (session?.reads) reader.current = session;
   const lookCount = useRef(0);
   const enter = (entered: Session) => {
-    // Answers still pending belong to requests from before the login.
+    // Pending responses belong to requests from before the login.
     lookCount.current++;
     setLoggedIn(entered);
   };
@@ -68,7 +68,7 @@ export function App() {
   }
   if (reader.current === undefined) return <LoginPage session={session} onLogin={enter} />;
   const leave = () => void logOut().finally(() => window.location.reload());
-  // Remounted for another user, who must not see what the first one typed.
+  // Remounted for a different user, who must not see what the previous user typed.
   return (
     <>
       <Frame

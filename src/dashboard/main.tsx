@@ -8,5 +8,5 @@ import "./styles/pages.css";
 import "./styles/tables.css";
 
 const root = document.getElementById("app");
-if (root === null) throw new Error("The page has no place for the dashboard");
+if (root === null) throw new Error("The page lacks the root element of the dashboard");
 render(<App />, root);

@@ -6,7 +6,9 @@ export interface TlsSettings {
   readonly verify: boolean;
   /** Trusted certificate authorities. Default: those of the operating system. */
   readonly trustedCertificatesFile?: string | undefined;
-  /** Maximum number of intermediate certificates between the server's and a trusted one. */
+  /**
+   * Maximum number of intermediate certificates between the server certificate and a trusted one.
+   */
   readonly depthMax?: number | undefined;
   /** Client certificate. */
   readonly certificateFile?: string | undefined;
@@ -15,24 +17,26 @@ export interface TlsSettings {
   readonly password?: string | undefined;
 }
 
-/** Requests with equal settings share connections; others never do. */
+/**
+ * Connection settings of a request. Requests share connections only if their settings are equal.
+ */
 export interface Connection {
   /** `http://`, `https://` or `socks5://`, with credentials if the proxy requires them. */
   readonly proxyUrl?: string;
   readonly tls?: TlsSettings;
   /**
-   * A higher number requests new connections, because the existing ones may be dead without a
-   * reset.
+   * Generation of the connection. A higher number opens new connections, for cases where existing
+   * ones may be dead without having been reset.
    */
   readonly generation?: number;
   /**
-   * For long polls, which the server holds open until something changes. Each gets a connection of
-   * its own.
+   * Whether the request is a long poll, which the server holds open until something changes. Each
+   * long poll gets a separate connection.
    */
   readonly isFeed?: boolean;
 }
 
-/** The same connection for a host that must not see the client certificate. */
+/** The same settings for a host that must not see the client certificate. */
 export function withoutIdentity({ tls, ...connection }: Connection): Connection {
   if (tls === undefined) return connection;
   const { certificateFile, keyFile, password, ...kept } = tls;

@@ -1,4 +1,4 @@
-/** A server as a function, and a clock controlled by the test. */
+/** A server implemented as a function, and a clock controlled by the test. */
 import type { FetchRequest, FetchResponse } from "./fetch.ts";
 
 export interface Reply {

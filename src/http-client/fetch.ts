@@ -5,7 +5,7 @@
 import { concatBytes, OperationalError } from "../base/index.ts";
 import type { Connection } from "./connection.ts";
 
-/** A body that can be produced again when a request is repeated, unless it is a stream. */
+/** A request body. Unless it is a stream, it can be sent again when the request is repeated. */
 export type RequestBody =
   | string
   | Uint8Array
@@ -17,16 +17,13 @@ export interface FetchRequest {
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;
-  /**
-   * Ends the request if the connection is silent for this long, before the headers or within the
-   * body.
-   */
+  /** Aborts the request if no data arrives for this long, before the headers or within the body. */
   readonly inactivityTimeoutMs: number;
   /** Default: a direct connection with the system's certificates. */
   readonly connection?: Connection;
   /**
-   * Root URL of the server, with a trailing slash, if the request may be batched with others to it.
-   * Its response must be short and prompt, and may be buffered.
+   * Root URL of the server, with a trailing slash, if the request may be batched with others to the
+   * same server. The response must be short and prompt, and may be buffered.
    */
   readonly batchRoot?: string;
   readonly signal: AbortSignal;
@@ -36,9 +33,9 @@ export interface FetchResponse {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
-  /** Must be read to its end or discarded; otherwise the connection stays occupied. */
+  /** The body must be read to its end or discarded; otherwise the connection stays occupied. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Cancels the unread rest. */
+  /** Cancels the unread rest of the body. */
   discard(): void;
 }
 
@@ -57,21 +54,21 @@ export type RequestFailure = {
 };
 
 /**
- * No response: refused, reset, not resolved, timed out. `details.cause` is the system's error code
- * (`ECONNREFUSED`).
+ * Thrown if no response was received: connection refused, reset, timed out, or host name not
+ * resolved. `details.cause` is the system's error code, such as `ECONNREFUSED`.
  */
 export class RequestFailedError extends OperationalError {
   override readonly name = "RequestFailedError";
   declare readonly details: RequestFailure;
 
   constructor(details: RequestFailure, options?: ErrorOptions) {
-    super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);
+    super("HTTP_REQUEST_FAILED", "The request received no response", details, options);
   }
 }
 
 /**
- * The configuration forbids this node to connect to the server. `details.reason` names the host and
- * the rule. Retrying is pointless.
+ * Thrown if the configuration forbids this node to connect to the server. `details.reason` names
+ * the host and the rule. Retrying is pointless.
  */
 export class EgressRefusedError extends OperationalError {
   override readonly name = "EgressRefusedError";
@@ -84,15 +81,15 @@ export class EgressRefusedError extends OperationalError {
 /** Callbacks while a body is read. */
 export interface BodyObserver {
   /**
-   * Called for each piece. The reader receives it when the returned promise, if any, resolves; a
-   * rejection ends the reading.
+   * Called for each piece of the body. If it returns a promise, the reader receives the piece when
+   * the promise resolves; a rejection ends the reading.
    */
   onPiece?(byteCount: number): Promise<void> | undefined;
   /** Called once when reading ends, for whatever reason. */
   onEnd?(): void;
 }
 
-/** The same response with `observer` attached, after those attached before. */
+/** The same response with `observer` attached, called after previously attached observers. */
 export function observeBody(response: FetchResponse, observer: BodyObserver): FetchResponse {
   const { status, headers, body } = response;
   const observed =

@@ -8,9 +8,9 @@ import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
 
 export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
 
-/** Part of a token's lifetime after which it is renewed. */
+/** Fraction of a token's lifetime after which it is renewed. */
 const RENEW_RATIO = 0.8;
-/** Lifetime of a token that does not state one. */
+/** Assumed lifetime of a token that does not state one. */
 const LIFE_SEC = 3600;
 const TIMEOUT_MS = 30_000;
 
@@ -56,7 +56,7 @@ export class IamToken implements GrantSource {
     });
     const text = await readText(response);
     const { status } = response;
-    // This service answers 400 to an unknown key.
+    // IAM responds with 400 to an unknown key.
     if (status === 400 || status === 401 || status === 403) return { kind: "refused", status: 401 };
     const token = status === 200 ? parseToken(text) : undefined;
     if (token === undefined) {

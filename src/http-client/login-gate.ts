@@ -1,13 +1,14 @@
 /**
  * The gate of one account at one server. CouchDB locks an account for everyone at our address after
- * five wrong passwords in five minutes (`couch_auth_lockout`), even for the right password. So
- * logins of all jobs pass one gate:
+ * five wrong passwords in five minutes (`couch_auth_lockout`), even for the right password.
+ * Therefore one gate limits the logins of all jobs:
  *
  *   - at most four logins of an account fail, or are under way, within five minutes;
- *   - after a refusal, one attempt passes every 75 s, and a password that was refused waits twice
- *     as long each time;
- *   - a password that was accepted since passes freely, unless the server has locked the account;
- *   - a credential that a user has just given passes at once.
+ *   - after a rejection, one attempt passes every 75 s, and the wait of a rejected password doubles
+ *     each time;
+ *   - a password that was accepted more recently passes immediately, unless the server has locked
+ *     the account;
+ *   - a credential that a user has just entered passes immediately.
  *
  * Everything here is pure. Times are wall time in milliseconds.
  */
@@ -17,17 +18,20 @@ import { backoff, OperationalError, smallest } from "../base/index.ts";
 export interface Login {
   readonly origin: string;
   readonly account: string;
-  /** A digest of the secret. Equal for equal secrets of the same account. */
+  /** Digest of the secret, equal for equal secrets of the same account. */
   readonly credential: string;
 }
 
-/** `locked`: the server refuses every password for a while. `unknown`: it gave no verdict. */
+/**
+ * Outcome of a login. `locked`: the server temporarily rejects every password. `unknown`: the
+ * response neither accepts nor rejects the credential.
+ */
 export type LoginVerdict = "accepted" | "refused" | "locked" | "unknown";
 
 export interface LoginRecord {
   /** Times of failed logins, oldest first. */
   readonly failures: readonly number[];
-  /** Logins in progress, each with the time by which it must have ended. */
+  /** Logins in progress, each with its deadline. */
   readonly claims: readonly { readonly id: string; readonly untilMs: number }[];
   readonly refused: readonly RefusedCredential[];
   readonly accepted: readonly string[];
@@ -37,7 +41,7 @@ export interface LoginRecord {
   readonly opened?: GateOpening;
 }
 
-/** Which credentials pass immediately: only those never tried, or refused ones as well. */
+/** Which credentials pass immediately: only those never tried, or also rejected ones. */
 export type GateOpening = "untried" | "any";
 
 interface RefusedCredential {
@@ -54,26 +58,27 @@ export const LOGIN_RECORD_EMPTY: LoginRecord = {
 };
 
 /**
- * CouchDB's defaults are five failures (`threshold`) in 300 s (`max_lifetime`): one less than that
- * never locks.
+ * Maximum failures within the window. CouchDB locks an account after five (`threshold`) in 300 s
+ * (`max_lifetime`) by default; four never lock it.
  */
 const FAILURES_MAX = 4;
-/** Slightly longer than CouchDB's, since clocks differ. */
+/** Window in which failures count; slightly longer than CouchDB's, since clocks differ. */
 const WINDOW_MS = 330_000;
 /**
- * Number of failures after which a new credential waits like any other. The remaining attempts are
- * reserved for operators and for that turn.
+ * Number of failures after which a new credential has to wait too. The remaining attempts are
+ * reserved for operators and for credentials whose wait is over.
  */
 const UNTRIED_FAILURES_MAX = 2;
-/** Pauses after a refusal. With the shortest, at most four attempts fit into the window. */
+/** Pauses after a rejection. With the shortest pause, at most four attempts fit into the window. */
 const PAUSE_MS = { min: 75_000, max: 3_600_000 };
-/** A login that has not ended after this time counts as failed: its process may have died. */
+/** Timeout after which a login counts as failed, because its process may have died. */
 const CLAIM_MS = 60_000;
 /**
- * Maximum number of credentials remembered per account. A forgotten one still waits for its turn.
+ * Maximum number of credentials remembered per account. A forgotten credential still waits like a
+ * new one.
  */
 const CREDENTIALS_MAX = 32;
-/** Age after which a refusal no longer counts. */
+/** Age after which a rejection no longer counts. */
 const REFUSED_MS_MAX = 86_400_000;
 
 export type Admission =
@@ -81,7 +86,7 @@ export type Admission =
   | {
       readonly kind: "closed";
       readonly untilMs: number;
-      /** Whether this credential itself was refused before. */
+      /** Whether this very credential was rejected before. */
       readonly isRefused: boolean;
     };
 
@@ -171,7 +176,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   if (lockout !== undefined && opened !== "any")
     return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
-  // Unproven passwords are tried one at a time.
+  // Passwords not accepted before are tried one at a time.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
   if (isOpen) return 0;
   const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -199,16 +204,16 @@ function withFailure(failures: readonly number[], nowMs: number): readonly numbe
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Resolves when the login may be tried, with a function that takes its verdict. Waits for logins
-   * in progress, and for the turn of a credential that was never tried. Rejects with a
-   * LoginGatedError or with `signal.reason`.
+   * Resolves when the login may be tried, with a function to which its verdict must be passed.
+   * Waits for logins in progress, and for the pause of a credential that was never tried. Rejects
+   * with a LoginGatedError or with `signal.reason`.
    */
   enter(login: Login, signal: AbortSignal): Promise<(verdict: LoginVerdict) => Promise<void>>;
   /** Records the verdict on a credential that was admitted because it had been accepted before. */
   report(login: Login, verdict: LoginVerdict): Promise<void>;
 }
 
-/** A login that was not tried, so that the server does not lock the account. */
+/** Thrown if a login was not tried because the server might lock the account. */
 export class LoginGatedError extends OperationalError {
   override readonly name = "LoginGatedError";
   declare readonly details: {
@@ -221,6 +226,6 @@ export class LoginGatedError extends OperationalError {
 
   constructor({ origin, account }: Login, untilMs: number, isRefused: boolean) {
     const details = { origin, account, untilMs, isRefused };
-    super("HTTP_LOGIN_GATED", "The login was not tried", details);
+    super("HTTP_LOGIN_GATED", "The login was not attempted", details);
   }
 }

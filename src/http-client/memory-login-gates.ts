@@ -19,7 +19,7 @@ export class MemoryLoginGates implements LoginGates {
     this.#runtime = runtime;
   }
 
-  /** Never waits: the user of a command can correct the password sooner. */
+  /** Fails instead of waiting, because the user of a command can correct the password. */
   async enter(login: Login): Promise<(verdict: LoginVerdict) => Promise<void>> {
     const { clock, random } = this.#runtime;
     const id = randomHex(random);

@@ -1,9 +1,9 @@
 /**
- * The secrets that a job has sent to servers and proxies, so that none of them comes back in a text
- * that is stored or shown. A server may repeat a request in its error message, in an encoding of
- * its own: a text that holds a secret in any usual encoding, or in encodings of encodings, is
- * withheld as a whole. Jobs do not share them, because a server that answers with guesses would
- * learn from the masks which of them are credentials of others.
+ * The secrets that a job has sent to servers and proxies, so that no text with a secret is stored
+ * or shown. A server may repeat a request in its error message, in any encoding. A text that
+ * contains a secret in any usual encoding, or in nested encodings, is withheld as a whole. Jobs do
+ * not share these secrets, because a server that responds with guesses would learn from the masks
+ * which guesses are credentials of other jobs.
  */
 import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 
@@ -13,15 +13,18 @@ const WITHHELD = "(withheld: the text repeats a credential)";
 
 /** Maximum number of secrets remembered; the least recently used are forgotten first. */
 const SECRETS_MAX = 10_000;
-/** Shortest secret that is matched anywhere in a text; shorter ones only as whole words. */
+/**
+ * Minimum length of a secret that is matched anywhere in a text; shorter secrets are only matched
+ * as whole words.
+ */
 const LENGTH_MIN = 4;
-/** Shortest secret that `isRepeatedIn` considers. */
+/** Minimum length of a secret that `isRepeatedIn` considers. */
 const REPEATED_LENGTH_MIN = 8;
 /** Maximum depth of nested encodings. */
 const ROUNDS_MAX = 3;
-/** Maximum total length of the texts derived from one. */
+/** Maximum total length of the texts decoded from one text. */
 const DERIVED_LENGTH_MAX = 16_384;
-/** Longest text that is searched. Longer ones are truncated first. */
+/** Maximum length of a text that is searched. Longer texts are truncated first. */
 const TEXT_LENGTH_MAX = 2_000;
 
 export class SecretsInUse {
@@ -29,7 +32,7 @@ export class SecretsInUse {
   readonly #byKey = new Map<number, Set<string>>();
   /** Secrets shorter than `LENGTH_MIN`. */
   readonly #short = new Set<string>();
-  /** Least recently used first. */
+  /** All secrets, least recently used first. */
   readonly #known = new Set<string>();
 
   /** Remembers a secret. Comparison is case-insensitive. */
@@ -136,9 +139,7 @@ function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/**
- * The decoded forms of a text: for each encoding, and for encodings nested in them, in this order.
- */
+/** The decoded forms of a text: first for each encoding, then for nested encodings. */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;
@@ -179,7 +180,7 @@ function plainText(text: string): string {
   return plain.replace(HIDDEN, "").normalize("NFC");
 }
 
-/** UTF-8 misread as Latin-1. */
+/** Repairs UTF-8 that was decoded as Latin-1. */
 const READ_AS_LATIN_1 = /^[^\u0100-\uffff]*[\xc2-\xf4][\x80-\xbf][^\u0100-\uffff]*$/;
 
 function percentText(text: string): string {
@@ -221,11 +222,11 @@ function base64Text(run: string, offset: number): string {
   // A single trailing character encodes no byte.
   const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
   const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
-  // Most words of a sentence are valid base64 of unreadable bytes.
+  // Skips unreadable bytes, because most words of a sentence are valid base64.
   return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
 }
 
-/** ASCII control characters and zero-width characters. */
+/** Matches ASCII control characters and zero-width characters. */
 const HIDDEN = /(?![\x80-\x9f])[\p{Cc}\u200b-\u200f\u2060\ufeff]/gu;
 
 const READABLE = new RegExp(`[^\\p{C}\\ufffd]{${LENGTH_MIN}}`, "u");

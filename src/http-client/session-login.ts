@@ -1,7 +1,7 @@
 /**
  * CouchDB session: one `POST /_session` for all jobs of a user, instead of a password in each
- * request, which the server would have to hash each time (`couch_replicator_auth_session`). Servers
- * without sessions get the password.
+ * request, which the server would have to hash each time (`couch_replicator_auth_session`). For
+ * servers without sessions, the password is sent with each request.
  */
 
 import type { Runtime } from "../base/index.ts";
@@ -24,7 +24,7 @@ import {
   type GrantSource,
 } from "./shared-grant.ts";
 
-/** Part of a cookie's lifetime after which it is renewed. */
+/** Fraction of a cookie's lifetime after which it is renewed. */
 const RENEW_RATIO = 0.9;
 const LOGIN_TIMEOUT_MS = 30_000;
 
@@ -42,7 +42,7 @@ export class SessionLogin implements GrantSource {
   readonly #url: string;
   readonly #credentials: BasicCredentials;
 
-  /** `origin`: that of the server, such as `https://example.com:6984`. */
+  /** `origin`: origin of the server, such as `https://example.com:6984`. */
   constructor(parts: SessionLoginParts, origin: string, credentials: BasicCredentials) {
     this.#parts = parts;
     this.#url = `${origin}/_session`;
@@ -52,8 +52,8 @@ export class SessionLogin implements GrantSource {
   async obtain(): Promise<GrantOutcome> {
     const authorization = basicAuthorization(this.#credentials);
     let { response, text } = await this.#ask({});
-    // A server may require authentication even here (`require_valid_user`). A wrong password is not
-    // sent twice.
+    // A server may require authentication even for the login (`require_valid_user`). A wrong
+    // password is not sent twice.
     const wantsPassword = response.status === 401 && response.headers.has("www-authenticate");
     if (wantsPassword && !isWrongPassword(text)) {
       ({ response, text } = await this.#ask({ authorization }));

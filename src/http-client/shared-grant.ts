@@ -1,17 +1,17 @@
 /**
  * A grant with a lifetime: a session cookie or a token. All requests with the same credentials
- * share one, and one of them renews it in time.
+ * share one grant, and one of them renews it in time.
  */
 import { abortable, type Runtime } from "../base/index.ts";
 import type { FetchResponse } from "./fetch.ts";
 
 /** Times are in milliseconds of the monotonic clock. */
 export interface Grant {
-  /** Sent with each request; names in lower case. */
+  /** Headers sent with each request; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** When to renew; infinite for a grant without an end. */
+  /** Time of renewal; infinite for a grant that does not expire. */
   readonly renewAtMs: number;
-  /** Time until which it may still be used if renewal fails. */
+  /** Time until which the grant may still be used if renewal fails. */
   readonly endsAtMs: number;
 }
 
@@ -20,20 +20,20 @@ export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };
 
-/** Obtains a grant. Rejects if the server does not answer or asks to retry later. */
+/** Obtains a grant. Rejects if the server does not respond or asks to retry later. */
 export interface GrantSource {
   obtain(): Promise<GrantOutcome>;
   /** The grant contained in the response to an ordinary request, if any. */
   broughtBy?(response: FetchResponse): Grant | undefined;
 }
 
-/** Read on each use, so changes take effect immediately. */
+/** Settings, read on each use, so changes take effect immediately. */
 export interface GrantSettings {
   /** `session_refresh_interval_sec`: renewal interval of a cookie without a lifetime. */
   readonly sessionRenewalSec: number;
   /**
-   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal; below it the
-   * response concerns the user, not the grant. Also the pause after a failed renewal.
+   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal; for a
+   * younger grant, the response concerns the user's rights. Also the pause after a failed renewal.
    */
   readonly grantAgeSecMin: number;
 }
@@ -81,7 +81,8 @@ export class SharedGrant {
   }
 
   /**
-   * Reports that the server rejected `grant`. Returns whether a retry with another one makes sense.
+   * Reports that the server rejected `grant`. Returns whether a retry with a different grant makes
+   * sense.
    */
   reject(grant: Grant): boolean {
     if (this.#grant !== grant) return true;
@@ -122,7 +123,7 @@ const GRANTS_MAX = 1000;
 export class Grants {
   readonly #grants = new Map<string, SharedGrant>();
 
-  /** `key` identifies server and credentials: it is a secret and never leaves this map. */
+  /** `key` identifies server and credentials. It is a secret and never leaves this map. */
   of(key: string, make: () => SharedGrant): SharedGrant {
     const grant = this.#grants.get(key) ?? make();
     this.#grants.delete(key);

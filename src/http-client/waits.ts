@@ -1,5 +1,5 @@
 /**
- * Measures what the requests of a run wait for before they are sent, and for what part of the time.
+ * Measures why the requests of a run wait before they are sent, and for what fraction of the time.
  */
 import type { Clock } from "../base/index.ts";
 
@@ -8,7 +8,8 @@ export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
 /**
- * A run counts as waiting for a reason if some request waited for it during this part of the time.
+ * Minimum fraction of the time during which requests were delayed by a cause for the run to be
+ * reported as delayed by it.
  */
 const PART_MIN = 0.5;
 
@@ -36,7 +37,7 @@ export class Waits {
     this.#beganAtMs = this.#lookedAtMs;
   }
 
-  /** Counts the duration of `pause` as waiting for `reason`. */
+  /** Counts the duration of `pause` as a delay caused by `reason`. */
   async during<T>(reason: WaitReason, pause: Promise<T>): Promise<T> {
     this.#look();
     this.#waiting[reason].count++;
@@ -55,7 +56,7 @@ export class Waits {
     waiting.untilMs = Math.max(waiting.untilMs, this.#lookedAtMs + durationMs);
   }
 
-  /** The reason for which the run waited most of the time since the last call, if any. */
+  /** The cause of delay for most of the time since the last call, if any. */
   take(): WaitReason | undefined {
     this.#look();
     const elapsedMs = this.#lookedAtMs - this.#beganAtMs;

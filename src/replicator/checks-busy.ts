@@ -1,7 +1,7 @@
 /** Error for requests beyond a node's concurrent checks. */
 import { OperationalError } from "../base/index.ts";
 
-/** The node's maximum of concurrent checks or plans is reached. */
+/** Thrown if the maximum number of concurrent checks or plans of the node is reached. */
 export class ChecksBusyError extends OperationalError {
   override readonly name = "ChecksBusyError";
 

@@ -15,17 +15,17 @@ import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { replicatorKeys } from "./replicator-keys.ts";
 
-/** Interval between turns. */
+/** Interval between two clean-ups of the cluster. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 /** Maximum delay in deleting ended transient jobs, relative to their age limit. */
 const LATE_RATIO = 1 / 10;
 /** Polling interval, within which a shortened age takes effect. */
 const TICK_MS = 1000;
-/** Share of the interval to wait after startup. */
+/** Fraction of the interval to wait after startup. */
 const FIRST_LOOK_RATIO = 1 / 10;
-/** Pages of jobs compared with the index per turn. */
+/** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;
-/** Groups checked per turn for idle ones. */
+/** Number of groups checked per clean-up, to remove idle ones. */
 const SWEPT_GROUPS_MAX = 200;
 
 export interface CleanUpParts extends RemoveJobParts {
@@ -74,7 +74,8 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock set back or a shortened age takes effect immediately.
+      // Not early if the clock was set back or the maximum age was reduced, so that both take
+      // effect immediately.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
       if (isEarly) continue;
@@ -85,7 +86,7 @@ export class CleanUp {
     }
   }
 
-  /** Performs one turn. */
+  /** Performs one clean-up. */
   async once(): Promise<void> {
     const { kv, index, replicator, abandoned, config } = this.#parts;
     await index.foldAll(kv);
@@ -127,7 +128,9 @@ export class CleanUp {
     if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
   }
 
-  /** Returns whether this node has the turn, and when the last turn began. */
+  /**
+   * Claims the next clean-up. Returns whether this node performs it, and when the last one began.
+   */
   #takeTurn(nowMs: number): Promise<{ readonly beganMs: number; readonly isOurs: boolean }> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -209,7 +212,7 @@ function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {
 function decodeTurn(value: Uint8Array | undefined): Turn {
   if (value === undefined) return NO_TURN;
   const [format, beganMs, comparedId, sweptGroup] = unpackTuple(value);
-  assert(format === FORMAT, "A turn has a format of this version");
+  assert(format === FORMAT, "A clean-up record must have a format of this version");
   return {
     beganMs: Number(beganMs),
     comparedId: String(comparedId),

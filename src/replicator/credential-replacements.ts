@@ -36,11 +36,11 @@ const SIDES: readonly Side[] = ["source", "target"];
 export interface CredentialReplacement {
   /** Scheme, host and port of the server: `https://couch.example`. */
   readonly origin: string;
-  /** User who currently logs in with a password. */
+  /** User name with which jobs currently log in by password. */
   readonly username: string;
-  /** Undefined for both sides. */
+  /** Side of the jobs; undefined for both sides. */
   readonly side: Side | undefined;
-  /** As in a document's `auth`. */
+  /** New credentials, as in `auth` of a document. */
   readonly auth: Members;
   /** Owner key to restrict it to; all entitled jobs if undefined. */
   readonly owner?: string | undefined;
@@ -49,10 +49,9 @@ export interface CredentialReplacement {
 }
 
 /**
- * - replaced: the job has the new credentials
- * - unmatched: it uses others, or does not exist
- * - withheld: another user's, without evidence that its credential was valid
- * - refused: its document no longer exists in this form
+ * - replaced: the job has the new credentials - unmatched: the job uses other credentials or does
+ *   not exist - withheld: the job belongs to another user, and there is no evidence that its
+ *   credential was valid - refused: the document of the job no longer exists in this form
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
 

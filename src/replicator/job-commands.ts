@@ -17,7 +17,7 @@ import {
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 
-/** Decisions read per transaction. */
+/** Number of decisions read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
 export interface JobCommandsParts extends RemoveJobParts {
@@ -42,7 +42,7 @@ export class JobCommands {
     this.#parts = parts;
   }
 
-  /** In the order of `jobIds`. */
+  /** Results in the order of `jobIds`. */
   async controls(jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const { kv, controls } = this.#parts;
     const found: JobControl[] = [];

@@ -46,7 +46,7 @@ const ROWS = {
     5,
     ["name"],
     "(1, json)",
-    "the budget of a host, or of an account at it",
+    "the budget of a host, or of an account on it",
   ),
   budgetReservation: keyRow<{ name: string; direction: string; unit: string }>(
     6,
@@ -100,7 +100,7 @@ const ROWS = {
     14,
     ["baseId"],
     "(1)",
-    "all changes before the checkpoint have arrived or are on the list of failures",
+    "all changes before the checkpoint are copied or on the list of failures",
   ),
   abandoned: keyRow<{ baseId: string }>(
     15,
@@ -172,7 +172,7 @@ const ROWS = {
     31,
     [],
     "(1, holder, untilMs, eventId)",
-    "the node that sends alerts, the end of its turn, and the last processed row of 25",
+    "the node that sends alerts, the end of its lease, and the last processed row of 25",
   ),
   breach: keyRow<{ kind: string; jobId: string }>(
     32,

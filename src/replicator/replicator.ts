@@ -34,15 +34,17 @@ import { type ReplicationIdContext, transientJobId } from "./request/replication
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
-/** Jobs read per transaction. */
+/** Number of jobs read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
-/** The job belongs to another user or to a document; `reason` is CouchDB's. */
+/** Thrown if the job belongs to another user or to a document; `reason` is CouchDB's. */
 export class JobNotYoursError extends OperationalError {
   override readonly name = "JobNotYoursError";
 
   constructor(reason: string) {
-    super("REPLICATOR_JOB_NOT_YOURS", "The job belongs to another", { reason });
+    super("REPLICATOR_JOB_NOT_YOURS", "The job belongs to another user or to a document", {
+      reason,
+    });
   }
 }
 
@@ -61,7 +63,10 @@ export type TransientOutcome =
 
 /** Maximum wait for a slot, since CouchDB clients expect an immediate response. */
 const START_MS_MAX = 10_000;
-/** After this time a stopped run has ended, or its node is dead or its endpoints do not respond. */
+/**
+ * Maximum wait for a stopped run. If it has not ended by then, its node is dead or its endpoints do
+ * not respond.
+ */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
 export interface ReplicatorParts extends RemoveJobParts, RulesParts {
@@ -235,7 +240,8 @@ export class Replicator {
       ...(requestId === undefined ? {} : { requestId }),
     });
     const isOver = new AbortController();
-    const end = (): void => isOver.abort(new Error("The run has ended, or had its time"));
+    const end = (): void =>
+      isOver.abort(new Error("The run has ended, or the time limit is exceeded"));
     const timer = clock.sleep(STOP_MS_MAX, isOver.signal).then(end, () => {});
     try {
       await this.#when(jobId, isOver.signal, (job) => job?.state !== "running" || undefined);

@@ -1,4 +1,4 @@
-/** Makes the parts of a node and joins them, without starting any. */
+/** Creates and connects the parts of a node, without starting any. */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import { SandboxPool } from "../host/index.ts";
@@ -87,7 +87,10 @@ export async function assembleNode(
   };
 }
 
-/** Ids must not change between starts, so they do not include a port chosen by the system. */
+/**
+ * Replication ids must not change between starts, so they do not include a port chosen by the
+ * system.
+ */
 function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
   const hostName = config.nodeName.replace(/^.*@/, "");
   const serverUrl = urlOf(config, config.port === 0 ? 5984 : config.port);

@@ -13,8 +13,7 @@ import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
  * The version of all stored formats together. A program that knows only an older one must not
  * write.
  *
- *   1   nothing is sealed
- *   2   secrets are sealed; what a version 1 stored is read as it is
+ *   1 nothing is sealed 2 secrets are sealed; unsealed values of version 1 are still read
  */
 const LAYOUT_VERSION = 2;
 
@@ -56,7 +55,10 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** Refuses a store written by a newer program. Returns the cluster's uuid, which is drawn once. */
+/**
+ * Rejects a store written by a newer program. Returns the uuid of the cluster, which is generated
+ * once.
+ */
 export async function openLayout(
   { random }: Runtime,
   kv: KeyValueStore,
@@ -83,7 +85,7 @@ export function checkedLayoutVersion(layout: Uint8Array): number {
   const version = Number(utf8Decode(layout));
   if (version <= LAYOUT_VERSION) return version;
   throw new KeyValueError("KV_UNUSABLE", {
-    reason: `the store has layout version ${version}, this program writes version ${LAYOUT_VERSION}: install a newer Tandem, or restore the backup`,
+    reason: `the store has layout version ${version}, but this program supports version ${LAYOUT_VERSION}; install a newer Tandem, or restore the backup`,
   });
 }
 

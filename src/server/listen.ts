@@ -20,9 +20,9 @@ import type { Service } from "./supervise.ts";
 /** The sockets of a node that serves the API. */
 export interface Listening {
   readonly port: number;
-  /** Absent without TLS. */
+  /** Port for TLS, if enabled. */
   readonly tlsPort: number | undefined;
-  /** Services that keep it up to date. */
+  /** Services that reload changed certificates. */
   readonly services: readonly Service[];
   /** Stops accepting, ends feeds, and waits for responses in progress. */
   close(): Promise<void>;
@@ -78,7 +78,7 @@ async function listenSecurely(
 interface Place {
   readonly port: number;
   readonly bindAddress: string;
-  /** Setting that selects another port. */
+  /** Setting by which another port can be chosen. */
   readonly otherPort: string;
 }
 
@@ -91,8 +91,9 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 }
 
 /**
- * Names the address, and what would be right. A ConfigError is one that only a different setting
- * can fix; a port may be freed, an address may appear with the network, and DNS may recover.
+ * Converts an error to one that names the address and the remedy. A ConfigError can only be fixed
+ * by changing a setting; for other errors a retry may help, since a port may be freed, an address
+ * may appear with the network, and DNS may recover.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;

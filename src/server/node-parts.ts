@@ -66,7 +66,7 @@ export interface NodePartsOptions {
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** Beside those of replications. */
-  /** Functions of design documents, and expensive selectors. */
+  /** Executes functions of design documents and expensive selectors. */
   readonly functions: DesignFunctions;
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
@@ -267,8 +267,8 @@ export interface FollowLocalRulesOptions {
 }
 
 /**
- * Creates the worker of a frontend. It follows the rules whose source is our own store, which
- * needs no connection, and detects dead workers even if no replication node is left.
+ * Creates the worker of a frontend. It follows rules whose source is the local store, which
+ * requires no connections, and detects dead workers even if no replication node is left.
  */
 export function followLocalRules(
   parts: NodeParts,

@@ -1,4 +1,4 @@
-/** Services of a node, by what the node is for. */
+/** Services of a node, depending on its roles. */
 import { assert } from "../base/index.ts";
 import { processMeter } from "../host/index.ts";
 import type { Fetch } from "../http-client/index.ts";
@@ -22,7 +22,7 @@ import type { Service } from "./supervise.ts";
 import { UserDatabases } from "./users/user-databases.ts";
 import { VERSION } from "./version.ts";
 
-/** Parent and child processes of this one. */
+/** Connections to the parent and child processes of this process. */
 export interface ProcessFamily {
   /**
    * Starts the program again as a replication node; required only if the configuration asks for
@@ -73,7 +73,10 @@ export function familyServices(
 ): Service[] {
   const services: Service[] = [];
   if (config.replicationProcesses > 0) {
-    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    assert(
+      startProcess !== undefined,
+      "A node with replication processes must be given a way to start them",
+    );
     for (let number = 1; number <= config.replicationProcesses; number++) {
       const onCounted = (reported: unknown): void => {
         const report = reported as CountReport;
@@ -109,7 +112,7 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
   return [outages, clockSteps, scheduler, backlogWatch, nodeReporter, alertSender(node, fetch)];
 }
 
-/** On each replication node with a receiver; they take turns. */
+/** Runs on each replication node if a receiver is configured; one of them sends the alerts. */
 function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;

@@ -63,7 +63,7 @@ async function startNode(
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
-  // In a child process, the parent reports them.
+  // In a child process, the settings without effect are reported by the parent.
   if (family.tellParent === undefined) {
     announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
   }
@@ -83,7 +83,7 @@ async function startNode(
     ...jobServices(node, store.renewer, connections.fetch),
   ];
   const stopping = new AbortController();
-  // Every service waits for it.
+  // No limit, because every service listens to this signal.
   setMaxListeners(0, stopping.signal);
   const supervised = supervise(runtime, services, stopping.signal, (error) => {
     return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());
@@ -114,7 +114,9 @@ function openConnections({ config, parts }: AssembledNode): {
   close(): Promise<void>;
 } {
   if (!config.nodeTypes.has("replication")) {
-    const refusal = new AssertionError("A node that only serves opens no connections to others");
+    const refusal = new AssertionError(
+      "A node without the replication role must not open connections to other servers",
+    );
     return { fetch: () => Promise.reject(refusal), close: async () => {} };
   }
   return openUndiciFetch({

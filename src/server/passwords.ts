@@ -4,8 +4,8 @@ import { promisify } from "node:util";
 import { Semaphore } from "../base/index.ts";
 
 /**
- * Half of the thread pool that Node.js uses for this and for files, so that the others remain
- * available.
+ * Maximum number of concurrent hashes: half of the thread pool that Node.js uses for hashing and
+ * file access, so that the other threads remain available.
  */
 const DERIVATIONS_AT_ONCE = 2;
 const derivations = new Semaphore(DERIVATIONS_AT_ONCE);

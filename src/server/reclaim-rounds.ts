@@ -19,7 +19,7 @@ export interface ReclaimRoundsParts {
 
 interface Round {
   readonly beganMs: number;
-  /** The last database taken; "" before the first, undefined when all are taken. */
+  /** The last database claimed by a node; "" before the first, undefined when all are claimed. */
   readonly after?: string | undefined;
 }
 
@@ -31,8 +31,8 @@ export class ReclaimRounds {
   }
 
   /**
-   * The databases that this node should process next; empty until a round is due, and when others
-   * have taken the rest.
+   * The databases that this node should process next; empty if no round is due or other nodes have
+   * claimed the rest.
    */
   take(signal: AbortSignal): Promise<readonly string[]> {
     return this.#parts.kv.transact((tx) => this.#take(tx), { signal, whenUnknown: "retry" });

@@ -81,7 +81,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** Processes pages of databases until others have taken the rest. */
+  /** Processes pages of databases until all are claimed. */
   async #reclaimShare(signal: AbortSignal): Promise<void> {
     const { runtime, keepOldBodiesMs } = this.#parts;
     const { clock } = runtime;

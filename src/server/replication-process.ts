@@ -7,15 +7,15 @@ import type { Service } from "./supervise.ts";
 
 /** The port through which the composition root starts a process. */
 export interface ChildProcess {
-  /** Description of how it ended. */
+  /** Resolves with a description of how the process ended. */
   readonly ended: Promise<string>;
-  /** Requests it to stop, which may take a while. */
+  /** Asks the process to stop, which may take a while. */
   stop(): void;
 }
 
 /**
- * `publicUrl` is the URL of the cluster's API, which a process that serves none cannot know.
- * `onCounted` receives what the process counts.
+ * `publicUrl` is the URL of the cluster's API, which a process without an API cannot determine.
+ * `onCounted` receives the counters of the process.
  */
 export type StartProcess = (
   publicUrl: string,

@@ -14,9 +14,9 @@ const PAUSE_MS = { min: 100, max: 10_000 };
 const HEALTHY_MS = 60_000;
 
 /**
- * Settles when the signal has aborted and all services have ended. Failures are announced, except
- * those that `isReported` knows from a trouble that was announced when it began, and of which each
- * attempt would tell again.
+ * Settles when the signal has aborted and all services have ended. Failures are traced, except
+ * those for which `isReported` returns true: repeated failures of a problem that was already
+ * reported.
  */
 export async function supervise(
   runtime: Runtime,

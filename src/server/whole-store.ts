@@ -7,7 +7,10 @@ import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from 
 import { type KeyValue, KeyValueError, type KeyValueStore } from "../kv/index.ts";
 import { checkedLayoutVersion, LAYOUT_KEY } from "./layout.ts";
 
-/** A cluster that recovers from lost processes responds sooner; a wrong cluster file never does. */
+/**
+ * Time limit for the first reads. A cluster that recovers from lost processes responds sooner; with
+ * a wrong cluster file it never responds.
+ */
 const ANSWER_MS_MAX = 20_000;
 
 /** The rows of a store needed for the checks. */
@@ -83,21 +86,21 @@ export async function readRecords(kv: KeyValueStore, place: string): Promise<Sto
     if (errorCode(error) !== "KV_TIMED_OUT") throw error;
     const seconds = ANSWER_MS_MAX / 1000;
     throw unavailable(
-      `${place} did not answer within ${seconds} s: check the file and whether the cluster is running`,
+      `${place} did not respond within ${seconds} s; check the cluster file and whether the cluster is running`,
     );
   }
 }
 
 function checkRecords({ layout, copyMark }: StoreRecords, place: string): void {
   if (copyMark !== undefined) {
-    throw unavailable(`${place} holds an unfinished copy: repeat tandem store copy`);
+    throw unavailable(`${place} contains an unfinished copy; repeat "tandem store copy"`);
   }
   if (layout !== undefined) checkedLayoutVersion(layout);
 }
 
 function empty(place: string): KeyValueError {
   return unavailable(
-    `${place} holds no store of Tandem: check the folder, cluster file and prefix`,
+    `${place} contains no Tandem store; check the folder, cluster file and prefix`,
   );
 }
 

@@ -67,7 +67,7 @@ test("a log too long to be parsed immediately is not continued", async () => {
   const next = [entry("two", "5-x", "7-x")];
   const body = { session_id: "two", source_last_seq: "7-x", history: next };
   const reason =
-    "The stored log has more than 1048576 bytes: read it and write it in whole instead.";
+    "The stored log has more than 1048576 bytes; read it and write the whole document instead.";
   expect(await ask("POST /films/_local/log/_continue", { body })).toMatchObject(
     refusal(413, "too_large", reason),
   );

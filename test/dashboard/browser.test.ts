@@ -387,13 +387,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "3 documents did not arrive" }).waitFor();
     await page.getByLabel("Select b").check();
     await page.getByRole("button", { name: "Retry 1 document" }).click();
-    await page.getByText("Tried 1 document; 3 failed").waitFor();
+    await page.getByText("Retried 1 document; 3 failed").waitFor();
     await page.getByRole("row", { name: /^Select b b .* 2 / }).waitFor();
     expect(await page.getByRole("row", { name: /^Select a a .* 1 / }).count()).toBe(1);
     const { _rev: rev } = (await ask("GET", "/strict/_design/v")) as { _rev: string };
     await ask("DELETE", `/strict/_design/v?rev=${rev}`);
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("Tried 3 documents; 0 failed").waitFor();
+    await page.getByText("Retried 3 documents; 0 failed").waitFor();
   });
 
   test("shares are edited with a preview of their effect", async () => {

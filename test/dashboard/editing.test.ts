@@ -237,7 +237,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await answered;
     await count.click();
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
-    await page.getByText("New credentials for 3 jobs; 2 documents refused them").waitFor();
+    await page.getByText("New credentials for 3 jobs; 2 documents could not be changed").waitFor();
   });
 
   test("the share of slots follows the input for one group while it is valid", async () => {
@@ -308,7 +308,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fstrict");
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("The job is paused and will retry them when it is resumed").waitFor();
+    await page
+      .getByText("The job is paused and will retry the documents when it is resumed")
+      .waitFor();
   });
 
   test("a page of servers after the last one shows the last one", async () => {

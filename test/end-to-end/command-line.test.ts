@@ -96,10 +96,10 @@ describe("failures are reported in a sentence", () => {
     [["config", "unset", "log", ""], 2, "argument 'key' is empty"],
     [["shares", "set", "group", "abc"], 2, "[replicator.shares] group = abc: expected an integer"],
     [["jobs", "list", "--state", "foo"], 2, "Unknown state foo"],
-    [["nodes", "drain", "nope"], 1, "There is no node nope: names and ids are what"],
-    [["rules", "show", "nope"], 1, "There is no rule nope: names are what"],
-    [["rules", "delete", "nope"], 1, "There is no rule nope: names are what"],
-    [["budgets", "remove", "nope"], 1, "There is no budget nope: names are what"],
+    [["nodes", "drain", "nope"], 1, "There is no node nope: use a name or id shown by"],
+    [["rules", "show", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
+    [["rules", "delete", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
+    [["budgets", "remove", "nope"], 1, "There is no budget nope: /_tandem/budgets and"],
   ])("%j ends with %i", async (flags, code, sentence) => {
     const ran = await tandem(flags, environment);
     expect(ran.errors).toContain(sentence);
@@ -119,21 +119,29 @@ describe("failures are reported in a sentence", () => {
     const ran = await tandem(["nodes", "list", "--server", node.url]);
     expect(ran.code).toBe(1);
     expect(ran.errors).toMatch(/^tandem: 401 unauthorized: .*TANDEM_USER and TANDEM_PASSWORD/);
-    expect(ran.errors).toContain(`${node.url} was asked without credentials`);
+    expect(ran.errors).toContain(`no credentials were sent to ${node.url}`);
   });
 
   test.each<[string, Record<string, string>, string]>([
-    ["", {}, "without credentials: the URL, TANDEM_FROM_USER and TANDEM_FROM_PASSWORD, or"],
-    ["", { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" }, "as eve, of TANDEM_FROM_USER:"],
-    ["una:no@", {}, "as una, of the URL:"],
-    ["", { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" }, "as eve, of TANDEM_USER:"],
+    ["", {}, "no credentials were sent to SERVER; specify a user in the URL, in TANDEM_FROM_USER"],
+    [
+      "",
+      { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" },
+      "the user eve from TANDEM_FROM_USER was sent to SERVER",
+    ],
+    ["una:no@", {}, "the user una from the URL was sent to SERVER"],
+    [
+      "",
+      { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" },
+      "the user eve from TANDEM_USER was sent to SERVER",
+    ],
   ])("a move whose old server refuses %j with %j", async (inUrl, variables, words) => {
     const open = await processes.open();
     const from = node.url.replace("//", `//${inUrl}`);
     const ran = await tandem(["move", "--from", from, "--server", open.url], variables);
     expect(ran.code).toBe(1);
     expect(ran.errors).toContain("tandem: 401 unauthorized: ");
-    expect(ran.errors).toContain(`(${node.url} was asked ${words}`);
+    expect(ran.errors).toContain(`(${words.replace("SERVER", node.url)}`);
     expect(ran.errors).toContain("TANDEM_FROM_PASSWORD");
     await open.stop();
   });
@@ -146,7 +154,7 @@ describe("failures are reported in a sentence", () => {
       expect(ran.code).toBe(1);
       const [first, ...more] = ran.errors.split("\n").filter((line) => line.startsWith("tandem:"));
       expect(first).toMatch(
-        /could not reach http:\/\/nowhere\.invalid\/\S*: the name of the host \S+.*; trying again$/,
+        /could not reach http:\/\/nowhere\.invalid\/\S*: the name of the host \S+.*; retrying$/,
       );
       expect(more.at(-1)).toMatch(
         /could not reach http:\/\/nowhere\.invalid\/\S*: the name of the/,
@@ -239,7 +247,7 @@ test.each([
   expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
     code: 2,
     output: "",
-    errors: `tandem: --password-file ${file}: expected the new password, but it is empty\n`,
+    errors: `tandem: --password-file ${file}: the file contains no password\n`,
   });
 });
 

@@ -72,7 +72,10 @@ test("a drained node hands its jobs to another, and accepts no others until it i
   await nodeOnce(other, ({ id, state, jobs }) => id !== null && state === "running" && jobs === 0);
   const { id } = (await nodeOf(one)) as NodeView;
   const drained = await tandem("drain", id);
-  expect(drained).toEqual({ output: "drained: it holds no jobs\n", errors: expect.anything() });
+  expect(drained).toEqual({
+    output: "drained: the node has no jobs left\n",
+    errors: expect.anything(),
+  });
   expect(await nodeOf(one)).toMatchObject({
     id,
     state: "draining",

@@ -78,23 +78,23 @@ test.each(["secrets status", "jobs show a", "nodes list", "budgets list", "endpo
 );
 
 test.each<[string, Answer, string]>([
-  ["a page", { type: "text/html", body: "<p>" }, "answered text/html instead of a feed"],
-  ["an object", { body: "{}" }, "answered application/json instead of a feed"],
+  ["a page", { type: "text/html", body: "<p>" }, "responded with text/html instead of a feed"],
+  ["an object", { body: "{}" }, "responded with application/json instead of a feed"],
   [
     "a feed that ends",
     { type: "text/event-stream", body: ":\n\n" },
-    "ended the feed before it began",
+    "ended the feed before sending anything",
   ],
 ])("does not watch jobs at a server that answers with %s", async (_, given, sentence) => {
   answer = given;
   expect(await tandem("jobs watch")).toEqual({
     code: 1,
     output: "",
-    errors: `tandem: the server ${sentence}: is it a Tandem?\n`,
+    errors: `tandem: the server ${sentence}; is it a Tandem server?\n`,
   });
 });
 
-const FOREIGN = "tandem: unexpected answer, is the server a Tandem? Expected ";
+const FOREIGN = "tandem: unexpected response: expected ";
 
 test.each([
   ["jobs list"],
@@ -136,7 +136,10 @@ test.each([
 test("so are answers with invalid rows", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
-  expect([code, errors]).toEqual([1, `${FOREIGN}what the command prints\n`]);
+  expect([code, errors]).toEqual([
+    1,
+    `${FOREIGN}the members that the command prints; is it a Tandem server?\n`,
+  ]);
 });
 
 test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
@@ -146,7 +149,7 @@ test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
     expect(await tandem("jobs list")).toEqual({
       code: 1,
       output: "",
-      errors: "tandem: the server answered 500 without a reason: is it a Tandem?\n",
+      errors: "tandem: the server responded with 500 but no reason; is it a Tandem server?\n",
     });
   },
 );

@@ -254,7 +254,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
         status: 412,
         body: '{"error":"missing_stub","reason":"Invalid attachment stub"}',
       }),
-    shown: "write 412 missing_stub: the target lacks an attachment that the source does not send",
+    shown: "write 412 missing_stub: the target lacks an attachment that the source did not send",
   },
   "that cannot be read with its attachments": {
     side: "source",

@@ -122,7 +122,7 @@ test.each([
   [["pause", ""], 2, "argument 'id' is empty: expected a value"],
   [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
   [["pause", "_replicator/nobody"], 1, "There is no job _replicator/nobody: ids look like"],
-  [["show", "j4"], 1, "There is no job j4: ids look like DATABASE/DOCUMENT, or are what"],
+  [["show", "j4"], 1, "There is no job j4: use DATABASE/DOCUMENT, or an id shown by"],
   [["list", "--limit", "x"], 2, "query_parse_error"],
   [["list", "--sort", "foo"], 2, "sort"],
   [["watch", "--error", "foo"], 2, "error"],
@@ -160,7 +160,7 @@ test.each([
     {
       error: "not_found",
       reason:
-        "There is no budget a.example: names are what /_tandem/budgets and `tandem budgets list` show",
+        "There is no budget a.example: /_tandem/budgets and `tandem budgets list` show the names",
     },
   ],
   [
@@ -215,7 +215,7 @@ test("job events are shown as they occur, even after the server was unreachable"
   await decide("pause");
   await reported("paused");
   await node.stop();
-  expect((await errors.next()).value).toMatch(/connecting again$/);
+  expect((await errors.next()).value).toMatch(/reconnecting$/);
   node = await processes.open({ directory, port: node.port, environment: ADMIN });
   await decide("resume");
   await reported("resumed");

@@ -92,7 +92,9 @@ test("replications are adopted, continue from their checkpoints, and are given b
   expect((await ofPage(take ?? [])).output).toContain("2 taken, paused, 1 taken, has ended");
   expect(await jobCount(old)).toBe(2);
   const refused = await move("start");
-  expect([refused.code, refused.output.match(/it still runs there/g)?.length]).toEqual([1, 2]);
+  expect([refused.code, refused.output.match(/the old server still runs it/g)?.length]).toEqual([
+    1, 2,
+  ]);
   expect((await ofPage(stopFirst ?? [])).output).toContain("1 stopped");
   expect((await ofPage(startFirst ?? [])).output).toContain("1 started, 1 not started");
   expect((await ofPage(verifyFirst ?? [])).code).toBe(1);
@@ -101,7 +103,7 @@ test("replications are adopted, continue from their checkpoints, and are given b
   expect((await ofPage(start ?? [])).output).toContain("part: started");
   for (const id of ["first", "part"]) await caughtUp(node, id);
   const verified = await ofPage(verify ?? []);
-  expect(verified.output).toContain("first: running: the target lacks nothing");
+  expect(verified.output).toContain("first: running: the target is complete");
   expect(verified.code).toBe(0);
 
   await old.call("PUT", "/films/later", {});
@@ -138,7 +140,7 @@ test("a document changed on both sides is named, and neither version is overwrit
   const changed = { ...replication("rivals-2", { continuous: true }), _rev: made.rev };
   await old.call("PUT", `${replicator}/rivals`, changed);
   const untaken = await move("stop", ...where);
-  expect([untaken.code, untaken.output]).toEqual([1, expect.stringContaining("take it first")]);
+  expect([untaken.code, untaken.output]).toEqual([1, expect.stringContaining("run `take` first")]);
   expect((await move("take", ...where)).output).toContain("1 taken, paused");
 
   const { body: there } = await old.call("GET", `${replicator}/rivals`);

@@ -92,7 +92,7 @@ test("the commands of the page create, show and repair what they say", async () 
   await run(wrong);
   writeFileSync(join(folder, "password.txt"), "next\n");
   const [counted, replaced] = await run(password);
-  const found = `${COUNT + 2} jobs found: 1 of documents, ${COUNT + 1} without, and the rule users`;
+  const found = `${COUNT + 2} jobs found: 1 with a document, ${COUNT + 1} without, and the rule users`;
   expect(counted).toBe(`${found}; nothing was changed\n`);
   expect(replaced).toBe(`${found}; ${COUNT + 2} changed, 0 refused\n`);
 });

@@ -119,7 +119,7 @@ test("the commands of the page copy, follow, show, change and end what they say"
   };
   await run(once);
   expect(outputs[0]).toContain(`${COUNT} databases, ${COUNT} documents written`);
-  expect(outputs[1]).toContain(`${COUNT} databases compared: the same on both servers`);
+  expect(outputs[1]).toContain(`${COUNT} databases compared: no differences`);
   expect((await ask(target, "GET", "/user-test7")).status).toBe(404);
   await run(put);
   expect(outputs[2]).toContain(`${COUNT} databases get a job`);
@@ -149,7 +149,7 @@ test("the commands of the page copy, follow, show, change and end what they say"
   );
   await onceStatus({ parked: count });
   await run([once[1] ?? []]);
-  expect(outputs.at(-1)).toContain(`${count} databases compared: the same on both servers`);
+  expect(outputs.at(-1)).toContain(`${count} databases compared: no differences`);
 
   await run(end);
   await onceAnswered(
@@ -175,7 +175,7 @@ test("differing servers are reported database by database, and repaired", async 
   expect(output).toMatch(/shop-a: .*second/);
   expect(output).toContain("security: the security objects differ");
   expect(output).toMatch(
-    /shop-c: db_not_found: missing at the target: create it with `tandem replicate --all`/,
+    /shop-c: db_not_found: missing at the target; use --repair or `tandem replicate --all` to create it/,
   );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);
@@ -200,7 +200,7 @@ test("a database that cannot be copied is named, and the others are copied", asy
   for (const database of ["odd-7", "odd-x"]) await fill(database);
   const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
   expect(ran.code).toBe(1);
-  expect(ran.output).toContain("2 databases, 1 document written; 1 is not whole");
+  expect(ran.output).toContain("2 databases, 1 document written; 1 database is incomplete");
   expect(ran.output).toContain('odd-7: invalid_name: "7" is not a valid database name');
   expect((await ask(target, "GET", "/x/first")).status).toBe(200);
 });

@@ -164,7 +164,7 @@ test.each([
   ["?since=junk", "since: expected now, or the id of an event, but is junk"],
   ["/_past?before=junk", "before: expected the id of an event, but is junk"],
   ["/_past?limit=101", "limit: expected 1 to 100"],
-  ["?heartbeat=0", "heartbeat: expected a number of milliseconds above 0"],
+  ["?heartbeat=0", "heartbeat: expected a positive number of milliseconds"],
   ["?falling=true", "Unknown parameter falling"],
   ["?failing=perhaps", "Invalid boolean parameter"],
 ])("%s is refused", async (query, reason) => {

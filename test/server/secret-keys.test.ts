@@ -128,7 +128,7 @@ test("a key file that cannot be created is an error with instructions", () =>
     const folder = join(directory, "file");
     writeFileSync(folder, "");
     const making = () => makeKeyFile(join(folder, "data.key"), createSystemRuntime().random);
-    expect(making).toThrow(/cannot be written .*: name another by/);
+    expect(making).toThrow(/cannot be written .*: name another file by/);
   }));
 
 test("an in-memory store has its own key, and writes no file", () =>

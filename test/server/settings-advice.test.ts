@@ -89,7 +89,7 @@ test.each([
     "replicator",
     "connect_to",
     "10.0.0.7",
-    "no value: jobs would connect to the hosts in their URLs; name the other host there, or use a proxy",
+    "no value: jobs connect to the hosts in their URLs; change the URLs or use a proxy",
   ],
   [
     "couchdb",

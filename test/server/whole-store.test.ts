@@ -61,7 +61,7 @@ test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter
   await cutOff.put([{ key: LAYOUT_KEY, value: utf8Encode("2") }]);
   await expect(enter(kv)).rejects.toMatchObject({
     code: "KV_UNAVAILABLE",
-    details: { reason: expect.stringMatching(/^here holds an unfinished copy.*repeat/) },
+    details: { reason: expect.stringMatching(/^here contains an unfinished copy.*repeat/) },
   });
 });
 
@@ -77,7 +77,7 @@ test.each(entrances)("%s refuses the store of a newer program", async (_, enter)
 test.each(readers)("%s refuses an empty store, and rows of another program", async (_, enter) => {
   const refusal = {
     code: "KV_UNAVAILABLE",
-    details: { reason: expect.stringMatching(/^here holds no store of Tandem.*prefix/) },
+    details: { reason: expect.stringMatching(/^here contains no Tandem store.*prefix/) },
   };
   const kv = openStore();
   await expect(enter(kv)).rejects.toMatchObject(refusal);
@@ -98,7 +98,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
     const kv = new PlainStore({ runtime: { ...runtime, clock }, engine: silentEngine() });
     await expect(enter(kv)).rejects.toMatchObject({
       code: "KV_UNAVAILABLE",
-      details: { reason: expect.stringMatching(/^here did not answer within 20 s/) },
+      details: { reason: expect.stringMatching(/^here did not respond within 20 s/) },
     });
   },
 );

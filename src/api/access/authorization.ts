@@ -1,6 +1,6 @@
 /**
- * Authorization: by the path of a request (`chttpd_auth_request`), and by the security object of
- * its database.
+ * Authorization by the path of a request (`chttpd_auth_request`) and by the security object of its
+ * database.
  */
 import { isDatabaseAdmin, isDatabaseMember } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -11,13 +11,13 @@ import type { Access } from "../http/route-facts.ts";
 import { isDatabaseSegment } from "../http/router.ts";
 import { openSecurity, securitySubject } from "./database-access.ts";
 
-/** Reads the metrics of nodes, as in CouchDB. */
+/** CouchDB's role for reading the metrics of nodes. */
 export const METRICS_ROLE = "_metrics";
 
-/** A read-only operator: reads all jobs and the state of the server, and changes neither. */
+/** Role of a read-only operator, who may read all jobs and the state of the server. */
 export const READER_ROLE = "_tandem_reader";
 
-/** Requirement that a user must fulfil. */
+/** Rights that a user needs for a request. */
 type Demand =
   | "anybody"
   | "replicating-user"
@@ -89,7 +89,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
   const [database = "", resource] = segments;
   const isInDatabase = resource !== undefined && isDatabaseSegment(database);
   if (isInDatabase && database === "_global_changes") return "server-admin";
-  // A path without a route is that of a document, or invalid.
+  // A path without a route belongs to a document or is invalid.
   const { access = isInDatabase ? "document" : "server-admin" } = request;
   switch (access) {
     case "page":
@@ -97,7 +97,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
     case "database-list":
       return settings.adminOnlyAllDatabases ? "server-admin" : "anybody";
     case "configuration":
-      // Read-only operators learn that they may not change it.
+      // Read-only operators get an error saying that they may not change the configuration.
       return isRead(method) ? "server-admin" : "operations-reader";
     case "database":
       return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";
@@ -118,8 +118,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * `id` is the first segment of the id. An encoded slash is part of it, so `_local%2Fname` is also a
- * local document.
+ * `id` is the first segment of the document id. An encoded slash belongs to the segment, so
+ * `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {
   if (database !== "_users") return "database-member";
@@ -167,7 +167,7 @@ function refusal(user: User, reason: string): ProtocolError {
   return new ProtocolError(403, "forbidden", reason);
 }
 
-/** As in CouchDB, 401 also for users with a name, where only server administrators have access. */
+/** The 401 for resources of server administrators. As in CouchDB, users with a name get it too. */
 function unauthorized(reason: string): ProtocolError {
   return new ProtocolError(401, "unauthorized", reason);
 }

@@ -92,7 +92,10 @@ export function locationOf(call: Call, id?: string): string {
   return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
 }
 
-/** The name in the path. An invalid name is reported as missing, since it cannot even be a key. */
+/**
+ * The database name in the path. An invalid name is reported as a missing database, since the store
+ * cannot even look it up.
+ */
 export function existingDatabaseName(call: Call): string {
   const name = databaseName(call);
   if (isDatabaseName(name)) return name;

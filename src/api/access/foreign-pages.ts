@@ -1,6 +1,6 @@
 /**
  * Protection against forged cross-site requests. A page of another site can make a browser send
- * requests with everything that the browser adds by itself: cookies, a Basic password, a client
+ * requests with everything that the browser adds on its own: cookies, a Basic password, a client
  * certificate, or just its location in the network. Such a request may change something only if
  * CORS lets the site use credentials.
  */
@@ -46,7 +46,7 @@ function isForeign({ headers }: ApiRequest): boolean {
   if (site !== undefined) return site !== "same-origin" && site !== "none";
   const page = headers.get("origin") ?? headers.get("referer");
   if (page === undefined) return false;
-  // Successive proxies append to it; the client's host comes first.
+  // Successive proxies append to the header; the host used by the client comes first.
   const forwarded = headers.get("x-forwarded-host")?.split(",")[0]?.trim();
   return ![headers.get("host"), forwarded].some((host) => host && isPageOf(page, host));
 }

@@ -1,4 +1,7 @@
-/** `_session`: the user of a request, and cookies in place of passwords (`chttpd_auth`). */
+/**
+ * `_session`: returns the user of a request, and issues cookies to replace passwords
+ * (`chttpd_auth`).
+ */
 import { utf8Decode } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
@@ -28,7 +31,7 @@ export interface SessionAuthority {
 const FORM_TYPE = "application/x-www-form-urlencoded";
 const JSON_TYPE = "application/json";
 
-/** Longest login form. */
+/** Maximum size of a login form. */
 const FORM_BYTES_MAX = 65_536;
 
 export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
@@ -72,7 +75,7 @@ async function logOut(authority: SessionAuthority, { request }: Call): Promise<A
   return json(200, { ok: true }, { "Set-Cookie": authority.clearedCookie(request) });
 }
 
-/** From a form or from JSON. */
+/** Parses the credentials from a form or from JSON. */
 async function readCredentials(call: Call): Promise<{ name: string; password: string }> {
   const { type } = parseMediaType(call.request.headers.get("content-type") ?? "");
   if (type !== FORM_TYPE && type !== JSON_TYPE) {

@@ -27,7 +27,7 @@ export type ChangesFilter =
   | {
       readonly kind: "ids";
       readonly matches: (id: string) => boolean;
-      /** All matching ids, if they are few and can be looked up. */
+      /** All matching ids, if there are few enough to look each of them up. */
       readonly few?: readonly string[];
     }
   | {
@@ -39,7 +39,7 @@ export type ChangesFilter =
   /** A function of a design document, to be opened in the database. */
   | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
-/** Number of ids processed before checking the clock. */
+/** Number of ids processed between two checks of the clock. */
 const TURN_IDS = 1_000;
 
 export interface ChangesQuery extends FeedQuery {
@@ -47,7 +47,10 @@ export interface ChangesQuery extends FeedQuery {
   readonly allLeaves: boolean;
   readonly includeDocuments: boolean;
   readonly view: ViewOptions;
-  /** Interval of rows that contain their sequence, as in CouchDB, where sequences are expensive. */
+  /**
+   * `seq_interval`: only every n-th row contains its sequence, as in CouchDB, where sequences are
+   * expensive.
+   */
   readonly sequenceInterval: number;
   readonly filter: ChangesFilter;
 }
@@ -106,8 +109,8 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
 }
 
 /**
- * Headers visible to functions. Any other may contain credentials, for this server or for a proxy
- * in front of it.
+ * Headers visible to functions. All other headers are hidden, because they may contain credentials
+ * for this server or a proxy in front of it.
  */
 const SHOWN_HEADERS: ReadonlySet<string> = new Set([
   "accept",
@@ -165,7 +168,7 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   return new Map([...members].map(([name, { text }]) => [name, text]));
 }
 
-/** There may be 100,000, so it yields in between. */
+/** Filter for a list of ids. Yields to the event loop, because a list may have 100,000 entries. */
 async function byIds(value: unknown, yielder: Yielder): Promise<ChangesFilter> {
   if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set<string>();
@@ -188,14 +191,15 @@ function bySelector(value: unknown, fields: unknown): ChangesFilter {
     return { kind: "selector", selector, fields: fieldPaths(fields) };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
-    // `_find` reports invalid selectors differently; here they are a bad request.
+    // `_find` reports invalid selectors with other error words; in a feed, the error is
+    // `bad_request`.
     throw badRequest(error.reason);
   }
 }
 
 function fieldPaths(fields: unknown): readonly (readonly string[])[] | undefined {
   if (fields === undefined) return undefined;
-  // As in `_find`, an empty list means all.
+  // As in `_find`, an empty list means all fields.
   if (isTextList(fields)) return fields.length === 0 ? undefined : fields.map(fieldPath);
   throw badRequest("Selector error: fields must be JSON array");
 }

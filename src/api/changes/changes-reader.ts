@@ -35,12 +35,12 @@ export interface ChangesPage {
 
 export interface ChangesRow {
   readonly sequence: string;
-  /** Its JSON without the document, up to the closing brace. */
+  /** JSON of the row up to the closing brace, without the document. */
   readonly text: string;
   readonly document?: JsonText | LongText;
 }
 
-/** A filter that is ready to use. */
+/** A filter whose function, if any, has been loaded. */
 export type OpenedFilter =
   | { readonly kind: "all" }
   | (ChangesFilter & { readonly kind: "ids" })
@@ -67,7 +67,10 @@ export class ChangesReader {
   readonly #filter: OpenedFilter;
   readonly #until: string | undefined;
   readonly #size = new PageSize();
-  /** Existing changes of a few documents are looked up; later ones are fewer. As in CouchDB. */
+  /**
+   * Whether changes are looked up by document id. As in CouchDB, this is done for existing changes
+   * of a few documents; later changes are scanned, because there are fewer of them.
+   */
   #looksUp: boolean;
   #rowCount = 0;
 
@@ -78,7 +81,7 @@ export class ChangesReader {
       readonly query: ChangesQuery;
       readonly database: Database;
       readonly filter: OpenedFilter;
-      /** End of the feed, whatever is written meanwhile. */
+      /** Last sequence of the feed; later writes are not reported. */
       readonly until: string | undefined;
     },
   ) {
@@ -111,7 +114,7 @@ export class ChangesReader {
       const options = {
         since,
         descending,
-        // Without a filter, no more is read than needed.
+        // Without a filter, the number of rows needed is known.
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
         ...(this.#until === undefined ? {} : { until: this.#until }),
@@ -140,21 +143,23 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** Number of changes that the feed has not reached when it ends at the sequence. */
+  /** Number of changes left if the feed ends at the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);
       const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
       // Nothing was read.
       if (sequence === FIRST_SEQUENCE) return all;
-      // The change at the sequence itself was read, unless its document has changed meanwhile.
+      // Subtracts the change at the sequence itself, which was read. If its document has changed
+      // since, the result is one too low.
       return Math.max(0, all - (await database.pendingChanges(tx, sequence)) - 1);
     });
   }
 
   /**
-   * Waits for changes after `since`, yielding `heartbeat` whenever one is due. Returns why it
-   * ended: changes, the feed's timeout, or a client or database that is gone.
+   * Waits for changes after `since`, yielding `heartbeat` whenever one is due. Returns the reason
+   * for the end of the wait: a change, the feed's timeout, a disconnected client or a deleted
+   * database.
    */
   async *wait(
     since: string,
@@ -193,10 +198,7 @@ export class ChangesReader {
     }
   }
 
-  /**
-   * Also throws STORE_DATABASE_NOT_FOUND for a re-created database, since the requested one is
-   * gone.
-   */
+  /** Also throws STORE_DATABASE_NOT_FOUND if the database was deleted and re-created. */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
     return readDatabase(this.#parts, this.#call, async (tx, database) => {
       if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
@@ -220,7 +222,7 @@ export class ChangesReader {
     };
   }
 
-  /** Called outside the transaction, since a function may take long. */
+  /** Called outside the transaction, since a filter function may take long. */
   async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
     const filter = this.#filter;
     if (filter.kind !== "documents") {

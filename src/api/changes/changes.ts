@@ -58,7 +58,7 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * Whether the response is the same until the database changes. The result of a function also
+ * Whether the response stays the same until the database changes. With a filter function, it also
  * depends on the user.
  */
 function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
@@ -123,7 +123,7 @@ async function* feed(
       isGone = reason === "gone";
       if (reason !== "changed") break;
     } else if (query.heartbeatMs !== undefined) {
-      // A filter may skip many changes while the client waits for a heartbeat.
+      // A filter may skip many changes, so heartbeats are also sent between pages.
       const nowMs = clock.monotonicMs();
       if (nowMs - sentMs >= query.heartbeatMs) {
         yield form.heartbeat;

@@ -43,13 +43,12 @@ async function* feed(
   let position = since;
   let left = query.limit;
   let rowCount = 0;
-  // A foreign sequence is refused before anything is sent.
+  // Rejects a sequence of another server before anything is sent.
   await kv.read((tx) => databases.updates.page(tx, { since, limit: 1 }));
   yield form.opening;
   while (left > 0) {
     const limit = Math.min(left, PAGE_COUNT_MAX);
-    // A descending feed ends with its first page: there are as many rows as databases, and no
-    // client pages backwards.
+    // A descending feed consists of one page, with one row per database. No client pages backwards.
     const options = descending ? { since, descending, limit: left } : { since: position, limit };
     const { entries } = await kv.read((tx) => databases.updates.page(tx, options));
     for (const update of entries) yield form.row(update, rowCount++ === 0);
@@ -115,7 +114,7 @@ const FORMS: Readonly<Record<Feed, FeedForm>> = {
     row: (update) => `${rowText(update)}\n`,
     closing: (last_seq) => `${JSON.stringify({ last_seq })}\n`,
   },
-  // CouchDB instead sends the rows of its database of updates.
+  // CouchDB has no such form and sends the rows of its `_global_changes` database.
   eventsource: {
     opening: "",
     heartbeat: "event: heartbeat\ndata: \n\n",

@@ -17,7 +17,7 @@ export interface FeedQuery {
   readonly limit: number;
   readonly descending: boolean;
   readonly heartbeatMs: number | undefined;
-  /** Longest wait for a change. A feed with a heartbeat waits as long as the client does. */
+  /** Maximum wait for a change. A feed with heartbeats waits until the client disconnects. */
   readonly timeoutMs: number | undefined;
 }
 
@@ -30,7 +30,8 @@ export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
   const timeoutMs = integerParameter(call, "timeout");
   const waitMs = Math.min(timeoutMs ?? timeoutMsMax, timeoutMsMax);
   const feed = feedOf(query.get("feed"));
-  // A reconnecting browser's header takes precedence over the URL, which it repeats.
+  // A reconnecting browser repeats the original URL, so its `Last-Event-ID` header takes
+  // precedence.
   const lastEvent = feed === "eventsource" ? headers.get("last-event-id") : undefined;
   return {
     feed,

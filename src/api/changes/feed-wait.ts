@@ -7,15 +7,15 @@ export interface FeedWait {
   readonly signal: AbortSignal;
   /** Heartbeat interval; undefined for none. */
   readonly heartbeatMs: number | undefined;
-  /** Longest wait of the feed; undefined for as long as the client waits. */
+  /** Maximum wait of the feed. Without it, the feed waits until the client disconnects. */
   readonly timeoutMs: number | undefined;
   readonly heartbeat: string;
 }
 
 /**
- * Waits until `changed` settles, yielding `heartbeat` whenever one is due. Returns why it ended: a
- * change, the feed's timeout, or a client or database that is gone. The signal passed to `changed`
- * aborts when the wait ends.
+ * Waits until `changed` settles, yielding `heartbeat` whenever one is due. Returns the reason for
+ * the end of the wait: a change, the feed's timeout, a disconnected client or a deleted database.
+ * The signal passed to `changed` aborts when the wait ends.
  */
 export async function* waitFor(
   changed: (signal: AbortSignal) => Promise<"changed" | "gone">,
@@ -26,7 +26,7 @@ export async function* waitFor(
   const startMs = clock.monotonicMs();
   try {
     const change = changed(waiting.signal);
-    // It may fail after the wait has ended.
+    // The watch may fail after the wait has ended.
     change.catch(() => {});
     for (;;) {
       const leftMs =
@@ -42,7 +42,7 @@ export async function* waitFor(
     }
   } finally {
     unfollow();
-    waiting.abort(new Error("The feed waits no longer"));
+    waiting.abort(new Error("The wait of the feed has ended"));
   }
 }
 

@@ -1,4 +1,4 @@
-/** `_all_dbs` and `_dbs_info`: databases by name. */
+/** `_all_dbs` and `_dbs_info`: databases in name order. */
 import { base64Encode, parseYielding, utf8Encode } from "../../base/index.ts";
 import type { DatabaseInfo, NamesOptions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
@@ -43,7 +43,7 @@ async function listNames(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   return jsonText(200, text, { ETag: tag });
 }
 
-/** In name order. Databases removed meanwhile are omitted. */
+/** Descriptions in name order. Databases deleted during the request are omitted. */
 async function describeAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const names = await namesOf(parts, call);
   return streamedJson(200, inPieces(descriptions(parts, call, names, () => undefined)));
@@ -60,7 +60,10 @@ async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return streamedJson(200, inPieces(pieces));
 }
 
-/** `missing` replaces a database that does not exist; undefined omits it. */
+/**
+ * `missing` is sent in place of a database that does not exist; if undefined, the database is
+ * omitted.
+ */
 async function* descriptions(
   parts: DatabaseParts,
   call: Call,
@@ -114,7 +117,7 @@ async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<re
 function namesQuery(call: Call): {
   readonly options: NamesOptions;
   readonly skip: number;
-  /** Whether to exclude the end itself. */
+  /** Whether the end key itself is excluded. */
   readonly isWithoutEnd: boolean;
 } {
   const key = nameParameter(call, "key");

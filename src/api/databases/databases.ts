@@ -1,4 +1,4 @@
-/** Databases: creation, description, removal and settings. */
+/** Databases: creation, description, deletion and settings. */
 import { type JsonText, jsonKind } from "../../base/index.ts";
 import { SECURITY_BYTES_MAX } from "../../databases/index.ts";
 import { badRequest, checkCreation, ProtocolError } from "../../protocol/index.ts";
@@ -90,21 +90,21 @@ async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResp
   return json(201, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
 }
 
-/** Acknowledged writes are already durable. */
+/** Does nothing, because acknowledged writes are already durable. */
 async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const time = await readDatabase(parts, call, async (_, database) => database.instanceStartTime);
   return json(201, { ok: true, instance_start_time: time });
 }
 
-/** Old bodies are cleared immediately. The store reclaims space by itself. */
+/** Removes old bodies immediately. The store reclaims the space on its own. */
 async function compact(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   parts.compaction.start(await readDatabase(parts, call, async (_, { name }) => name));
   return json(202, OK);
 }
 
-/** Maintenance of views, which do not exist. */
+/** Does nothing: there are no views to maintain. */
 async function acceptUpkeep(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   await readDatabase(parts, call, async () => undefined);

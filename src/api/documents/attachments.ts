@@ -1,4 +1,4 @@
-/** Attachments as resources: their bytes, read and written as streams. */
+/** Attachments as resources, read and written as streams of bytes. */
 
 import { EMPTY_BYTES, Utf8Text } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../../databases/index.ts";
@@ -47,7 +47,7 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 interface Sending {
   readonly database: Database;
   readonly attachment: Attachment;
-  /** Whether to send the bytes decoded. */
+  /** Whether the bytes are decompressed before they are sent. */
   readonly decoded: boolean;
 }
 
@@ -102,7 +102,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = parameter(call, "attachment");
   const { headers, body, signal } = call.request;
   const parent = requestRevision(call);
-  // Checked before the upload, so that no bytes are received for a document that has changed.
+  // Checked before the upload, so that no bytes are received for an outdated revision.
   const { database, document } = await openParent(parts, call, id, parent);
   const encoding = headers.get("content-encoding")?.toLowerCase();
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
@@ -153,7 +153,7 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
           document: await findDocument(tx, database, id),
         }))
       : await openParent(parts, call, id, parent);
-  // CouchDB compares revisions last.
+  // As in CouchDB, a missing document or attachment is reported before a conflict.
   if (document !== undefined) attachmentOf(document, name);
   if (document === undefined || parent === undefined) throw conflict();
   const { revision } = await writeOne(parts, call, {
@@ -168,8 +168,8 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * The leaf to be edited; no document if it does not exist yet. Throws a ProtocolError for a
- * conflict.
+ * The leaf to be edited; `document` is undefined if the document does not exist yet. Throws a
+ * ProtocolError for a conflict.
  */
 async function openParent(
   parts: DatabaseParts,

@@ -1,5 +1,6 @@
 /**
- * `_bulk_docs`: many documents in one request, as a user's edits or as revisions from elsewhere.
+ * `_bulk_docs`: writes many documents in one request, as edits of a user or as replicated
+ * revisions.
  */
 import { forEachConcurrent, type JsonValue, Utf8Writer } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
@@ -27,16 +28,16 @@ import {
 /** Number of documents whose inline attachments are stored concurrently. */
 const PREPARED_COUNT_MAX = 8;
 
-/** Maximum per request. CouchDB has no limit. */
+/** Maximum number of documents per request. CouchDB has no limit. */
 const DOCUMENTS_MAX = 100_000;
 /**
- * Number of documents that are parsed and written before the next ones: each takes kilobytes
- * meanwhile, however short it is.
+ * Number of documents that are parsed and written at a time. However short, each takes kilobytes
+ * while it is processed.
  */
 const SLICE_COUNT_MAX = 1_000;
 const ANSWER_BYTES_EXPECTED = 4_096;
 
-/** Nesting level of a document's members, inside the body and the list. */
+/** Nesting level of the members of a document, counted from the body. */
 const MEMBERS_DEPTH = 3;
 
 export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
@@ -56,7 +57,7 @@ interface Refused {
   readonly error: unknown;
 }
 
-/** A well-formed document, which becomes an edit when its inline attachments are stored. */
+/** A well-formed document, to be converted to an edit once its inline attachments are stored. */
 interface Draft {
   readonly kind: "draft";
   readonly document: JsonValue;
@@ -85,7 +86,7 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   return jsonBytes(201, answer);
 }
 
-/** Writes a part of the documents. Returns their rows. */
+/** Writes a slice of the documents and returns their result rows. */
 async function writeSlice(
   parts: DatabaseParts,
   call: Call,
@@ -112,7 +113,7 @@ async function writeSlice(
   return rows;
 }
 
-/** Finds every error that refuses the whole request before the first slice is written. */
+/** Checks for all errors that reject the whole request, before the first slice is written. */
 async function checkAll(
   parts: DatabaseParts,
   call: Call,
@@ -130,7 +131,7 @@ function requireObject(document: JsonValue): void {
   if (!document.isObject) throw badRequest("Document must be a JSON object");
 }
 
-/** As in CouchDB, reports each of them and writes nothing. */
+/** As in CouchDB, every document of the request is rejected and nothing is written. */
 function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   const rows = documents.map((document) => {
     const { id, revision } = wireDocumentOf(document);
@@ -140,7 +141,7 @@ function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   return json(417, rows);
 }
 
-/** A user's edits. As in CouchDB, nothing is written before all are known to be well-formed. */
+/** Edits of a user. As in CouchDB, nothing is written unless all of them are well-formed. */
 async function draftAll(
   parts: DatabaseParts,
   call: Call,
@@ -159,8 +160,8 @@ async function draftAll(
 }
 
 /**
- * Revisions from elsewhere. CouchDB refuses the whole request, and thus the replication, for one
- * bad document; here the others are written, and the sender learns which one was not.
+ * Replicated revisions. For one bad document, CouchDB rejects the whole request and thus stops the
+ * replication. Here all other documents are written, and the response names the rejected ones.
  */
 async function draftEach(
   parts: DatabaseParts,
@@ -182,7 +183,7 @@ async function draftEach(
   return drafts;
 }
 
-/** Inline attachments are stored concurrently meanwhile, since each waits for its commit. */
+/** Stores inline attachments concurrently, since each waits for its own commit. */
 async function prepareAll(
   parts: DatabaseParts,
   call: Call,
@@ -215,7 +216,7 @@ function namedDocument({ uuids }: DatabaseParts, document: JsonValue): NamedDocu
   return { ...wire, id: wire.id ?? uuids.next() };
 }
 
-/** Rethrows errors that are not the document's fault. */
+/** Rethrows errors not caused by the document. */
 function refused(document: JsonValue, error: unknown): Refused {
   if (!isInvalidRequest(error)) throw error;
   return { kind: "refused", document, error };
@@ -238,7 +239,7 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   return documents;
 }
 
-/** As in CouchDB, only failures are reported for revisions from elsewhere. */
+/** As in CouchDB, only failures are reported for replicated revisions. */
 function rowOf(result: EditResult, edit: DocumentEdit): string | undefined {
   const { id } = result;
   if (result.kind === "written") {

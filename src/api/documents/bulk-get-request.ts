@@ -15,7 +15,7 @@ export interface BulkGetRequest {
   readonly attachmentsSince: readonly string[] | undefined;
 }
 
-/** An entry that cannot be looked up. Its error is reported in its place. */
+/** An entry that cannot be looked up. Its error becomes its result. */
 export interface BadRequest {
   readonly kind: "bad";
   readonly id: string | null;
@@ -24,7 +24,7 @@ export interface BadRequest {
   readonly reason: string;
 }
 
-/** CouchDB takes the options from the query, but its replicator also sends them in the body. */
+/** CouchDB reads the options from the query, but its replicator also sends them in the body. */
 export function bulkGetOptions(
   call: Call,
   members: ReadonlyMap<string, JsonText>,
@@ -36,7 +36,7 @@ export function bulkGetOptions(
     latest: flag("latest"),
     attachments: flag("attachments"),
     encodingInfo: flag("att_encoding_info"),
-    // Each document has its own.
+    // Each entry has its own `atts_since`.
     attachmentsSince: undefined,
   };
 }

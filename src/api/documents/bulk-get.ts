@@ -44,7 +44,7 @@ type Result =
   | { readonly kind: "found"; readonly view: DocumentView }
   | { readonly kind: "failed"; readonly error: object };
 
-/** The results of one entry, with its own options. */
+/** The results of one entry, with the options of that entry. */
 interface Answer {
   readonly database: Database;
   readonly request: BulkGetRequest | BadRequest;
@@ -71,7 +71,7 @@ async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
   if (type === undefined) {
     return streamedJson(200, jsonPieces(parts, call, requests, options));
   }
-  // As in CouchDB, this form always includes attachments; `atts_since` selects which.
+  // As in CouchDB, a multipart response always includes attachments; `atts_since` selects which.
   const written = multipartParts(parts, call, requests, { ...options, attachments: true });
   const boundary = randomHex(parts.runtime.random);
   return {
@@ -108,7 +108,7 @@ async function* answerPages(
   } while (start < requests.length);
 }
 
-/** The results of each entry; none for an invalid one. */
+/** The results of each entry; empty for an invalid entry. */
 async function readPage(
   tx: ReadTransaction,
   database: Database,
@@ -179,13 +179,13 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** With room for the document that exceeds the piece length. */
+/** Buffer size, with space for the document that exceeds the piece length. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** Output not sent yet. */
 class PieceWriter {
   #writer = new Utf8Writer(PIECE_BYTES);
-  /** Pieces before the content of the writer. */
+  /** Pieces to be sent before the content of the writer. */
   readonly #before: Uint8Array[] = [];
 
   get writer(): Utf8Writer {

@@ -5,17 +5,17 @@ import { flagParameter, textListParameter } from "../http/query.ts";
 
 /** Members to include besides the body. */
 export interface ViewOptions {
-  /** `revs`: `_revisions`. */
+  /** `revs=true`: include `_revisions`. */
   readonly revisions: boolean;
-  /** `revs_info`: `_revs_info`. */
+  /** `revs_info=true`: include `_revs_info`. */
   readonly revisionsInfo: boolean;
   readonly conflicts: boolean;
   readonly deletedConflicts: boolean;
-  /** `local_seq`: `_local_seq`. */
+  /** `local_seq=true`: include `_local_seq`. */
   readonly localSequence: boolean;
   /** `attachments` or `atts_since`: include the bytes of attachments. */
   readonly attachments: boolean;
-  /** `atts_since`: revisions that the reader has. Only newer attachments are sent. */
+  /** `atts_since`: revisions known to the client. Only newer attachments are sent. */
   readonly attachmentsSince: readonly string[] | undefined;
   /** `att_encoding_info` */
   readonly encodingInfo: boolean;

@@ -6,12 +6,12 @@ import { type Call, parameter } from "../http/call.ts";
 import { checkRevision, type DocumentOptions } from "./document-options.ts";
 import type { NamedDocument } from "./edits.ts";
 
-/** An id that no document has. */
+/** Stands for an id that no document can have. */
 const NOBODYS_ID = "_";
 
 /**
- * The id in the path; `_design/x` may be one segment or two. An impossible id is treated as
- * missing, except for writes, which throw STORE_DOCUMENT_ID_INVALID.
+ * The document id in the path; `_design/x` may be one segment or two. An invalid id is treated as a
+ * missing document, except in writes, which throw STORE_DOCUMENT_ID_INVALID.
  */
 export function documentId(call: Call): string {
   const name = call.parameters.get("name");
@@ -23,7 +23,7 @@ export function documentId(call: Call): string {
   return id;
 }
 
-/** Whether it is only the prefix of a kind of documents. */
+/** Whether the id is only a prefix, such as `_design/`. */
 function isBeginning(id: string): boolean {
   return id === "_design/";
 }
@@ -38,7 +38,10 @@ export function isStorableId(id: string): boolean {
   }
 }
 
-/** `missing`, or `deleted` if no revision was requested and the winner is deleted. */
+/**
+ * The 404 with the reason `missing`, or `deleted` if no revision was requested and the winner is
+ * deleted.
+ */
 export function notFound(reason: "missing" | "deleted"): ProtocolError {
   return new ProtocolError(404, "not_found", reason);
 }

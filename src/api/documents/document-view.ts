@@ -1,6 +1,6 @@
 /**
- * Renders a stored document with a reader's options: reads the necessary records and writes its
- * text.
+ * Renders a stored document with the options of a request: reads the necessary records and writes
+ * the JSON text.
  */
 import {
   type JsonMember,
@@ -29,16 +29,16 @@ import { isLongBody, ProtocolError } from "../../protocol/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { ViewOptions } from "./document-options.ts";
 
-/** Longest attachment that is buffered, for JSON. */
+/** Maximum size of an attachment in JSON, which is buffered. */
 const INLINE_BYTES_MAX = 128 * 1024 * 1024;
 
-/** A document with everything requested for it, from one transaction. */
+/** A document with everything requested about it, read in one transaction. */
 export interface DocumentView {
   readonly document: Document;
   readonly extras: readonly JsonMember[];
 }
 
-/** Available synchronously if only the document itself is requested. */
+/** Returns synchronously if only the document itself is requested. */
 export function viewOf(
   tx: ReadTransaction,
   database: Database,
@@ -98,7 +98,7 @@ export function sentAttachments(document: Document, options: ViewOptions): reado
 
 /**
  * The document as JSON text, or in pieces if it is long, with requested attachments in base64.
- * Available synchronously without them.
+ * Returns synchronously if there are no attachments.
  */
 export function viewJson(
   parts: DatabaseParts,
@@ -113,7 +113,7 @@ export function viewJson(
   return data instanceof Promise ? data.then(render) : render(data);
 }
 
-/** Like `viewJson`, in UTF-8, with the bytes of attachments from `inlineData`. */
+/** Like `viewJson`, but in UTF-8 and with the attachment bytes read by `inlineData`. */
 export function writeView(
   writer: Utf8Writer,
   view: DocumentView,
@@ -123,20 +123,20 @@ export function writeView(
   writeStoredDocument(writer, view.document, renderOptions(data, view, options));
 }
 
-/** Like `viewJson`, in pieces that share the memory of the body. */
+/** Like `viewJson`, but in pieces that share the memory of the stored body. */
 export function viewPieces(view: DocumentView, options: ViewOptions, data: InlineData): LongText {
   return storedDocumentPieces(view.document, renderOptions(data, view, options));
 }
 
 /** A document for a selector and for the response. */
 export interface ViewedDocument extends SandboxArgument {
-  /** Its text, or the pieces of a long one. */
+  /** The text of the document, in pieces if it is long. */
   json(): JsonText | LongText;
   /** `depth`: the usual number of segments in paths. */
   fields(depth: number, yielder: Yielder): Promise<Fields>;
 }
 
-/** Without the bytes of its attachments unless they are given. Rendered at most once. */
+/** The document without attachment bytes, unless `data` contains them. Rendered at most once. */
 export function viewedDocument(
   view: DocumentView,
   options: ViewOptions,
@@ -173,7 +173,7 @@ export function viewedText(render: () => JsonText, length: number): ViewedDocume
 export type InlineData = ReadonlyMap<string, Uint8Array>;
 
 /**
- * Bytes of the attachments requested with a document; available synchronously if there are no
+ * Bytes of the attachments requested with a document. Returns synchronously if there are no
  * attachments.
  */
 export function inlineData(
@@ -226,7 +226,10 @@ function renderOptions(
   };
 }
 
-/** The text in pieces, to be followed by the bytes of its attachments, in its order. */
+/**
+ * The text in pieces, for multipart responses: the attachment bytes follow in the order of the
+ * text.
+ */
 export function multipartPieces(
   { document, extras }: DocumentView,
   sent: readonly Attachment[],

@@ -1,4 +1,4 @@
-/** Writes the edits of a request. */
+/** Writes the edits contained in a request. */
 import {
   type DocumentEdit,
   isDatabaseAdmin,
@@ -21,8 +21,8 @@ import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
 
 /**
- * Statuses of refusals by hooks. Any other error of a validation function, including one that does
- * not compile, is 500 in CouchDB.
+ * Statuses for writes rejected by hooks. All other errors of a validation function, including
+ * compile errors, are 500 as in CouchDB.
  */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
@@ -36,22 +36,24 @@ const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
   invalid_design_doc: 400,
 };
 
-/** Number of attachments of one document whose rows take some milliseconds. */
+/** Number of attachments per document above which writing their rows takes milliseconds. */
 const MANY_ATTACHMENTS = 500;
 
-/** The outcome of an edit in wire form. */
+/** The result of an edit in wire form. */
 export type EditResult =
   | { readonly kind: "written"; readonly id: string; readonly revision: string }
   | { readonly kind: "failed"; readonly id: string; readonly answer: ErrorAnswer };
 
-/** Writes one edit. Throws a ProtocolError for a conflict, a missing stub or a refusal. */
+/**
+ * Writes one edit. Throws a ProtocolError for a conflict, a missing stub or a rejection by a hook.
+ */
 export async function writeOne(
   parts: DatabaseParts,
   call: Call,
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
-  // A long document has been parsed before, and is written in one turn.
+  // A long document has been parsed before, and is written without yielding.
   if (call.yielder.isDue) await call.yielder.yield();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
@@ -59,14 +61,14 @@ export async function writeOne(
   throw new ProtocolError(status, error, reason);
 }
 
-/** `batch=ok`. */
+/** Whether the request has `batch=ok`. */
 export function isBatch({ request }: Call): boolean {
   return request.query.get("batch") === "ok";
 }
 
 /**
- * The response to `batch=ok`, which CouchDB sends before it writes: without a revision or
- * conflicts. Here the document has been written by then.
+ * The response to `batch=ok`. CouchDB sends it before writing, so it contains neither a revision
+ * nor conflicts. Here the document has already been written.
  */
 export async function writeInBatch(
   id: string,
@@ -86,13 +88,13 @@ export async function writeAll(
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
-  // An error of the request is not one of its documents.
+  // May throw an error that concerns the whole request and is not reported per document.
   const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {
     transact: (batch) => transactEdits(parts, call, batch, context),
     yielder: call.yielder,
-    // Only errors of a document are reported for it; all others concern the whole request.
+    // Only invalid documents are reported individually; all other errors concern the whole request.
     isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),
     refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
@@ -110,7 +112,7 @@ async function transactEdits(
   edits: readonly DocumentEdit[],
   context: WriteContext,
 ): Promise<WriteOutcome[]> {
-  // A revision from elsewhere can be written twice; a user's edit would conflict with itself.
+  // Writing a replicated revision is idempotent; the edit of a user would conflict with itself.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
   const { kv, databases, functions } = parts;
   const name = existingDatabaseName(call);
@@ -121,13 +123,14 @@ async function transactEdits(
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
-    // Hooks do not judge local documents, and those of `_users` belong to no user.
+    // Hooks do not check local documents. Those of `_users` have no owner, so only administrators
+    // may write them.
     const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
     if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
       throw new ProtocolError(404, "not_found", "missing");
     }
     const outcomes = await database.writeMany(tx, hashed, { ...context, validation });
-    // Thousands of rows are passed to the store in a separate turn.
+    // Yields first, because passing thousands of rows to the store takes milliseconds.
     if (hashed.some(({ attachments }) => attachments.length > MANY_ATTACHMENTS)) {
       await call.yielder.yield();
     }

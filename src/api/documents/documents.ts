@@ -63,8 +63,8 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * As in CouchDB, a response with more than the revision has no entity tag, since the tag would stay
- * while the rest changes.
+ * As in CouchDB, a response with more than the revision has no entity tag, since its content may
+ * change while the revision stays.
  */
 function entityTag({ document, extras }: DocumentView): Readonly<Record<string, string>> {
   return extras.length > 0 ? {} : { ETag: `"${document.revision}"` };
@@ -92,7 +92,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
-  // CouchDB looks up the document before it parses the revision.
+  // As in CouchDB, the document is looked up before the revision is parsed.
   await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
   const parent = requestRevision(call);
   const { revision } = await writeOne(parts, call, {
@@ -118,7 +118,7 @@ async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     id: target.id,
     deleted: false,
     body: source.body,
-    // The bytes are already in this database; the copy refers to them as well.
+    // The attachments are already stored in this database; the copy refers to the same bytes.
     attachments: source.attachments.map(({ name, contentType, ...content }) => ({
       kind: "staged",
       name,
@@ -142,7 +142,7 @@ function copyTarget(call: Call): { readonly id: string; readonly parent: string 
   return { id: decodeDestination(path), parent };
 }
 
-/** Each character of a header is one of its bytes. UTF-8 sequences among them are decoded. */
+/** Decodes UTF-8 in a header, where each character stands for one byte. */
 function textOfBytes(header: string): string {
   const codes = Array.from(header, (character) => character.charCodeAt(0));
   if (codes.some((code) => code > 0xff)) return header;

@@ -28,27 +28,30 @@ import { booleanParameter } from "../http/query.ts";
 import { readDocumentBody } from "../http/request-body.ts";
 
 /**
- * Maximum number of attachments. All are written in one turn of the event loop, and their list with
- * each write of the document. CouchDB has no limit.
+ * Maximum number of attachments per document. All of them are written without yielding, and their
+ * list is rewritten with each revision. CouchDB has no limit.
  */
 const ATTACHMENTS_MAX = 2_000;
 
 export type EditMode = DocumentEdit["mode"];
 
-/** A document that has an id. */
+/** A document whose id is known. */
 export type NamedDocument = WireDocument & { readonly id: string };
 
-/** `new_edits` in the query. */
+/** The parameter `new_edits` in the query. */
 export function editMode(call: Call): EditMode {
   return booleanParameter(call, "new_edits", true) ? "interactive" : "replicated";
 }
 
-/** The document in a request. */
+/** Parses the document of a request. */
 export function readDocument(call: Call, mode: EditMode): Promise<WireDocument> {
   return readDocumentBody(call, mode === "replicated" ? "any" : "unique");
 }
 
-/** The edit for a document, with inline attachments stored. The caller stages those that follow. */
+/**
+ * The edit for a document, after storing its inline attachments. Attachments that follow in a
+ * multipart body are stored by the caller.
+ */
 export async function wireEdit(
   parts: DatabaseParts,
   call: Call,
@@ -60,7 +63,7 @@ export async function wireEdit(
   return editOf(wire, attachments, mode);
 }
 
-/** Checks in advance what the store would otherwise refuse only at the end. */
+/** Early check for errors that the store would only report at the end. */
 export function checkWire(
   { settings }: Pick<DatabaseParts, "settings">,
   { id, body, attachments }: NamedDocument,
@@ -71,7 +74,7 @@ export function checkWire(
   if (body.exceedsBytes(byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
-/** Like `checkWire`, including inline attachments, which are decoded for it. */
+/** Like `checkWire`, but also decodes and checks inline attachments. */
 export function checkEdit(
   parts: Pick<DatabaseParts, "settings">,
   wire: NamedDocument,
@@ -83,7 +86,7 @@ export function checkEdit(
   }
 }
 
-/** Returns `undefined` for a type that is stored uncompressed. */
+/** Compression for a content type; `undefined` if it is stored uncompressed. */
 function compressionLevelOf(
   { compressibleTypes, compressionLevel }: DatabaseParts["settings"],
   contentType: string,
@@ -95,7 +98,7 @@ function compressionLevelOf(
     : undefined;
 }
 
-/** Patterns in the settings, cached because a document may have thousands of attachments. */
+/** Patterns from the settings, cached because a document may have thousands of attachments. */
 const typePatterns = new Map<string, RegExp>();
 const TYPE_PATTERNS_MAX = 100;
 
@@ -120,7 +123,7 @@ export function editOf(
   return { mode, id, deleted, body, attachments, parent: parentOf(wire) };
 }
 
-/** Description of an uploaded attachment. */
+/** Metadata of an uploaded attachment. */
 export type UploadedAttachment = Pick<WireAttachment, "name"> &
   Partial<
     Pick<
@@ -136,8 +139,8 @@ export interface Upload {
 }
 
 /**
- * Stores the bytes of an attachment. A user's text is compressed; replicated bytes are kept
- * unchanged.
+ * Stores the bytes of an attachment. Compressible types are compressed in edits of users;
+ * replicated bytes stay unchanged.
  */
 export async function storeUpload(
   { attachments: store, settings }: DatabaseParts,
@@ -149,7 +152,10 @@ export async function storeUpload(
   return stageAttachment(store, database, incoming, signal);
 }
 
-/** Like `storeUpload` for each, with many small ones per transaction. Uploads are taken lazily. */
+/**
+ * Like `storeUpload` for each upload, but stores many small ones per transaction. Reads the
+ * iterable lazily.
+ */
 export async function storeUploads(
   { attachments: store, settings }: DatabaseParts,
   call: Call,
@@ -183,12 +189,13 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // Also with new_edits=false, as in CouchDB: backups contain the digests of compressed bytes.
+    // As in CouchDB, not checked with new_edits=false either, because backups contain the digests
+    // of compressed bytes.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
 
-/** Keeps stubs and stores inline data, many of them waiting for the disk together. */
+/** Keeps stubs and stores inline data, in batches that share one wait for the disk. */
 export async function inlineAttachments(
   parts: DatabaseParts,
   call: Call,
@@ -220,7 +227,8 @@ function inlineUpload(
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
-  // Inline data are never encoded; other members may be remains of an older version.
+  // Inline data are never encoded; members that say otherwise may be left over from an older
+  // revision.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }
 

@@ -1,6 +1,7 @@
 /**
  * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. The field `_doc` contains the document,
- * or `_rev` the revision of an existing one; fields `_attachments` contain files.
+ * or the field `_rev` the revision of an existing document; the fields `_attachments` contain
+ * files.
  */
 import type { AttachmentEdit, Database, Document } from "../../databases/index.ts";
 import {
@@ -23,7 +24,7 @@ import { documentId } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
 import { editOf, storeUpload, wireEdit } from "./edits.ts";
 
-/** Longest field that is not a file. */
+/** Maximum size of a field that is not a file. */
 const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function formUploadRoutes(parts: DatabaseParts): Route[] {
@@ -52,7 +53,10 @@ async function upload(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return json(201, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
-/** As in CouchDB: a form on a foreign page must not write with its visitor's credentials. */
+/**
+ * As in CouchDB, a form on a page of another site must not write with the credentials of its
+ * visitor.
+ */
 function requireOwnReferer({ request: { headers } }: Call): void {
   const referer = headers.get("referer");
   if (referer === undefined) throw badRequest("Referer header required.");
@@ -78,7 +82,10 @@ function boundaryOf({ request: { headers } }: Call): string {
   throw badRequest("The Content-Type multipart/form-data has no boundary");
 }
 
-/** Ignores fields with other names, as CouchDB does. Files are stored while they are received. */
+/**
+ * Reads the form and stores its files while they are received. As in CouchDB, unknown fields are
+ * ignored.
+ */
 async function readForm(
   parts: DatabaseParts,
   call: Call,
@@ -115,7 +122,7 @@ function storeFile(
   return storeUpload(parts, database, file, call.request.signal);
 }
 
-/** The edit from the fields, without the files. */
+/** The edit described by the fields, without the files. */
 async function formEdit(
   parts: DatabaseParts,
   call: Call,

@@ -42,8 +42,8 @@ export async function readLocal(
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
   const pieces = wireDocumentPieces({ ...found, deleted: false });
-  // A local document that is removed and re-created has its old revision, which is therefore no
-  // tag.
+  // Sends no entity tag, because a local document that is removed and re-created has the same
+  // revision again.
   const digest = hexDecode(md5HexOf(parts.runtime.digests, pieces)) as Uint8Array;
   const tag = `"${base64Encode(digest)}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
@@ -58,7 +58,7 @@ export async function writeLocal(
   id: string,
 ): Promise<ApiResponse> {
   const wire = await readDocumentBody(call, "unique");
-  // Local documents have no attachments. As in CouchDB, any sent are dropped.
+  // Local documents have no attachments. As in CouchDB, attachments in the request are dropped.
   checkWire(parts, { ...wire, attachments: [], id });
   const parent = call.request.query.get("rev") || parentOf(wire);
   const outcome = await writeDatabase(

@@ -1,6 +1,6 @@
 /**
- * A document with its attachments as multipart/related: first the JSON, then the attachments in its
- * order, as stored. The bytes are passed on chunk by chunk.
+ * A document with its attachments as multipart/related: the JSON, then the attachments as stored,
+ * in the order of the JSON. The bytes are passed on chunk by chunk.
  */
 import { randomHex, utf8Encode } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
@@ -41,7 +41,7 @@ interface MultipartDocument {
   readonly options: ViewOptions;
 }
 
-/** GET: the document and the attachments sent with it. */
+/** Response to a GET: the document and its requested attachments. */
 export function documentMultipart(
   parts: DatabaseParts,
   call: Call,
@@ -109,19 +109,19 @@ function attachmentHeaders({
   ];
 }
 
-/** Replaces a document that cannot be sent. */
+/** Part sent in place of a document that cannot be sent. */
 export function errorPart(error: object): WrittenPart {
   const headers = [["Content-Type", 'application/json; error="true"']] as const;
   return piecesPart(headers, [utf8Encode(JSON.stringify(error))]);
 }
 
-/** A text that cannot end the header that contains it. */
+/** Text without characters that would end the header. */
 export function headerText(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: removes control characters.
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => percentEncode(char));
 }
 
-/** PUT: the edit, with the attachments that follow stored. */
+/** The edit of a PUT, after storing the attachments that follow the JSON. */
 export async function readMultipartEdit(
   parts: DatabaseParts,
   call: Call,
@@ -160,8 +160,8 @@ export async function readMultipartEdit(
 }
 
 /**
- * The parts of these attachments, in order. Requesting a part requires that the previous one has
- * been read.
+ * The parts with the given attachments, in order. Each part must be read before the next one is
+ * requested.
  */
 async function* followingUploads(
   iterator: AsyncIterator<MultipartPart>,
@@ -178,7 +178,7 @@ async function* followingUploads(
   }
 }
 
-/** Members missing from the JSON are taken from the headers of the part. */
+/** The upload of a part. Its headers provide members missing from the JSON. */
 function followingAttachment(
   attachment: NamedDocument["attachments"][number],
   { headers }: MultipartPart,
@@ -190,7 +190,7 @@ function followingAttachment(
   };
 }
 
-/** A part not announced in the JSON is ignored, but a body that ends within it is an error. */
+/** Skips a part not announced in the JSON. A body that ends within the part is still an error. */
 async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<void> {
   for (;;) {
     const next = await iterator.next();

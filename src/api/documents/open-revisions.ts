@@ -58,7 +58,7 @@ export async function readOpenRevisions(
   return views.map((view) => ({ kind: "found", view }));
 }
 
-/** The results for revisions of possibly several documents, in one read. */
+/** The results for revisions of several documents, read in one transaction. */
 export async function readRevisionsAsked(
   tx: ReadTransaction,
   database: Database,
@@ -78,7 +78,7 @@ export async function readRevisionsAsked(
   });
 }
 
-/** Two revisions may have the same latest leaf, which is sent once. */
+/** Removes duplicates, since several revisions may have the same latest leaf. */
 function withoutRepetition(rows: readonly OpenRevision[]): OpenRevision[] {
   const seen = new Set<string>();
   return rows.filter((row) => {
@@ -112,7 +112,7 @@ async function* jsonTexts(
   yield "]\n";
 }
 
-/** As in CouchDB, this form always includes attachments; `atts_since` selects which. */
+/** As in CouchDB, a multipart response always includes attachments; `atts_since` selects which. */
 function mixed(
   parts: DatabaseParts,
   call: Call,

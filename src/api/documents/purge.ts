@@ -16,10 +16,10 @@ import { ADMIN, DATABASE_SETTING, MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
-/** Maximum per request. CouchDB: `[purge] max_document_id_number`, 100. */
+/** Maximum number of documents per request. CouchDB: `[purge] max_document_id_number`, 100. */
 const DOCUMENTS_MAX = 1_000;
 
-/** Maximum per transaction. */
+/** Maximum number of documents per transaction. */
 const BATCH_COUNT_MAX = 100;
 const BATCH_REVISIONS_MAX = 1_000;
 
@@ -56,7 +56,7 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
 }
 
-/** A transaction per page: large leaves have thousands of keys. */
+/** Uses one transaction per page, because a large leaf may have thousands of keys. */
 async function* purgeBatch(
   parts: DatabaseParts,
   call: Call,
@@ -74,7 +74,7 @@ async function* purgeBatch(
   } while (asked.length > 0);
 }
 
-/** A document named twice counts once, with the revisions of both. */
+/** Merges the revisions of a document that is named twice. */
 function askedPurges(text: string): Purge[] {
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
   const asked = new Map<string, readonly string[]>();
@@ -87,15 +87,17 @@ function askedPurges(text: string): Purge[] {
     const revisions: unknown = JSON.parse(value);
     if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
     if (!isTextList(revisions)) throw badRequest("Invalid rev format");
-    // Revisions of local documents, `0-n`, are ignored here: CouchDB accepts them and purges
-    // nothing.
+    // Ignores revisions of local documents, `0-n`: CouchDB also accepts them and purges nothing.
     revisions.forEach(checkRevision);
     asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
   }
   return [...asked].map(([id, revisions]) => ({ id, revisions }));
 }
 
-/** Yields at least one batch, so that a missing database is noticed. Each names a document once. */
+/**
+ * Yields at least one batch, so that a missing database is noticed. Each document appears in one
+ * batch only.
+ */
 function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
   let batch: Purge[] = [];
   let revisionCount = 0;
@@ -145,13 +147,13 @@ async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiRes
   return json(200, { ok: true });
 }
 
-/** Added to CouchDB after 3.5: deleted documents are purged automatically only if a time is set. */
+/** Setting added to CouchDB after 3.5: age at which deleted documents are purged automatically. */
 async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, async () => undefined);
   return json(200, {});
 }
 
-/** Accepts only the value that changes nothing: deleted documents are kept indefinitely. */
+/** Accepts only the value that disables purging by age. */
 async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   await readDatabase(parts, call, async () => undefined);

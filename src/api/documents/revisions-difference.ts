@@ -1,4 +1,4 @@
-/** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
+/** `_revs_diff` and `_missing_revs`: which of the given revisions this database lacks. */
 import {
   JsonLimitError,
   type JsonValue,
@@ -28,8 +28,8 @@ const PAGE_SIZES: BatchSizes<NamedValue> = {
 };
 const ANSWER_BYTES_EXPECTED = 4_096;
 /**
- * Maximum per document. CouchDB has no limit; replicators ask for leaves, of which a document has
- * few.
+ * Maximum number of revisions per document. CouchDB has no limit. Replicators send leaves, of which
+ * a document has few.
  */
 const REVISIONS_MAX = 10_000;
 
@@ -63,8 +63,9 @@ async function missingRevisions(parts: DatabaseParts, call: Call): Promise<ApiRe
 type AskedRevisions = readonly [id: string, revisions: readonly string[]];
 
 /**
- * Responds with a member for each document that lacks something. Each page of the request is
- * answered before the next one is parsed, since a row takes many times the memory of its text.
+ * The response has a member for each document with missing revisions. Each page of the request is
+ * processed before the next one is parsed, since a parsed row takes many times the memory of its
+ * text.
  */
 async function compare(
   parts: DatabaseParts,
@@ -116,11 +117,11 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }
 
-/** A list is scanned before it is parsed, which takes ten times as long. */
+/** Counts the values of a list by a scan, because parsing takes ten times as long. */
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {
-    // The list itself counts as a value.
+    // Subtracts the list itself, which counts as a value.
     outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
     return false;
   } catch (error) {
@@ -129,5 +130,5 @@ function areTooMany({ bytes, length }: JsonValue): boolean {
   }
 }
 
-/** Length of the shortest revision in a list. */
+/** Length of the shortest possible revision in a list. */
 const SHORTEST_LENGTH = '"1-a",'.length;

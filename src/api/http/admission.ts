@@ -1,10 +1,10 @@
 /**
- * Limits the number of requests in progress. Others wait, first come, first served; if too many
- * wait, further ones are refused with an OverloadedError, which is 503 with `Retry-After`.
+ * Limits the number of requests in progress. Additional requests wait in order of arrival; if too
+ * many are waiting, a request is rejected with an OverloadedError (503 with `Retry-After`).
  *
- * A request occupies its place until it is answered. The pieces of a long response are produced
- * later, as the client reads: each counts while it is produced and never waits, so a slow client
- * occupies no place, and a response that has begun is completed.
+ * A request occupies a concurrency slot until its response begins. The pieces of a long response
+ * are produced later, as the client reads. Each piece counts towards the limit while it is produced
+ * but never waits, so a slow client occupies no slot, and a response that has begun is completed.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
@@ -14,11 +14,11 @@ import type { AdmissionRule } from "./route-facts.ts";
 export interface AdmissionLimits {
   /** `[tandem] max_requests`: maximum number of requests in progress. */
   readonly requestsMax: number;
-  /** `[tandem] max_waiting_requests`: maximum number of requests waiting for a place. */
+  /** `[tandem] max_waiting_requests`: maximum number of requests waiting for a slot. */
   readonly waitingRequestsMax: number;
 }
 
-/** The node has as many requests in progress as it accepts. */
+/** Thrown if too many requests are in progress and waiting. */
 export class OverloadedError extends OperationalError {
   override readonly name = "OverloadedError";
 
@@ -27,7 +27,7 @@ export class OverloadedError extends OperationalError {
   }
 }
 
-/** Whether the request needs a place. */
+/** Whether the request counts towards the concurrency limit. */
 export function needsPlace(rule: AdmissionRule, query: ApiRequest["query"]): boolean {
   const isLive = (query.get("feed") ?? "normal") !== "normal";
   return rule === "counted" || (rule === "free-if-live" && !isLive);
@@ -35,7 +35,7 @@ export function needsPlace(rule: AdmissionRule, query: ApiRequest["query"]): boo
 
 export class Admission {
   readonly #limits: AdmissionLimits;
-  /** In order of arrival. Each is called when it gets its place. */
+  /** Callbacks of the waiting requests, in order of arrival; called when a slot is free. */
   readonly #waiting = new Set<() => void>();
   #workingCount = 0;
 
@@ -44,9 +44,9 @@ export class Admission {
   }
 
   /**
-   * Processes a request in its own place, and produces the pieces of its response as described
-   * above. Throws an OverloadedError if there is no room, and the signal's reason if it aborts
-   * during the wait.
+   * Processes a request in a concurrency slot, and produces the pieces of its response as described
+   * above. Throws an OverloadedError if too many requests are waiting, and the signal's reason if
+   * it aborts during the wait.
    */
   async answer(signal: AbortSignal, work: () => Promise<ApiResponse>): Promise<ApiResponse> {
     await this.#enter(signal);
@@ -79,7 +79,7 @@ export class Admission {
     });
   }
 
-  /** The place has already been taken; it is freed when the work has ended. */
+  /** Runs the work in a slot that the caller has acquired; frees the slot at the end. */
   async #inPlace<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();

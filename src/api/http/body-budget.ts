@@ -1,16 +1,19 @@
 /**
- * Budget for the bytes of all request bodies that a node holds at a time, after decompression. A
- * body takes its share as it arrives, before the bytes are kept. When the budget is spent, one
- * request may exceed it, so that partially received bodies do not wait for each other; the others
- * wait for requests to be answered, and are then refused with an OverloadedError (503 with
- * `Retry-After`).
+ * Budget for the bytes of all request bodies that a node holds at a time, after decompression. The
+ * bytes of a body are reserved as they arrive, before they are stored. When the budget is
+ * exhausted, one request may exceed it, so that partially received bodies do not wait for each
+ * other indefinitely. All other requests wait for memory to be released, and are rejected with an
+ * OverloadedError (503 with `Retry-After`) if that takes too long.
  */
 import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
-/** First bytes of each body, which never wait. Limits on concurrent requests bound their sum. */
+/**
+ * First bytes of each body, which are not counted. The limit on concurrent requests bounds their
+ * sum.
+ */
 const FREE_BYTES = 65_536;
-/** Granularity in which bytes are taken, so that not every chunk asks. */
+/** Granularity of reservations, so that not every chunk needs one. */
 const STEP_BYTES = 1_048_576;
 /** Bounds the wait for clients that send slowly. */
 const WAIT_MS_MAX = 10_000;
@@ -20,9 +23,12 @@ export interface BodyBudgetLimits {
   readonly bodyMemoryBytesMax: number;
 }
 
-/** Share of one request. */
+/** Reservation of one request. */
 export interface BodyAllowance {
-  /** Takes what the request needs to hold this many bytes. Throws an OverloadedError. */
+  /**
+   * Extends the reservation so that the request can hold this many bytes in total. Throws an
+   * OverloadedError.
+   */
   hold(byteCount: number, signal: AbortSignal): Promise<void>;
   release(): void;
 }
@@ -32,7 +38,7 @@ export class BodyBudget {
   readonly #limits: BodyBudgetLimits;
   readonly #waiting = new Set<() => void>();
   #heldBytes = 0;
-  /** The request that may exceed the budget, until it is answered. */
+  /** The request that may exceed the budget, until it releases its bytes. */
   #exceeding: BodyAllowance | undefined;
 
   constructor(clock: Clock, limits: BodyBudgetLimits) {

@@ -1,16 +1,16 @@
 /** The `Range` header (RFC 9110, section 14.2). */
 import { ProtocolError } from "../../protocol/index.ts";
 
-/** From `start` (inclusive) to `end` (exclusive). */
+/** A range from `start` (inclusive) to `end` (exclusive). */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The requested range of a resource of `length` bytes. Undefined if the whole is to be sent: the
- * header is missing or invalid, requests several ranges or, as in CouchDB, all bytes. Throws
- * CouchDB's 416.
+ * The requested range of a resource of `length` bytes. Undefined if the whole resource is to be
+ * sent, because the header is missing or invalid, requests several ranges or, as in CouchDB, covers
+ * all bytes. Throws CouchDB's 416.
  */
 export function byteRange(header: string | undefined, length: number): ByteRange | undefined {
   const match = /^\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*$/.exec(header ?? "");

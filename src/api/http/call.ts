@@ -1,11 +1,11 @@
-/** A request in the hands of its handler: the request, its user, and the parameters in its path. */
+/** Context of a handler: the request, its user, and the parameters in its path. */
 import type { Compression, Yielder } from "../../base/index.ts";
 import type { BodyAllowance } from "./body-budget.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
 export interface Call {
   readonly request: ApiRequest;
-  /** As in the response header `X-Couch-Request-ID`. */
+  /** The request id, also sent in the response header `X-Couch-Request-ID`. */
   readonly requestId: string;
   readonly user: User;
   /** Decoded values of the placeholders in the route's path. */
@@ -15,12 +15,12 @@ export interface Call {
   readonly yielder: Yielder;
 }
 
-/** Rules for bodies that are buffered. */
+/** Limits for bodies that are buffered. */
 export interface BodyRules {
   readonly gunzip: Compression["gunzip"];
-  /** Limit after decompression. */
+  /** Maximum size after decompression. */
   readonly byteCountMax: number;
-  /** The request's share of the memory for all bodies. */
+  /** The request's reservation in the memory budget for bodies. */
   readonly allowance: BodyAllowance;
 }
 

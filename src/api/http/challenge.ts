@@ -1,5 +1,5 @@
 /**
- * `WWW-Authenticate` of a 401, which tells clients that they may send a name and a password
+ * `WWW-Authenticate` header of a 401, which asks the client for a name and a password
  * (`chttpd:error_headers`).
  */
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
@@ -18,13 +18,11 @@ const HEADER_TEXT = /^[\x20-\x7e]+$/;
 export interface ChallengeSettings {
   /** Default challenge. */
   readonly challenge: string | undefined;
-  /**
-   * Whether anonymous requests are refused, in which case the challenge is also sent by default.
-   */
+  /** Whether anonymous requests are rejected; if so, the challenge is sent by default. */
   readonly requireValidUser: boolean;
 }
 
-/** The response to a failed request, with the header if it is a 401 that needs one. */
+/** Adds the header to an error response if it is a 401 that needs a challenge. */
 export function withChallenge(
   settings: ChallengeSettings,
   { headers }: Pick<ApiRequest, "headers">,

@@ -4,11 +4,14 @@
 import { type Compression, utf8Encode } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 
-/** A smaller response fits into one packet anyway. */
+/** Minimum size for compression. A smaller response fits into one packet anyway. */
 const BYTES_MIN = 1_400;
-/** JSON compresses well at any level, and the reader waits. */
+/** A fast level: JSON compresses well at any level, and the client is waiting. */
 const LEVEL = 1;
-/** Readers of these feeds need each row immediately, and not all decompress incrementally. */
+/**
+ * Feeds that are not compressed: their clients need each row immediately, and not all clients
+ * decompress incrementally.
+ */
 const LIVE_FEEDS = new Set(["continuous", "eventsource"]);
 
 /**
@@ -45,7 +48,7 @@ export async function compressed(
   return { status, headers: packed, body: whole };
 }
 
-/** `Accept-Encoding` */
+/** Value of the `Accept-Encoding` header. */
 export function acceptsGzip(header?: string): boolean {
   return acceptsEncoding(header, "gzip") || acceptsEncoding(header, "x-gzip");
 }

@@ -5,15 +5,18 @@
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import type { Headers } from "./responses.ts";
 
-/** `[cors]`, overridden by `[cors:HOST]` for the requested host; read on each use. */
+/** The section `[cors]`, overridden by `[cors:HOST]` for the requested host; read on each use. */
 export interface CorsSettings {
-  /** `*` for all. Compared in lower case. */
+  /** Allowed origins; `*` allows all. Compared in lower case. */
   readonly origins: readonly string[];
   readonly credentials: boolean;
   readonly methods: readonly string[];
   /** Headers that a script may send; in lower case. */
   readonly headers: readonly string[];
-  /** Headers that a script may read, in addition to those it always may; in lower case. */
+  /**
+   * Response headers that a script may read in addition to those that are always exposed; in lower
+   * case.
+   */
   readonly exposedHeaders: readonly string[];
   readonly maxAgeSec: number;
 }
@@ -126,7 +129,7 @@ function acceptedOrigin(
 function originHeaders({ credentials }: CorsSettings, origin: string): Headers {
   return {
     "Access-Control-Allow-Origin": origin,
-    // The response depends on it, which caches have to know.
+    // Informs caches that the response depends on the origin.
     Vary: "Origin",
     ...(credentials ? { "Access-Control-Allow-Credentials": "true" } : {}),
   };

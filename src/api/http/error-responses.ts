@@ -1,4 +1,4 @@
-/** The only table of error statuses in the program. */
+/** The table of all error codes with their HTTP statuses. */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { SandboxError } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -12,7 +12,7 @@ interface ErrorResponse {
   readonly reason?: string;
 }
 
-/** Members of every error, and additional ones. */
+/** Members of the response: those of every error, and additional ones. */
 type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
   Readonly<Record<string, unknown>>;
 
@@ -64,7 +64,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   CONFIG_INVALID: { status: 400, error: "bad_request" },
   CONFIG_NOT_SAVED: TRY_AGAIN,
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  // As in CouchDB, 401 also for users with a name.
+  // As in CouchDB, a 401 also for users with a name.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {
@@ -100,14 +100,14 @@ export interface ErrorAnswer {
   readonly reason: string;
 }
 
-/** Whether the error is listed in this table, rather than a bug. */
+/** Whether this is an expected error, listed in the table, as opposed to a bug. */
 export function isExpected(error: unknown): boolean {
   if (error instanceof ProtocolError || error instanceof SandboxError) return true;
   if (isTooDeep(error)) return true;
   return ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
 }
 
-/** Nesting so deep that recursion overflows the stack is the sender's fault. */
+/** A stack overflow caused by deep nesting in the request counts as a client error. */
 function isTooDeep(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("call stack");
 }
@@ -119,20 +119,20 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof ProtocolError) {
     return { status: error.status, error: error.error, reason: error.reason };
   }
-  // A missing function is 404. Any other failure is 500 as in CouchDB, with the function's own
-  // words.
+  // A missing function is a 404. As in CouchDB, all other failures are a 500 with the message of
+  // the function.
   if (error instanceof SandboxError) {
     const { error: name, reason } = error;
     return { status: name === "not_found" ? 404 : 500, error: name, reason };
   }
   const row = ERROR_RESPONSES[errorCode(error) ?? ""];
   if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;
-  // A replication may be invalid in a way for which CouchDB has its own error word.
+  // CouchDB has its own error words for some invalid replications.
   const word = "error" in error && typeof error.error === "string" ? error.error : row.error;
   return { status: row.status, error: word, reason: row.reason ?? reasonOf(error) };
 }
 
-/** Whether the request is invalid and would be when repeated. */
+/** Whether the request is invalid, so that repeating it cannot succeed. */
 export function isInvalidRequest(error: unknown): boolean {
   return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
 }
@@ -144,7 +144,7 @@ export function errorResponse(error: unknown): ApiResponse {
   return status === TRY_AGAIN.status ? comeBack(members) : json(status, members);
 }
 
-/** For requests that cannot be processed now, but perhaps soon. */
+/** Adds `Retry-After` to responses for requests that may succeed if repeated later. */
 export function comeBack(members: ErrorMembers): ApiResponse {
   return json(TRY_AGAIN.status, members, { "Retry-After": String(RETRY_AFTER_SEC) });
 }

@@ -5,9 +5,9 @@
 
 export interface ApiRequest {
   readonly method: string;
-  /** The raw path, with percent-escapes, without the query. */
+  /** The raw path: with percent-escapes, without the query. */
   readonly path: string;
-  /** Decoded names and values, in order. The last of a repeated name wins. */
+  /** Decoded names and values, in order. If a name is repeated, its last value wins. */
   readonly query: ReadonlyMap<string, string>;
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
@@ -15,11 +15,11 @@ export interface ApiRequest {
   /** The address of the client. */
   readonly peer: string;
   /**
-   * Whether it was received over TLS by this server. What a reverse proxy reports is in the
-   * headers.
+   * Whether this server received the request over TLS. Protocols reported by a reverse proxy are in
+   * the headers.
    */
   readonly isSecure: boolean;
-  /** Whether its connection is one of those reserved for server administrators. */
+  /** Whether the connection is reserved for server administrators. */
   readonly isReserved?: boolean;
   /** Aborts when the client disconnects or, with a ServerStoppingError, when the server stops. */
   readonly signal: AbortSignal;
@@ -30,18 +30,18 @@ export interface ApiResponse {
   readonly headers: Readonly<Record<string, string>>;
   /**
    * Text and bytes are sent with a Content-Length; a stream is chunked, at the client's pace. A
-   * failing stream breaks the connection, so that a client never mistakes half a response for a
-   * complete one.
+   * failing stream breaks the connection, so that a client never mistakes a truncated response for
+   * a complete one.
    */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
 }
 
-/** Never rejects: errors are responses as well. */
+/** The returned promise never rejects: errors become responses. */
 export type Api = (request: ApiRequest) => Promise<ApiResponse>;
 
 /**
- * The sender of a request, once authenticated. `SecuritySubject` is the part that determines
- * rights.
+ * The sender of a request, once authenticated. `SecuritySubject` contains the properties that
+ * determine rights.
  */
 export interface User {
   /** Null if the request names no user. */
@@ -50,7 +50,7 @@ export interface User {
   readonly isAdmin: boolean;
   /** The authentication handler: `default`, `cookie`, `proxy`, `jwt`. */
   readonly handler?: string;
-  /** The same handler if it vouched for name and roles: `proxy`, `jwt`. */
+  /** The same handler, if name and roles come from it rather than from `_users`: `proxy`, `jwt`. */
   readonly vouchedBy?: string;
   /** Value of a `Set-Cookie` header that extends the session. */
   readonly renewedCookie?: string;

@@ -1,7 +1,7 @@
 /** The node named in a path below `/_node`. */
 import { ProtocolError } from "../../protocol/index.ts";
 
-/** Only this node is known here. */
+/** Throws a 404 for all names except those of this node. */
 export function requireNode(name: string, nodeName: string): void {
   if (name === "_local" || name === nodeName) return;
   throw new ProtocolError(404, "not_found", `no such node: ${name}`);

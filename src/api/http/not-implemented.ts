@@ -1,6 +1,6 @@
 /**
- * Resources of CouchDB that Tandem lacks: 501 with an explanation, so that no client mistakes them
- * for a missing document.
+ * CouchDB resources that Tandem does not implement. They return 501 with an explanation, so that no
+ * client mistakes them for a missing document.
  */
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
@@ -15,7 +15,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   "/{database}/_shards": "Databases of Tandem have no shards.",
   "/{database}/_shards/{rest...}": "Databases of Tandem have no shards.",
   "/{database}/_sync_shards": "Databases of Tandem have no shards.",
-  "/{database}/_partition/{rest...}": "Databases of Tandem have no partitions.",
+  "/{database}/_partition/{rest...}": "Tandem does not support partitioned databases.",
   "/{database}/_temp_view": "Views are not part of Tandem.",
   "/{database}/_search_analyze": "Search is not part of Tandem.",
 };
@@ -34,7 +34,7 @@ const DESIGN_SENTENCES: Readonly<Record<string, string>> = {
   _geo: "Geographic indexes are not part of Tandem.",
 };
 
-/** Resources of the server. */
+/** Paths of resources of the server. */
 const SERVER_SENTENCES: Readonly<Record<string, string>> = {
   _reshard: "Databases of Tandem have no shards.",
   _nouveau_analyze: "Search is not part of Tandem.",

@@ -1,13 +1,15 @@
 /**
  * Chooses the number of documents that are read in one transaction and held until they are sent. A
  * document may have eight megabytes but usually has one kilobyte. The first page is therefore
- * small, and the size of the next ones follows from the documents read so far.
+ * small, and the size of later pages is computed from the documents read so far.
  */
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
 /** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
-/** A few small documents are a poor prediction of the next ones. */
+/**
+ * Limits the growth per page, because a few small documents are a poor prediction of later ones.
+ */
 const GROWTH_MAX = 4;
 
 export class PageSize {
@@ -17,7 +19,7 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Adapts to a page that was read. */
+  /** Adapts the page size to a page that was read. */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

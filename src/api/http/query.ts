@@ -7,22 +7,25 @@ export function queryError(reason: string): ProtocolError {
   return new ProtocolError(400, "query_parse_error", reason);
 }
 
-/** `true` or `false`; `fallback` if absent. */
+/** Boolean query parameter, `true` or `false`; `fallback` if absent. */
 export function booleanParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
   return text === undefined ? fallback : booleanOf(text);
 }
 
 /**
- * A flag of a read: true for `true` and `True`. As in CouchDB, any other value, such as `revs=1` of
- * PHP clients, is ignored.
+ * Boolean query parameter of a read. Only `true` and `True` count as true; as in CouchDB, other
+ * values, such as `revs=1` from PHP clients, are ignored.
  */
 export function flagParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
   return text === undefined ? fallback : text.toLowerCase() === "true";
 }
 
-/** `true` or `false`, also as text in any case, since some languages write `True`. */
+/**
+ * Boolean from a query or body: `true` or `false`, also as a string in any letter case, since some
+ * languages write `True`.
+ */
 export function booleanOf(value: unknown): boolean {
   const word = typeof value === "string" ? value.toLowerCase() : value;
   if (word === true || word === "true") return true;
@@ -30,7 +33,7 @@ export function booleanOf(value: unknown): boolean {
   throw queryError(`Invalid boolean parameter: ${printJson(value)}`);
 }
 
-/** A non-negative integer; undefined if absent. */
+/** Query parameter with a non-negative integer; undefined if absent. */
 export function integerParameter(call: Call, name: string): number | undefined {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
@@ -40,7 +43,7 @@ export function integerParameter(call: Call, name: string): number | undefined {
   return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
 
-/** A value of `parseJson`; undefined if absent. */
+/** Query parameter in JSON, parsed by `parseJson`; undefined if absent. */
 export function jsonParameter(call: Call, name: string): unknown {
   const text = call.request.query.get(name);
   if (text === undefined) return undefined;
@@ -50,8 +53,8 @@ export function jsonParameter(call: Call, name: string): unknown {
 }
 
 /**
- * The value of a parameter in JSON, or `undefined` if it is invalid. As in bodies, unpaired
- * surrogates are invalid.
+ * Parses a JSON parameter; returns `undefined` if it is invalid. As in bodies, unpaired surrogates
+ * are invalid.
  */
 export function queryValue(text: string): unknown {
   try {
@@ -62,7 +65,7 @@ export function queryValue(text: string): unknown {
   }
 }
 
-/** A list of strings in JSON; undefined if absent. */
+/** Query parameter with a JSON list of strings; undefined if absent. */
 export function textListParameter(call: Call, name: string): readonly string[] | undefined {
   const value = jsonParameter(call, name);
   if (value === undefined) return undefined;

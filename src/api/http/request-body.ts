@@ -1,4 +1,7 @@
-/** Request bodies: text that is validated, but never parsed and printed again. */
+/**
+ * Request bodies: the text of documents is validated and stored unchanged, never parsed and
+ * re-serialized.
+ */
 import {
   JsonLimitError,
   type JsonText,
@@ -23,13 +26,14 @@ import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
 /**
- * Longest buffered body. Parsing parts of it may take many times its size. Streams have no limit.
+ * Maximum size of a buffered body. Parsing its parts may take many times that memory. Streams have
+ * no limit.
  */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
- * Limits for bodies that select something: selectors, keys, revisions. They are parsed as a whole.
- * Documents are not subject to them. `docs/api/README.md` lists these numbers.
+ * Limits for query bodies, such as selectors, keys and revisions, which are parsed as a whole.
+ * Documents are not subject to these limits. `docs/api/README.md` lists the values.
  */
 const QUESTION_BYTES_MAX = 8 * 1024 * 1024;
 const QUESTION_VALUES_MAX = 100_000;
@@ -37,21 +41,25 @@ const LONG_BYTES = 65_536;
 /** Maximum nesting of bodies that are not documents. */
 const QUESTION_NESTING_MAX = 1_000;
 /**
- * Maximum number of JSON values. A value and its comma take two bytes: a document with more exceeds
- * the store's limit and need not be scanned to its end. Descriptions of attachments add some.
+ * Maximum number of JSON values in a document. A value and its comma take at least two bytes, so a
+ * document with more values exceeds the store's limit and need not be scanned to its end. Includes
+ * a margin for attachment metadata.
  */
 const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
 
 /**
- * Maximum number of values kept as rows of 20 bytes: documents in a list, and their members. 64 MiB
- * of `{},{},…` would have 22 million, and take gigabytes before the number of documents is known.
+ * Maximum number of values indexed with 20 bytes each: documents in a list, and their members. 64
+ * MiB of `{},{},…` contain 22 million values and would take gigabytes before the number of
+ * documents is known.
  */
 const ROWS_MAX = 2_000_000;
 
-/** Content of a body: documents in a list, one document, or a query. */
+/** Kind of content of a body: documents in a list, one document, or a query. */
 export type BodyContent = "documents" | "document" | "question";
 
-/** "any" for documents from elsewhere: whatever one server has stored, another must accept. */
+/**
+ * "any" for replicated documents: a document stored by one server must be accepted by every other.
+ */
 export type MemberNames = "unique" | "any";
 
 /**
@@ -73,7 +81,7 @@ export async function readDocumentBody(
   return readLongDocument(call, await readBody(call, "document"), memberNames);
 }
 
-/** Like `readDocumentBody`, for possibly many bytes, yielding in between. */
+/** Like `readDocumentBody`, for bodies that may be large; yields to the event loop in between. */
 export async function readLongDocument(
   call: Call,
   bytes: Uint8Array,
@@ -93,7 +101,7 @@ function repeatedMember(name: string): ProtocolError {
   return badRequest(`Duplicate member "${name}" in one object`);
 }
 
-/** The body's bytes, decompressed if necessary. */
+/** The bytes of the body, decompressed if necessary. */
 export async function readBody(
   call: Call,
   content: BodyContent,
@@ -139,7 +147,10 @@ export async function readJsonMembers(
   return new Map(body.members().map(({ name, value }) => [name, value]));
 }
 
-/** Like `readJsonMembers`, parsed. Long values are parsed in pieces that yield. */
+/**
+ * Like `readJsonMembers`, but parses the values. Long values are parsed in pieces, yielding to the
+ * event loop in between.
+ */
 export async function readMembers(
   call: Call,
   byteCountMax = QUESTION_BYTES_MAX,
@@ -147,7 +158,7 @@ export async function readMembers(
   return parsedMembers(call, await readJsonMembers(call, byteCountMax));
 }
 
-/** Like `readMembers`, with every number in its original form. */
+/** Like `readMembers`, but keeps numbers in their original form. */
 export async function readExactMembers(call: Call): Promise<ReadonlyMap<string, unknown>> {
   return parsedMembers(call, await readJsonMembers(call), parseJson);
 }
@@ -163,8 +174,8 @@ export async function parsedMembers(
 }
 
 /**
- * The only member that the body of a command may have; undefined without it, or without a body.
- * Throws a ProtocolError 400.
+ * The value of the only member that the body of a command may have; undefined if the member or the
+ * body is missing. Throws a ProtocolError 400.
  */
 export async function readOnlyMember(call: Call, name: string): Promise<unknown> {
   const bytes = await readBody(call, "question");
@@ -179,8 +190,8 @@ export async function readOnlyMember(call: Call, name: string): Promise<unknown>
 }
 
 /**
- * A body that is a JSON object, scanned to nesting level `depthMax`. The caller refuses duplicate
- * names.
+ * A body that is a JSON object, scanned to nesting level `depthMax`. The caller must reject
+ * duplicate names.
  */
 export async function readJsonObject(
   call: Call,
@@ -203,8 +214,8 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * A query that is a JSON object of many members, to be processed one by one. Objects in it have no
- * duplicate names.
+ * A query that is a JSON object with many members, to be processed one by one. Throws a
+ * ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
   call: Call,
@@ -227,7 +238,7 @@ export async function outlineObject(
   return body;
 }
 
-/** CouchDB's check on most POST requests. */
+/** Checks the content type, as CouchDB does for most POST requests. */
 export function requireJsonType(call: Call): void {
   const header = call.request.headers.get("content-type");
   if (header !== undefined && parseMediaType(header).type === "application/json") return;
@@ -235,7 +246,7 @@ export function requireJsonType(call: Call): void {
 }
 
 /**
- * The text of a short part, unchanged, including surrounding white space. Throws like
+ * The text of a short part of the body, including surrounding white space. Throws like
  * `readJsonBody`.
  */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
@@ -248,14 +259,14 @@ export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): 
   return utf8Decode(bytes);
 }
 
-/** Like `checkJson`, for the body of a query, yielding in between. */
+/** Like `checkJson`, but for the body of a query, and yielding to the event loop. */
 export async function checkQuestion(
   call: Call,
   bytes: Uint8Array,
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
-  // The caller parses a long one without yielding.
+  // Limited, because the caller parses even a long query without yielding.
   if (bytes.length > LONG_BYTES && call.yielder.isDue) await call.yielder.yield();
   return utf8Decode(bytes);
 }
@@ -272,7 +283,7 @@ async function checkedOutline(
 
 /** Options for scanning a body. */
 interface Look {
-  /** Nesting level to which it will be split. */
+  /** Nesting level to which the body will be split. */
   readonly depthMax: number;
   readonly content: BodyContent;
   readonly findsRepeats: boolean;
@@ -295,7 +306,8 @@ function asJson(outline: () => JsonValue): JsonValue {
 }
 
 /**
- * Unpaired surrogates are refused: CouchDB refuses such text, so it could not be replicated there.
+ * Rejects unpaired surrogates: CouchDB does not accept them, so the document could not be
+ * replicated to it.
  */
 function scanOptions({ depthMax, content, findsRepeats }: Look) {
   const options = { depthMax, findsRepeats, isPortable: true };
@@ -307,7 +319,7 @@ function scanOptions({ depthMax, content, findsRepeats }: Look) {
 }
 
 function jsonFault(error: unknown): unknown {
-  // Failure to allocate memory is not the sender's mistake.
+  // Failure to allocate memory is not an error of the client.
   if (error instanceof RangeError) return error;
   if (error instanceof JsonLimitError) {
     return error.limit === "nesting"
@@ -317,12 +329,12 @@ function jsonFault(error: unknown): unknown {
   return new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
 }
 
-/** After this many bytes, the announced length is trusted and allocated. */
+/** Number of bytes to receive before a buffer of the announced length is allocated. */
 const BELIEVED_BYTES = 1_048_576;
 
 /**
  * Reads a stream completely. Throws a ProtocolError 413 if it is longer than `byteCountMax`, and an
- * OverloadedError if all requests together hold too much.
+ * OverloadedError if the memory budget for bodies is exhausted.
  */
 export async function readBytes(
   { bodies: { allowance }, request: { signal } }: Pick<Call, "bodies" | "request">,
@@ -341,7 +353,8 @@ export async function readBytes(
       isBelieved = true;
       bytes.expect(byteCountAnnounced);
     }
-    // Copied incrementally: joining tens of megabytes at the end would block all others.
+    // Copied incrementally, because joining tens of megabytes at the end would block the event
+    // loop.
     bytes.bytes(chunk);
   }
   return bytes.finish();

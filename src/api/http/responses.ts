@@ -4,7 +4,10 @@ import type { ApiResponse } from "./exchange.ts";
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** Small enough to hold many at a time, large enough that a socket is not written row by row. */
+/**
+ * Target length of a piece: small enough to hold many at a time, large enough that a socket is not
+ * written row by row.
+ */
 export const PIECE_LENGTH = 32_768;
 
 const JSON_TYPE = "application/json";
@@ -14,18 +17,21 @@ export function json(status: number, value: unknown, headers: Headers = {}): Api
   return jsonText(status, JSON.stringify(value), headers);
 }
 
-/** JSON text, unchanged. */
+/** A response with JSON text, which is sent unchanged. */
 export function jsonText(status: number, text: string, headers: Headers = {}): ApiResponse {
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: `${text}\n` };
 }
 
-/** Like `jsonText`, for long text. */
+/** Like `jsonText`, but for long text. */
 export function jsonBytes(status: number, text: Utf8Writer, headers: Headers = {}): ApiResponse {
   text.text("\n");
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: text.finish() };
 }
 
-/** JSON text, unchanged; in pieces, which are sent one by one, if it is long. */
+/**
+ * A response with JSON text, which is sent unchanged; long text consists of pieces, which are sent
+ * one by one.
+ */
 export function jsonAsIs(
   status: number,
   json: JsonText | LongText,
@@ -64,7 +70,7 @@ export async function streamedJson(
   };
 }
 
-/** The same pieces, with the first one already produced. */
+/** The same iterable with its first piece already produced. */
 export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<T>> {
   const iterator = pieces[Symbol.asyncIterator]();
   let first: IteratorResult<T> | undefined = await iterator.next();
@@ -75,7 +81,7 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
       first = undefined;
       return Promise.resolve(piece);
     },
-    // Called even if no piece was read, so that the stream's resources are freed.
+    // Runs even if no piece was read, so that the stream's resources are freed.
     return: async () => {
       first = undefined;
       await iterator.return?.();
@@ -89,8 +95,8 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
 export type Piece = string | Uint8Array;
 
 /**
- * `before`, a document on one line, and `behind`, for responses that are read by lines. Line breaks
- * occur between values, never within one.
+ * `before`, a document on one line, and `behind`, for responses that are read line by line. Line
+ * breaks in the document are replaced; they only occur between values.
  */
 export function* oneLineWithin(
   before: string,
@@ -131,11 +137,11 @@ export async function* inPieces(
   yield* joined.finish();
 }
 
-/** Texts held until they are worth sending. */
+/** Small texts, collected until they are worth sending. */
 export class JoinedTexts {
   #text = "";
 
-  /** Adds a piece, and returns what to send now. */
+  /** Adds a piece, and returns the pieces to send now. */
   add(piece: Piece): readonly Piece[] {
     if (typeof piece !== "string") return [...this.finish(), piece];
     this.#text += piece;

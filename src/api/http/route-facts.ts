@@ -1,9 +1,11 @@
-/** Facts that each route declares next to its handler: who may call it, and how it is admitted. */
+/**
+ * Properties that each route declares next to its handler: permitted callers and admission control.
+ */
 
 /**
- * Callers of a route. Server administrators may call all. The names from `database` on denote
- * CouchDB's rules for one kind of resource (`chttpd_auth_request`), which depend on the method and
- * on the database.
+ * Permitted callers of a route. Server administrators may call all routes. The names from
+ * `database` on denote CouchDB's rules for kinds of resources (`chttpd_auth_request`), which depend
+ * on the method and on the database.
  */
 export type Access =
   | "anybody"
@@ -32,17 +34,17 @@ export type Access =
   | "document";
 
 /**
- * Whether a request takes one of the node's places (`[tandem] max_requests`). Live feeds do not,
- * nor do requests that operators need on an overloaded node.
+ * Whether a request counts towards the concurrency limit (`[tandem] max_requests`). Live feeds do
+ * not, nor do requests that operators need on an overloaded node.
  */
 export type AdmissionRule = "counted" | "free" | "free-if-live";
 
 export interface RouteFacts {
   readonly access: Access;
   readonly admission: AdmissionRule;
-  /** Whether `_tandem/_batch` accepts it: short requests of replicators. */
+  /** Whether `_tandem/_batch` accepts the route; meant for short requests of replicators. */
   readonly isBatched: boolean;
-  /** Whether a POST may have the content type of an HTML form. */
+  /** Whether a POST with the content type of an HTML form is accepted. */
   readonly acceptsForms?: boolean;
 }
 

@@ -9,8 +9,8 @@ import type { Handler } from "./call.ts";
 import type { RouteFacts } from "./route-facts.ts";
 
 /**
- * A resource with its methods. In `path`, `{name}` matches one segment, and a final `{name...}` one
- * or more, joined by slashes. `{database}` matches only possible database names.
+ * A resource with its methods. In `path`, `{name}` matches one segment, and a final `{name...}`
+ * matches one or more, joined by slashes. `{database}` does not match names of server resources.
  */
 export interface Route {
   readonly methods: readonly string[];
@@ -19,7 +19,7 @@ export interface Route {
   readonly handle: Handler;
 }
 
-/** Defines a route. GET also answers HEAD. */
+/** Defines a route. A GET route also handles HEAD. */
 export function defineRoute(
   methods: string | readonly string[],
   path: string,
@@ -40,7 +40,7 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      /** Facts of a route with the same path. */
+      /** Properties of the route with the same path. */
       readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };
@@ -57,8 +57,8 @@ const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
 export class Router {
   readonly #routes: readonly Route[];
   /**
-   * At index n, the patterns that match paths of n segments; at the last index, those of all longer
-   * paths.
+   * Patterns by path length: index n has the patterns that match n segments; the last index, those
+   * for all longer paths.
    */
   readonly #patternsByLength: readonly (readonly Pattern[])[];
 
@@ -108,7 +108,7 @@ export class Router {
 
 /**
  * The decoded segments of a raw path. Throws a ProtocolError if they are not UTF-8. As in CouchDB,
- * `+` means a space unless configured otherwise.
+ * `+` is decoded as a space unless configured otherwise.
  */
 export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
   return path
@@ -117,7 +117,7 @@ export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
     .map((segment) => decodeSegment(plusIsSpace ? segment.replaceAll("+", " ") : segment));
 }
 
-/** Whether a first segment names a database rather than a resource of the server. */
+/** Whether the first segment of a path names a database rather than a resource of the server. */
 export function isDatabaseSegment(segment: string): boolean {
   return !segment.startsWith("_") || SYSTEM_DATABASES.includes(segment);
 }
@@ -151,7 +151,7 @@ function parsePath(path: string): Segment[] {
 
 const KIND_ORDER = ["text", "one", "rest"];
 
-/** Fixed text before placeholders, one segment before several. */
+/** Sort order of patterns: fixed text before placeholders, one segment before several. */
 function bySpecificity(left: Pattern, right: Pattern): number {
   const length = Math.max(left.segments.length, right.segments.length);
   for (let index = 0; index < length; index++) {
@@ -168,7 +168,7 @@ function fitsLength(pattern: readonly Segment[], length: number): boolean {
   return isOpen ? length >= pattern.length : length === pattern.length;
 }
 
-/** Whether a path of matching length matches. */
+/** Whether the pattern matches a path. The number of segments has been checked. */
 function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
   return pattern.every(({ kind, text }, index) => {
     const segment = segments[index] as string;

@@ -5,7 +5,7 @@ export interface StaticFile {
   readonly byteCount: number;
   /** Value of `Last-Modified`. */
   readonly modifiedAt: string;
-  /** May be called once. */
+  /** Opens the content; can be called only once. */
   read(): AsyncIterable<Uint8Array>;
 }
 

@@ -13,8 +13,8 @@ import type { Call } from "../http/call.ts";
 import { booleanOf, queryError, queryValue } from "../http/query.ts";
 
 /**
- * The ids of a resource: they begin with `prefix`, and lie between `low` (inclusive) and `high`
- * (exclusive) in byte order.
+ * Range of document ids of a resource: they begin with `prefix`, and are between `low` (inclusive)
+ * and `high` (exclusive) in byte order.
  */
 export interface IdRange {
   readonly prefix: string;
@@ -23,13 +23,13 @@ export interface IdRange {
 }
 
 export interface AllDocumentsQuery {
-  /** Values that are not ids match nothing. */
+  /** Requested keys. Values that are not ids match no document. */
   readonly keys: readonly unknown[] | undefined;
-  /** The larger end if descending; undefined for an open range. */
+  /** Where reading starts: the larger end if descending; undefined if the range is open there. */
   readonly startId: string | undefined;
   readonly endId: string | undefined;
   readonly inclusiveEnd: boolean;
-  /** No id can be in the range. */
+  /** Set if no id can be in the range. */
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;
@@ -41,7 +41,7 @@ export interface AllDocumentsQuery {
 
 type Source = (name: string) => unknown;
 
-/** One of several queries. Its own members take precedence over the URL's. */
+/** One of several queries in a body. Its members take precedence over the URL. */
 export async function oneOfSeveral(
   call: Call,
   body: JsonText,
@@ -52,7 +52,7 @@ export async function oneOfSeveral(
   return parseQuery(query, members, scope);
 }
 
-/** `body` is an object. */
+/** `body` must be a JSON object. */
 export async function allDocumentsQuery(
   call: Call,
   body: JsonText,
@@ -69,7 +69,7 @@ function parseQuery(
   members: Members,
   scope: IdRange,
 ): AllDocumentsQuery {
-  /** Parameters that are JSON in the URL as well. */
+  /** Parameters whose value is also JSON in the URL. */
   const value: Source = (name) => {
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
@@ -96,7 +96,7 @@ function parseQuery(
   }
   const descending = flag("descending");
   const inclusiveEnd = flag("inclusive_end", true);
-  // Null is a key as well.
+  // Null is a valid key.
   const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
   const startKey = given(key, value("startkey"), value("start_key"));
   const endKey = given(key, value("endkey"), value("end_key"));
@@ -126,7 +126,7 @@ function parseQuery(
   };
 }
 
-/** CouchDB accepts a list with one key in place of `key`. */
+/** As in CouchDB, a list with one key is accepted as `key`. */
 function isOnly(key: unknown, keys: readonly unknown[]): boolean {
   return keys.length === 1 && printJson(key) === printJson(keys[0]);
 }
@@ -156,7 +156,7 @@ function range(
     isBehindIds(low) ||
     isBeforeIds(high) ||
     (lowId !== undefined && highId !== undefined && order(lowId, highId) > 0);
-  // The ends of a scope are not ids, so it does not matter whether they are included.
+  // The bounds of a scope are not ids, so it does not matter whether they are included.
   return {
     startId: descending ? highId : lowId,
     endId: descending ? lowId : highId,

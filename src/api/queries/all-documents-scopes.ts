@@ -7,7 +7,7 @@ import { isStorableId } from "../documents/document-request.ts";
 import { type DocumentView, viewOf } from "../documents/document-view.ts";
 import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
 
-/** The documents of a resource. */
+/** A set of documents, such as that of `_design_docs`, and how to read it. */
 export interface Scope {
   readonly range: IdRange;
   readonly page: (
@@ -26,7 +26,7 @@ export interface Scope {
   readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
 }
 
-/** Start of a page, and its maximum length. */
+/** Start and maximum number of rows of a page. */
 export interface Place {
   readonly startId: string | undefined;
   readonly limit: number;
@@ -49,7 +49,7 @@ export type Row =
     }
   | { readonly kind: "missing"; readonly id: string };
 
-/** A key that is not an id. */
+/** Result for a key that is not an id. */
 export interface NoRow {
   readonly kind: "missing";
   readonly id: unknown;
@@ -99,7 +99,7 @@ async function documentPage(
   );
 }
 
-/** There are few of them. */
+/** Counts by reading all design documents, since there are few. */
 async function countDesignDocuments(tx: ReadTransaction, database: Database): Promise<number> {
   const { low, high } = DESIGN_RANGE;
   const page = await database.allDocuments(tx, { startId: low, endId: high });

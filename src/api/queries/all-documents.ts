@@ -21,11 +21,14 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
 import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-documents-scopes.ts";
 
-/** Rows per read without documents. */
+/** Number of rows per read, if documents are not included. */
 const PAGE_COUNT_MAX = 1_000;
-/** Maximum per request. All are parsed before the first one is answered. CouchDB has no limit. */
+/**
+ * Maximum number of queries per request. All of them are parsed before the first is processed.
+ * CouchDB has no limit.
+ */
 const QUERIES_MAX = 1_000;
-/** Keys looked up per read. */
+/** Number of keys looked up per read. */
 const PAGE_KEYS_MAX = 100;
 
 export function allDocumentsRoutes(parts: DatabaseParts): Route[] {
@@ -106,8 +109,8 @@ async function* texts(
     total: await scope.total(tx, database),
     sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
   }));
-  // CouchDB counts the rows before a start key. That would require a scan, so here the offset is
-  // unknown.
+  // CouchDB counts the rows before a start key. This would require a scan, so the offset is
+  // reported as unknown.
   const isKnown = query.startId === scope.range.low && query.keys === undefined;
   const offset = isKnown && head.total !== null ? Math.min(query.skip, head.total) : null;
   yield `{"total_rows":${head.total},"offset":${offset}`;
@@ -163,14 +166,14 @@ async function* rangePages(
     const isSkipping = skip > 0;
     const asked = isSkipping ? { ...query, includeDocuments: false } : query;
     const countMax = asked.includeDocuments ? size.count : PAGE_COUNT_MAX;
-    // The first row of a later page is the last one of the previous page.
+    // Each page after the first starts with the last row of the previous page, which is dropped.
     const repeated = last === undefined ? 0 : 1;
     const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
     const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
       database: opened,
       rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
     }));
-    // Unless it was removed meanwhile; then there is one row too many.
+    // If that document has been deleted in the meantime, one row too many was read.
     const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
     if (isSkipping) skip -= fresh.length;
     else {
@@ -239,7 +242,7 @@ function* rowPieces(
   else yield* oneLineWithin(`${head},"doc":`, document, "}");
 }
 
-/** Available synchronously unless attachments have to be read. */
+/** Returns synchronously unless attachments have to be read. */
 function documentJson(
   parts: DatabaseParts,
   call: Call,

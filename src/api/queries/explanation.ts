@@ -34,7 +34,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
     limit,
     skip,
     fields,
-    // As in CouchDB, the last by name comes first.
+    // As in CouchDB, sorted by name in descending order.
     index_candidates: plan.rejected.toReversed().map(({ index, isUsable, reason, ranking }) => ({
       index: indexView(index),
       analysis: {
@@ -55,7 +55,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
   };
 }
 
-/** An index in the form of `_index` and `_explain`. */
+/** JSON of an index in `_index` and `_explain`. */
 export function indexView({ source }: ListedIndex): object {
   if (source === undefined) {
     const def = { fields: [{ _id: "asc" }] };
@@ -81,7 +81,7 @@ function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): 
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
   const mrargs = {
-    // CouchDB reads documents for a larger quorum separately from the index.
+    // For a quorum above 1, CouchDB reads documents separately from the index.
     include_docs: !covering && ignored.r === 1,
     view_type: "map",
     reduce: false,

@@ -24,28 +24,28 @@ const LIMIT_DEFAULT = 25;
 
 export interface FindQuery {
   readonly documentSelector: DocumentSelector;
-  /** In the form of `_explain`. */
+  /** The selector as shown by `_explain`. */
   readonly selector: unknown;
   readonly selectorFields: SelectorFields;
   readonly idBounds: IdBounds;
-  /** A condition that cannot be fulfilled. */
+  /** Whether no document can match. */
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;
-  /** In reverse order of the index. */
+  /** Whether the index is read in reverse order. */
   readonly descending: boolean;
-  /** The given names, for `_explain`; empty for the whole document. */
+  /** Requested field names, for `_explain`; empty for the whole document. */
   readonly fields: readonly string[];
   readonly paths: readonly (readonly string[])[];
-  /** End of an earlier response. */
+  /** Position at the end of an earlier response. */
   readonly bookmark: Bookmark | undefined;
   readonly conflicts: boolean;
   readonly executionStatistics: boolean;
-  /** The requested index: names of its design document and of its view. */
+  /** The requested index: name of the design document and, optionally, of the view. */
   readonly useIndex: readonly string[];
   /** Whether another index, or all documents, may be used instead. */
   readonly allowFallback: boolean;
-  /** Parameters without meaning in the absence of shards, for `_explain`. */
+  /** Parameters that only matter with shards, echoed by `_explain`. */
   readonly ignored: {
     readonly r: number;
     readonly stale: "ok" | false;
@@ -57,7 +57,7 @@ export interface FindQuery {
   readonly sortFields: readonly string[];
 }
 
-/** The last document that a response read: by id, or by its place in an index. */
+/** Position of the last document read for a response: its id, or its entry in an index. */
 export type Bookmark =
   | { readonly id: string }
   | { readonly index: number; readonly place: Uint8Array };
@@ -140,7 +140,7 @@ export function bookmarkText(bookmark: Bookmark | undefined): string {
   return `index:${bookmark.index}:${hexEncode(bookmark.place)}`;
 }
 
-/** CouchDB refuses "nil", which it returns itself; here it means the start. */
+/** CouchDB rejects "nil", although it returns this value itself. Here "nil" denotes the start. */
 function readBookmark(value: unknown): Bookmark | undefined {
   if (value === undefined || value === null || value === "" || value === "nil") return undefined;
   const id =
@@ -154,7 +154,7 @@ function readBookmark(value: unknown): Bookmark | undefined {
   throw invalidBookmark(value);
 }
 
-/** For a bookmark that this server did not issue, or that does not fit the query. */
+/** Error for a bookmark that this server did not issue, or that belongs to a different query. */
 export function invalidBookmark(value: unknown): ProtocolError {
   return invalid("invalid_bookmark", `Invalid bookmark value: ${printJson(value)}`);
 }
@@ -169,8 +169,8 @@ export function readSelector(value: unknown): Pick<FindQuery, "selector" | "docu
 }
 
 /**
- * `{"$and": []}` and the like: no document matches here, while every change passes such a filter;
- * both as in CouchDB.
+ * Whether the selector is `{"$and": []}` or similar. As in CouchDB, it matches no document in
+ * `_find` but every change in a filter.
  */
 function isEmptyCombination(selector: unknown): boolean {
   const [name, argument] = Object.entries(selector as object)[0] ?? [];

@@ -57,7 +57,7 @@ async function find(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return streamedJson(200, inPieces(texts(parts, call, query, plan)));
 }
 
-/** The plan, once its index is complete. */
+/** The plan of a query, after waiting until its index is complete. */
 async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Chosen> {
   for (;;) {
     const plan = await planOf(parts, call, query);
@@ -101,7 +101,8 @@ async function* texts(
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics && !scan.hidesDocuments) {
-    // With `r` above 1, CouchDB reads documents separately from the index, and counts them there.
+    // With `r` above 1, CouchDB reads documents separately from the index and counts them in this
+    // member.
     const isQuorum = query.ignored.r > 1;
     const statistics = {
       total_keys_examined: scan.keyCount,
@@ -117,7 +118,9 @@ async function* texts(
   yield "}\r\n";
 }
 
-/** A document that may match, or the values in its entry; with the bookmark after it. */
+/**
+ * A document that may match, or the values in its index entry, with the bookmark that follows it.
+ */
 type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
 
 interface FoundDocument {
@@ -137,7 +140,7 @@ class Scan {
   returnedCount = 0;
   /** Whether some documents are hidden from the reader, who must not learn their number. */
   hidesDocuments = false;
-  /** Bookmark of the last document that matched, including skipped ones. */
+  /** Bookmark of the last match, including skipped ones. */
   bookmark: Bookmark | undefined;
 
   constructor(parts: DatabaseParts, call: Call, query: FindQuery, plan: Chosen) {
@@ -179,7 +182,8 @@ class Scan {
           ? viewedText(() => found.covered, found.covered.length)
           : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;
-      // CouchDB stops at the first match after the page, and counts what it reads until there.
+      // CouchDB stops at the first match after the page, and includes the documents up to that
+      // match in its statistics.
       if (this.returnedCount === limit) return;
       this.bookmark = found.bookmark;
       if (skip > 0) {
@@ -213,7 +217,7 @@ class Scan {
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
     const size = new PageSize();
     for (;;) {
-      // Usually each entry is a result.
+      // Page size: usually each entry is a result.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(
@@ -235,7 +239,7 @@ class Scan {
     }
   }
 
-  /** The values in entries where they suffice, and the documents of the others. */
+  /** The values in the entries if they suffice, otherwise the documents. */
   async #ofEntries(
     tx: ReadTransaction,
     database: Database,
@@ -272,7 +276,7 @@ class Scan {
     let startId = seen ?? first;
     const size = new PageSize();
     for (;;) {
-      // The first row may be the last one of the previous page.
+      // The first row may repeat the last one of the previous page.
       const limit = size.count + 1;
       const { database, ids, views } = await readDatabase(
         this.#parts,

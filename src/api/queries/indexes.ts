@@ -38,7 +38,7 @@ import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
 import { indexState, listIndexes } from "./plan.ts";
 
-/** Others may change the same design document concurrently. */
+/** Maximum attempts: other requests may change the same design document concurrently. */
 const CONFLICTS_MAX = 10;
 /** Known members of a request's body. */
 const KNOWN_KEYS = ["index", "type", "name", "ddoc", "w", "partitioned"];
@@ -69,14 +69,14 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const indexes = await listIndexes(parts, call);
   const limit = integerParameter(call, "limit");
   const skip = integerParameter(call, "skip") ?? 0;
-  // CouchDB answers 500.
+  // CouchDB responds with 500.
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
   return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));
 }
 
 /**
- * The indexes of one design document. Their sizes are unknown, because entries are ordinary rows of
+ * The indexes of one design document. Sizes are unknown, because index entries are ordinary rows of
  * the store.
  */
 async function describeDesign(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
@@ -135,7 +135,7 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     const views: { readonly [name: string]: unknown } = isJsonObject(body.views) ? body.views : {};
     const existing = Object.hasOwn(views, wanted.name) ? views[wanted.name] : undefined;
     if (printJson(existing) === printJson(wanted.view)) return answer("exists");
-    // The index of all documents counts as one.
+    // The index of all documents is included in the count.
     if (existing === undefined && indexes.length > INDEXES_MAX) {
       throw invalid("invalid_index", `A database has at most ${INDEXES_MAX} indexes`);
     }
@@ -185,7 +185,7 @@ async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
     tuple(atom("type"), binary(type)),
     tuple(atom("w"), { number: w }),
   ]);
-  // CouchDB's name for an unnamed index.
+  // CouchDB's default name of an index.
   const hash = parts.runtime.digests.sha1Hex(encodeTerm(tuple(jsonTerm(definition), options)));
   const design = (ddoc ?? hash).replace(/^(?!_design\/)/, "_design/");
   return { design, name: name ?? hash, view: viewOfDefinition(definition, design, name ?? hash) };
@@ -262,8 +262,8 @@ async function removeMany(parts: DatabaseParts, call: Call): Promise<ApiResponse
 }
 
 /**
- * Removes the named index, or all, from a design document, and the document with its last index.
- * Returns whether there was one.
+ * Removes the named index, or all indexes, from a design document, and deletes the document if no
+ * index is left. Returns whether any index was removed.
  */
 async function removeViews(
   parts: DatabaseParts,
@@ -296,7 +296,7 @@ function designId(name: string): string {
   return name.startsWith("_design/") ? name : `_design/${name}`;
 }
 
-/** Returns `undefined` if it is deleted or does not exist. */
+/** Returns the design document, or `undefined` if it is deleted or does not exist. */
 function readDesign(parts: DatabaseParts, call: Call, id: string): Promise<Document | undefined> {
   return readDatabase(parts, call, async (tx, database) => {
     const document = await database.read(tx, id);
@@ -335,7 +335,7 @@ function bodyOf(document: Document): Readonly<Record<string, unknown>> {
   return isJsonObject(body) ? body : {};
 }
 
-/** Works for any name, including `__proto__`. */
+/** Sets an own property of any name, including `__proto__`. */
 function withMember(object: object, name: string, value: unknown): object {
   return objectOf([...Object.entries(object), [name, value]]);
 }

@@ -17,7 +17,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type FindQuery, invalid } from "./find-query.ts";
 
-/** An index as seen by the planner, with its source. */
+/** An index as used by the planner, with the definition that it comes from. */
 export interface ListedIndex extends Candidate {
   /** Absent for the index of all documents. */
   readonly source: Index | undefined;
@@ -26,9 +26,10 @@ export interface ListedIndex extends Candidate {
 export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
 /**
- * The indexes of the database in CouchDB's order: that of all documents, then by design document
- * and name. Readers who do not see every document in full have only the first: entries hold hidden
- * fields, which order, counts, bookmarks and time would reveal.
+ * The indexes of the database in CouchDB's order: the index of all documents, then by design
+ * document and name. Users who cannot see every document in full only get the index of all
+ * documents, because the order, counts, bookmarks and timing of other indexes would reveal hidden
+ * fields.
  */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
   const { kv, databases, indexes } = parts;
@@ -98,8 +99,8 @@ export function shortName(design: string): string {
 }
 
 /**
- * Progress of an index build; and the whole database, for waiting, regardless of what its reader
- * may see.
+ * Progress of an index build. Uses the whole database, because the wait does not depend on which
+ * documents the user may see.
  */
 export function indexState(
   { kv, databases, indexes }: DatabaseParts,

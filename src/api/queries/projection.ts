@@ -1,4 +1,4 @@
-/** Reduces documents to some fields (`fields` of `_find`). Values keep their original text. */
+/** Reduces documents to selected fields (`fields` of `_find`). Values keep their original text. */
 import {
   type JsonMember,
   type JsonText,
@@ -12,8 +12,8 @@ import type { ViewedDocument } from "../documents/document-view.ts";
 type Node = JsonText | Map<string, Node>;
 
 /**
- * Each path is a list of segments. Missing fields are omitted; of two overlapping ones, the later
- * wins. A long document is processed in pieces that yield.
+ * Reduces a document to the given paths, each a list of segments. Missing fields are omitted; if
+ * two fields overlap, the later wins. Yields to the event loop while processing a long document.
  */
 export async function projectDocument(
   document: ViewedDocument,
@@ -31,7 +31,7 @@ export async function projectDocument(
   return textOf(result);
 }
 
-/** A document of which only these values are known, each with its path. */
+/** Builds a document from known values and their paths. */
 export function documentOf(
   values: Iterable<readonly [path: readonly string[], value: JsonText]>,
 ): JsonText {

@@ -72,6 +72,6 @@ async function checked<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 function missing(call: Call): ProtocolError {
-  const hint = "names are what /_tandem/budgets and `tandem budgets list` show";
+  const hint = "/_tandem/budgets and `tandem budgets list` show the names";
   return noSuch("budget", parameter(call, "name"), hint);
 }

@@ -1,6 +1,6 @@
 /**
- * `POST /_tandem/replications/_check`: what a replication document would lead to, without writing
- * anything. CouchDB has no counterpart.
+ * `POST /_tandem/replications/_check`: checks a replication document and reports its effects
+ * without writing anything. CouchDB has no counterpart.
  */
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -22,7 +22,7 @@ export interface CheckParts {
 }
 
 const DATABASE_DEFAULT = "_replicator";
-/** About the maximum length of a replication document. */
+/** Maximum size of the body, about that of a replication document. */
 const CHECKED_BYTES_MAX = 2_000_000;
 /** Placeholder id of an unnamed document, unlikely to exist. */
 const NO_ID = "(a replication that is checked)";

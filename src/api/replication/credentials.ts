@@ -22,10 +22,10 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { deciderOf } from "./decider.ts";
 
-/** Jobs changed concurrently, each in its own transaction. */
+/** Number of jobs changed concurrently, each in its own transaction. */
 const AT_ONCE_MAX = 8;
 const MEMBERS = ["host", "username", "side", "owner", "auth", "why"];
-/** Maximum number of owners listed whose jobs were not changed. */
+/** Maximum number of listed owners of unchanged jobs. */
 const OWNERS_MAX = 10;
 
 export interface CredentialsParts {
@@ -38,8 +38,8 @@ export function credentialsRoutes({ replicator }: CredentialsParts): readonly Ro
 }
 
 /**
- * With `dry_run`, only counts. Repeatable: jobs with the new credentials no longer match, unless
- * the user is the same.
+ * Replaces the credentials of all matching jobs; with `dry_run`, only counts them. Can be repeated:
+ * jobs with the new credentials no longer match, unless the user name is the same.
  */
 async function replaceCredentials(replicator: Replicator, call: Call): Promise<ApiResponse> {
   const isDryRun = booleanParameter(call, "dry_run") ?? false;
@@ -79,14 +79,15 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
     counts[await credentials.replace(id, replacement, decider, entitlement)]++;
   });
   const { replaced: changed, refused } = counts;
-  // After the jobs, because jobs that already match the changed rule continue undisturbed.
+  // Rules are changed after the jobs, because jobs that already match the changed rule are not
+  // restarted.
   const rules = await replaceInRules(replicator, replacement, { isDryRun, entitlement });
   return json(200, { ok: refused === 0, ...found, changed, refused, rules });
 }
 
 /**
- * Jobs that log in as this user but are not changed, with the keys of some of their owners; empty
- * without any.
+ * Unchanged jobs that log in as the same user, with the keys of some of their owners; empty if no
+ * such job exists.
  */
 function withheldFrom(entries: readonly JobEntry[]): object {
   if (entries.length === 0) return {};
@@ -95,8 +96,8 @@ function withheldFrom(entries: readonly JobEntry[]): object {
 }
 
 /**
- * Replaces the credentials in rules; otherwise their next jobs would get the former ones. Returns
- * the names of rules that changed, or would.
+ * Replaces the credentials in rules, so that jobs created later get the new ones. Returns the names
+ * of the changed rules; with `dry_run`, of the rules that would change.
  */
 async function replaceInRules(
   { rules, credentials }: Replicator,

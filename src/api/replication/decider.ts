@@ -1,15 +1,20 @@
-/** The user who decides about jobs, with the reason in the request's body. */
+/** The user who issued a command for jobs, and the reason given in the body. */
 import { badRequest } from "../../protocol/index.ts";
 import { type Decider, WHY_LENGTH_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 
-/** For a command whose optional body contains only a reason. Throws a ProtocolError 400. */
+/**
+ * The decider of a command whose optional body contains only a reason. Throws a ProtocolError 400.
+ */
 export async function readDecider(call: Call): Promise<Decider> {
   return deciderOf(call, await readOnlyMember(call, "why"));
 }
 
-/** `why` is from the body; undefined, null and blank mean no reason. Throws a ProtocolError 400. */
+/**
+ * `why` comes from the body; undefined, null or blank means that no reason was given. Throws a
+ * ProtocolError 400.
+ */
 export function deciderOf(
   { user, requestId }: Pick<Call, "user" | "requestId">,
   why: unknown,

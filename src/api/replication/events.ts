@@ -1,8 +1,8 @@
 /**
  * `GET /_tandem/events`: events of jobs, as server-sent events (WHATWG HTML, "Server-sent events").
- * A client that reconnects with the id of the last event received misses none, unless it was away
- * for longer than `event_max_age_sec`, which is reported. `GET /_tandem/events/_past`: past events,
- * in pages. CouchDB has no counterpart.
+ * A client that reconnects with the id of its last event misses no event, unless it was
+ * disconnected for longer than `event_max_age_sec`; such a gap is reported. `GET
+ * /_tandem/events/_past`: past events, in pages. CouchDB has no counterpart.
  */
 
 import { errorCode, type Runtime } from "../../base/index.ts";
@@ -24,7 +24,7 @@ export interface EventsParts extends JobsParts {
   readonly runtime: Pick<Runtime, "clock">;
 }
 
-/** Keeps proxies from closing an idle feed. */
+/** Heartbeat interval, which keeps proxies from closing an idle feed. */
 const HEARTBEAT_MS_DEFAULT = 30_000;
 /** Maximum number of past events per page. */
 const PAST_ROWS_MAX = 100;
@@ -40,7 +40,7 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
   ];
 }
 
-/** Newest first. */
+/** Lists past events, newest first. */
 async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const asked = feedFilterOf(call, ["before", "limit"]);
   const limit = integerParameter(call, "limit") ?? PAST_ROWS_MAX;
@@ -57,10 +57,11 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const { query, headers } = call.request;
   const asked = feedFilterOf(call, ["since", "heartbeat", "timeout"]);
   const heartbeatMs = integerParameter(call, "heartbeat") ?? HEARTBEAT_MS_DEFAULT;
-  if (heartbeatMs === 0) throw badRequest("heartbeat: expected a number of milliseconds above 0");
+  if (heartbeatMs === 0) throw badRequest("heartbeat: expected a positive number of milliseconds");
   const timeoutMs = integerParameter(call, "timeout");
   const filter = await resolvedFilter(parts, asked);
-  // A reconnecting browser's header takes precedence over the URL, which it repeats.
+  // A reconnecting browser repeats the original URL, so its `Last-Event-ID` header takes
+  // precedence.
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
@@ -82,7 +83,7 @@ interface Followed {
   readonly filter: JobFilter;
   readonly after: string;
   readonly heartbeatMs: number;
-  /** Longest wait for an event; undefined for as long as the client waits. */
+  /** Maximum wait for an event. Without it, the feed waits until the client disconnects. */
   readonly timeoutMs: number | undefined;
 }
 
@@ -94,7 +95,7 @@ async function* feed(
   const { replicator, runtime } = parts;
   const { signal } = call.request;
   const wait = { clock: runtime.clock, signal, heartbeatMs, timeoutMs, heartbeat: HEARTBEAT };
-  // Tells a client where to resume before any event has occurred.
+  // Sends the position from which a client resumes if no event has occurred yet.
   yield `retry: ${RETRY_MS}\n${message("position", after, {})}`;
   let position = after;
   while (!signal.aborted) {

@@ -52,7 +52,7 @@ function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup)
   };
 }
 
-/** The name that `{id}` of `/_tandem/jobs/{id}` accepts. */
+/** Id of the job for `/_tandem/jobs/{id}`. */
 function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
   return document === undefined ? (replicationId ?? jobId) : `${document.database}/${document.id}`;
 }

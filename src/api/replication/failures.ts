@@ -70,7 +70,7 @@ async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
   return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
 }
 
-/** The documents named in the body. Undefined, or no body, means all. */
+/** The documents named in the body; undefined means all documents, also if there is no body. */
 async function readIds(call: Call): Promise<readonly string[] | undefined> {
   const ids = await readOnlyMember(call, "ids");
   if (ids === undefined) return undefined;

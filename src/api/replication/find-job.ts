@@ -37,7 +37,6 @@ export async function findJob(
     const found = await replicator.findDocument(uuid, segments.slice(place + 1).join("/"));
     if (found !== undefined) return found;
   }
-  const hint =
-    "ids look like DATABASE/DOCUMENT, or are what /_tandem/jobs and `tandem jobs list` show";
+  const hint = "use DATABASE/DOCUMENT, or an id shown by /_tandem/jobs and `tandem jobs list`";
   throw noSuch("job", id, hint);
 }

@@ -43,7 +43,7 @@ test("a command without a filter names no jobs unless it names all", () => {
 test("only failing jobs are sorted by failures", () => {
   for (const order of ["since", "tries"]) {
     const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
-    expect(reason).toBe(`sort=${order} lists jobs that fail: leave out failing=false`);
+    expect(reason).toBe(`sort=${order} only lists failing jobs; omit failing=false`);
     expect(pageOf(asking(`sort=${order}&failing=true`)).order).toBe(order);
     expect(pageOf(asking(`sort=${order}`)).order).toBe(order);
   }

@@ -1,6 +1,6 @@
 /**
- * The query of a list of jobs, or of a command for several: filters, order and page. Unknown
- * parameters are refused by name.
+ * The query of a list of jobs, or of a command for several jobs: filters, order and page. Unknown
+ * parameters are rejected by name.
  */
 import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
@@ -41,7 +41,7 @@ export const FILTERS = [
 export const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
-/** The query as given. The database, the rule and the time still have to be resolved. */
+/** The query as given, before database, rule and time are resolved. */
 export interface AskedFilter {
   readonly filter: JobFilter;
   readonly database: string | undefined;
@@ -66,7 +66,7 @@ export function pageOf(call: Call): AskedPage {
   const descending = booleanParameter(call, "descending");
   const asked = filterOf(call);
   if ((order === "since" || order === "tries") && asked.filter.failing === false) {
-    throw badRequest(`sort=${order} lists jobs that fail: leave out failing=false`);
+    throw badRequest(`sort=${order} only lists failing jobs; omit failing=false`);
   }
   const after = positionOf(call, order, descending);
   const skip = integerParameter(call, "skip") ?? 0;
@@ -74,16 +74,14 @@ export function pageOf(call: Call): AskedPage {
   return { ...asked, order, descending, after, skip, limit };
 }
 
-/**
- * The query of a feed of events, whose other parameters are `known`. Throws a ProtocolError 400.
- */
+/** The query of a feed of events; `known` are its other parameters. Throws a ProtocolError 400. */
 export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter {
   refuseUnknown(call, [...FILTERS, ...known]);
   return filterOf(call);
 }
 
 /**
- * The query of a command for several jobs, which must say so explicitly to apply to all. Throws a
+ * The query of a command for several jobs. To select all jobs, it must have `all=true`. Throws a
  * ProtocolError 400.
  */
 export function commandFilterOf(call: Call): AskedFilter {
@@ -148,7 +146,7 @@ function chosen<Value extends string>(
   return text === undefined ? undefined : knownValue(text, name, values);
 }
 
-/** Several values, separated by commas. */
+/** Splits a parameter with several values, separated by commas. */
 function chosenList<Value extends string>(
   call: Call,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * `/_tandem/jobs`: replication jobs for operators, who filter them by properties and state, and
- * pause, resume, retry, reset or cancel one or all. CouchDB has no counterpart.
+ * `/_tandem/jobs`: lists replication jobs, filtered by properties and state; pauses, resumes,
+ * retries, resets or cancels one or several. CouchDB has no counterpart.
  */
 
 import { errorCode } from "../../base/index.ts";
@@ -45,11 +45,11 @@ export interface JobsParts extends FindJobParts {
 }
 
 /**
- * Maximum number of changed jobs listed in a response. To undo a command for more, select them with
- * a filter.
+ * Maximum number of changed jobs listed in a response. To undo a command for more jobs, select them
+ * with a filter.
  */
 export const LISTED_JOBS_MAX = 1_000;
-/** Matches no database or rule, whose uuids are longer. */
+/** Placeholder that matches no database or rule, because real uuids are longer. */
 const NO_UUID = "none";
 
 type Command = (replicator: Replicator, jobId: string, decider: Decider) => Promise<CommandOutcome>;
@@ -155,7 +155,7 @@ async function commandOne(parts: JobsParts, call: Call, command: Command): Promi
   return answer(await command(parts.replicator, jobId, decider));
 }
 
-/** Applies to all jobs, if that is explicit, or to those that match a filter. */
+/** Applies a command to the jobs that match a filter, or to all jobs if explicitly requested. */
 async function commandAll(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
   const { replicator } = parts;
   const decider = await readDecider(call);
@@ -164,7 +164,7 @@ async function commandAll(parts: JobsParts, call: Call, command: Command): Promi
   });
 }
 
-/** Requests that nodes retry failed documents of jobs, without waiting for that. */
+/** Requests that nodes retry failed documents of jobs. Does not wait for the retries. */
 async function retryAllFailures(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const { failures } = parts.replicator;
   return forAll(parts, call, (entry) => failures.askRetry(entry));
@@ -192,7 +192,7 @@ async function forAll(
   return json(200, { ...counts, jobs: changedCount > LISTED_JOBS_MAX ? null : changed });
 }
 
-/** The name that `{id}` in a path accepts. */
+/** Id of the job for `{id}` in a path. */
 function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
   if (document !== undefined) return `${document.database}/${document.id}`;
   return replicationId ?? jobId;
@@ -211,7 +211,7 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   return answer(await commands.startFrom(jobId, since, decider));
 }
 
-/** A number, a non-empty string, or a list, as in BigCouch. */
+/** Whether the value can be a sequence: a number, a non-empty string, or a list, as in BigCouch. */
 function isSequence(value: unknown): boolean {
   if (typeof value === "number") return value >= 0;
   return (typeof value === "string" && value !== "") || Array.isArray(value);
@@ -261,7 +261,8 @@ export async function jobRows(
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
     };
-    // A single literal would take ten times as long, and a page has many rows.
+    // Members are assigned one by one, because a single literal takes ten times as long and a page
+    // has many rows.
     return Object.assign(
       jobView(entry, shownUrl()),
       rule,
@@ -273,8 +274,8 @@ export async function jobRows(
 }
 
 /**
- * The last failure of a failing job, with the time of the next attempt; null while it runs, and for
- * a job that is not failing.
+ * The last failure of a failing job, with the time of the next attempt; null if the job is running
+ * or not failing.
  */
 function failureView(failing: Failing, { nextTryMs }: JobMeasure): LastFailure {
   const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
@@ -305,7 +306,7 @@ function measureView(measure: JobMeasure) {
   };
 }
 
-/** A lost run has no counts, because they were never stored. */
+/** Counts are null for a lost run, because they were never stored. */
 function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: JobRun): RunRow {
   return {
     start: isoTime(startMs),

@@ -1,6 +1,6 @@
 /**
- * `/_tandem/nodes`: the processes that run jobs, and their draining; `/_tandem/rates`: figures for
- * the last hour. CouchDB has no counterpart.
+ * `/_tandem/nodes`: lists the processes that run jobs, and drains them; `/_tandem/rates`:
+ * statistics of the last hour. CouchDB has no counterpart.
  */
 
 import type { Clock, Runtime } from "../../base/index.ts";
@@ -61,7 +61,7 @@ async function setDraining(
   const name = asked === "_local" ? nodeName : asked;
   const { matchedCount, changedCount } = await replicator.nodes.setDraining(name, isDraining);
   if (matchedCount === 0) {
-    const hint = "names and ids are what /_tandem/nodes and `tandem nodes list` show, or _local";
+    const hint = "use a name or id shown by /_tandem/nodes and `tandem nodes list`, or _local";
     throw noSuch("node", asked, hint);
   }
   return json(200, { ok: true, matched: matchedCount, changed: changedCount });
@@ -87,7 +87,7 @@ function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
     pid: processId,
     state,
     draining: isDraining,
-    // It has noticed the order and holds no jobs.
+    // The node has noticed the drain request and has no jobs left.
     drained: isDraining && report?.isDraining === true && jobCount === 0,
     jobs: jobCount,
     slots: report?.slots ?? null,

@@ -1,6 +1,6 @@
 /**
- * `paused=true`: replication documents whose jobs wait for an operator, so that none runs while
- * another replicator still does.
+ * `paused=true`: writes replication documents whose jobs start paused, so that they do not run
+ * while another replicator still does.
  */
 import type { WriteContext } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
@@ -12,8 +12,8 @@ import { booleanParameter } from "../http/query.ts";
 import { deciderOf } from "./decider.ts";
 
 /**
- * The query parameters for the jobs of a write. Throws a ProtocolError 400, or 401 for anyone but a
- * server administrator.
+ * Parses the query parameters for the jobs of a write. Throws a ProtocolError 400, or 401 unless
+ * the user is a server administrator.
  */
 export function pausingOf(call: Call): Pick<WriteContext, "pausing"> {
   if (!booleanParameter(call, "paused")) return {};

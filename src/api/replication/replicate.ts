@@ -20,7 +20,7 @@ import { json } from "../http/responses.ts";
 import { REPLICATING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** The caller waits for the end of a single run. */
+/** The client waits until the run has ended. */
 const NO_SCHEDULE =
   "`schedule` is only supported in documents of a _replicator database: POST /_replicate runs a replication immediately";
 
@@ -58,8 +58,8 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
 }
 
 /**
- * Waits until a continuous job has started, or a one-shot job has ended. The response names the
- * job, so that it can be found later.
+ * Waits until a continuous job has started, or a one-shot job has ended. The response contains the
+ * job id, so that the job can be found later.
  */
 async function settled(
   replicator: Replicator,
@@ -81,8 +81,8 @@ async function settled(
 }
 
 /**
- * The node is stopping, but the job stays in the queue, and repeating the request waits for the
- * same job.
+ * Response of a stopping node. The job stays in the queue; a repeated request waits for the same
+ * job.
  */
 async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
   return comeBack({
@@ -93,7 +93,7 @@ async function goesOn(replicator: Replicator, jobId: string): Promise<ApiRespons
   });
 }
 
-/** The replication id, or the job id until it is known: `_scheduler/jobs/{id}` accepts both. */
+/** The replication id or, until it is known, the job id. `_scheduler/jobs/{id}` accepts both. */
 async function shownId(replicator: Replicator, jobId: string): Promise<string> {
   const entry = await replicator.find(jobId);
   return entry?.data.replicationId ?? jobId;
@@ -115,7 +115,9 @@ async function cancelJob(
   return json(200, { ok: true, _local_id: cancelled });
 }
 
-/** Statuses for the reasons that ended a run, CouchDB's where it has one; 500 for all others. */
+/**
+ * HTTP statuses for the reasons that ended a run, as in CouchDB where possible; 500 for all others.
+ */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,

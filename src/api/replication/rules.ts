@@ -1,6 +1,6 @@
 /**
- * `/_tandem/rules`: a replication for each matching database of a server. CouchDB has no
- * counterpart.
+ * `/_tandem/rules`: rules, which create a replication for each matching database of a server.
+ * CouchDB has no counterpart.
  */
 
 import { errorCode, joinObject, printJson } from "../../base/index.ts";
@@ -30,7 +30,7 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
-/** Rules per page: default and maximum. */
+/** Number of rules per page: default and maximum. */
 const LIMIT = { default: 100, max: 1000 };
 
 export interface RulesParts {
@@ -53,7 +53,7 @@ async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
   refuseUnknown(call, ["limit", "bookmark"]);
   const limit = Math.min(LIMIT.max, integerParameter(call, "limit") ?? LIMIT.default);
   const after = call.request.query.get("bookmark");
-  // One more than requested shows whether there is a next page.
+  // Reads one more row than requested, to see whether there is a next page.
   const found = await rules.page(after, limit + 1);
   const page = found.slice(0, limit);
   const answer = {
@@ -107,7 +107,7 @@ function dryRunParameter(call: Call): boolean {
   return booleanParameter(call, "dry_run");
 }
 
-/** The planned changes, with the first names of each kind. */
+/** Numbers of planned changes, with some names of each kind. */
 function planned({ matched, made, changed, ended, faulty, overwritten }: RulePlan): ApiResponse {
   return json(200, {
     ok: true,
@@ -125,12 +125,10 @@ function plannedView({ count, first }: PlannedDatabases) {
   return { count, first };
 }
 
-/** Longest rule: it is matched against each database. */
+/** Maximum size of a rule. Limited because a rule is matched against each database. */
 const RULE_BYTES_MAX = 1_000_000;
 
-/**
- * The members of the rule in the body. It may contain the members that `GET` adds: name and status.
- */
+/** The members of the rule in the body. `name` and `status`, which `GET` adds, are accepted too. */
 async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
   const texts = await readJsonMembers(call, RULE_BYTES_MAX);
   const text = joinObject([...texts].map(([member, value]) => ({ name: member, value })));
@@ -162,12 +160,14 @@ function refuseUnknown({ request }: Call, known: readonly string[]): void {
   for (const name of request.query.keys()) {
     if (known.includes(name)) continue;
     const choice =
-      known.length === 0 ? "This resource accepts none" : `Choose from: ${known.join(", ")}`;
+      known.length === 0
+        ? "This resource accepts no parameters"
+        : `Choose from: ${known.join(", ")}`;
     throw badRequest(`Unknown parameter ${name}. ${choice}`);
   }
 }
 
-/** The rule as stored, with masked secrets, and with the state of its jobs. */
+/** The stored rule with masked secrets and the state of its jobs. */
 function ruleView({ name, content, summary }: ShownRule): Rule {
   const { states, jobCount, failingCount, parkedCount, leftBehindCount, lagSec } = summary;
   const { matchedCount, faultCount, faults, listedMs, followedBy, failure } = summary;
@@ -194,6 +194,6 @@ function ruleView({ name, content, summary }: ShownRule): Rule {
 }
 
 function missing(call: Call): ProtocolError {
-  const hint = "names are what /_tandem/rules and `tandem rules list` show";
+  const hint = "/_tandem/rules and `tandem rules list` show the names";
   return noSuch("rule", parameter(call, "name"), hint);
 }

@@ -1,5 +1,6 @@
 /**
- * `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: current states of jobs and removals.
+ * `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: current states of jobs and background
+ * tasks.
  */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
@@ -42,7 +43,7 @@ export interface SchedulerParts {
 }
 
 const JOBS_LIMIT = 100;
-/** Maximum number of removals listed; the metric counts all. */
+/** Maximum number of removals listed; a metric counts all of them. */
 const REMOVALS_MAX = 100;
 const REPLICATOR_DATABASE = "_replicator";
 const STATES = REPLICATION_STATES;
@@ -66,7 +67,7 @@ export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   ];
 }
 
-/** Jobs that run or will run. Ended ones can be found by id. */
+/** Jobs that are running or will run. Ended jobs can be found by id. */
 async function listJobs(
   { replicator, shownUrl }: SchedulerParts,
   call: Call,
@@ -85,8 +86,8 @@ async function listJobs(
 }
 
 /**
- * A job by replication id or job id. Administrators and read-only operators see all of them, other
- * users those that they started.
+ * A job by replication id or job id. Administrators and read-only operators see all jobs, other
+ * users only their own.
  */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
   const { name } = call.user;
@@ -165,7 +166,7 @@ async function named(
   return { entries: shown.slice(skip, skip + limit), total: shown.length };
 }
 
-/** For all nodes, or one. */
+/** Lists the tasks of all nodes, or of one. */
 async function activeTasks(
   { kv, replicator, indexBuilds, shownUrl }: SchedulerParts,
   nodeName?: string,
@@ -185,8 +186,8 @@ async function activeTasks(
 }
 
 /**
- * A background removal. CouchDB has no such task, so it gets the members common to all of its
- * tasks.
+ * Task of a background removal. CouchDB has no such task; the members are those common to all of
+ * its tasks.
  */
 function removalView({ claim, kind, subject, ...removal }: Removal): object {
   return {
@@ -202,7 +203,7 @@ function removalView({ claim, kind, subject, ...removal }: Removal): object {
   };
 }
 
-/** The first build of an index, in the form of CouchDB's indexer of a shard. */
+/** Task of the first build of an index, in the form of CouchDB's indexer task for a shard. */
 function indexerView({ worker, ...build }: RunningBuild): object {
   const { database, design, doneCount, totalCount, startedMs, updatedMs } = build;
   return {

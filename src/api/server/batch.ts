@@ -1,7 +1,7 @@
 /**
- * `POST /_tandem/_batch`: batched requests of replicators, with their responses as they complete
- * (decision 304). Each is processed as if it were sent individually by the sender of the batch.
- * CouchDB has no counterpart.
+ * `POST /_tandem/_batch`: processes batched requests of replicators and returns responses as they
+ * complete (decision 304). Each request is processed as if the sender of the batch had sent it
+ * individually. CouchDB has no counterpart.
  */
 import {
   append,
@@ -29,7 +29,7 @@ import { readBody } from "../http/request-body.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 
-/** Longest batch, which is buffered until it is answered. */
+/** Maximum size of a batch, which is buffered until its end. */
 const BATCH_BYTES_MAX = 2 * 1024 * 1024;
 /**
  * Maximum size of responses not sent yet. Requests whose responses do not fit must be repeated
@@ -51,7 +51,7 @@ const BODY_HEADERS = [
   "content-type",
 ];
 /**
- * Headers that a request may have itself. With others it could pretend to have passed through a
+ * Headers that a request in a batch may have. Other headers could pretend that it passed through a
  * proxy.
  */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
@@ -169,7 +169,7 @@ class BatchAnswers {
   readonly #ended = new Notifier();
   #messages: Uint8Array[] = [];
   #leftCount = 0;
-  /** Size of the messages, and of responses being read. */
+  /** Total size of queued messages and of responses being read. */
   #heldCount = 0;
 
   constructor(clock: Clock, signal: AbortSignal) {
@@ -198,15 +198,15 @@ class BatchAnswers {
     const head = bytes === undefined ? { alone: true } : { status, headers };
     const message = batchMessage({ request: number, ...head }, bytes ?? EMPTY_BYTES);
     append(this.#messages, message);
-    // The body has already been counted.
+    // The size of the body has already been counted.
     this.#heldCount += message[0]?.length ?? 0;
     this.#leftCount--;
     this.#ended.notify();
   }
 
   /**
-   * Returns `undefined` for a body that is too long or breaks off. The client then repeats the
-   * request individually.
+   * Reads the body of a response. Returns `undefined` if it is too long or incomplete; the client
+   * then repeats the request individually.
    */
   async #wholeBody(body: ApiResponse["body"]): Promise<Uint8Array | undefined> {
     if (body === undefined) return EMPTY_BYTES;

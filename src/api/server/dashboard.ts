@@ -1,6 +1,6 @@
 /**
- * `/_dashboard/`: the dashboard, our browser application. Its build provides compressed versions of
- * its files.
+ * `/_dashboard/`: the dashboard, a browser application. Its build provides compressed versions of
+ * the files.
  */
 
 import { serverUrl } from "../access/database-access.ts";
@@ -12,7 +12,7 @@ import { PAGE } from "../http/route-facts.ts";
 import { defineRoute, type Route, splitPath } from "../http/router.ts";
 import type { StaticFiles } from "../http/static-files.ts";
 
-/** No external or inline content, and no framing. */
+/** Content-Security-Policy without external or inline content and without framing. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
   "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -31,7 +31,7 @@ const HASHED_FOLDER = "assets";
 const HASHED_CACHING = "public, max-age=31536000, immutable";
 const PAGE_CACHING = "no-cache";
 
-/** Compressions, smallest first, with the file suffixes. */
+/** Content encodings by ascending file size, with their file suffixes. */
 const ENCODINGS = [
   ["br", ".br"],
   ["gzip", ".gz"],
@@ -82,7 +82,7 @@ async function serve(files: StaticFiles | undefined, { request }: Call): Promise
   };
 }
 
-/** The compressed file, if the client accepts it; otherwise undefined. */
+/** The compressed file, if it exists and the client accepts its encoding. */
 async function compressedFile(
   files: StaticFiles,
   segments: readonly string[],

@@ -14,16 +14,16 @@ import { json } from "../http/responses.ts";
 import { CONFIGURATION, OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Longest value. A list of ten thousand origins is shorter. */
+/** Maximum size of a value. Enough for a list of ten thousand origins. */
 const VALUE_BYTES_MAX = 1_048_576;
 
-/** The node's configuration, without secrets. */
+/** The configuration of the node, without secrets. */
 export interface NodeConfiguration {
   /** All known and all explicit settings, by section and key. */
   settings(): readonly SettingRow[];
-  /** Explicit values, and defaults of the others. */
+  /** All settings: explicit values, or else defaults. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
-  /** Empty for an unknown section. */
+  /** Settings of a section; empty if the section is unknown. */
   section(section: string): ReadonlyMap<string, string>;
   /** The value in effect; undefined if it is not set and has no default. */
   get(section: string, key: string): string | undefined;
@@ -40,7 +40,7 @@ export interface NodeConfiguration {
     key: string,
     options: { readonly persist: boolean },
   ): Promise<string | undefined>;
-  /** Reads the files again. */
+  /** Reloads the configuration files. */
   reload(): Promise<void>;
 }
 

@@ -12,9 +12,9 @@ import { defineRoute, type Route } from "../http/router.ts";
 export interface NodeMetrics {
   /** All metrics in Prometheus's text format. */
   prometheus(): Promise<{ readonly type: string; readonly text: string }>;
-  /** In the form of `_stats`: nested by the segments of their names. */
+  /** Metrics in the form of `_stats`, nested by the segments of their names. */
   statistics(): Promise<StatisticsTree>;
-  /** Figures of the process. */
+  /** Statistics of the process. */
   system(): Readonly<Record<string, unknown>>;
 }
 
@@ -74,7 +74,7 @@ async function showPrometheus(metrics: NodeMetrics): Promise<ApiResponse> {
   return { status: 200, headers: { "Content-Type": type }, body: text };
 }
 
-/** A statistic, or all below a name; as in CouchDB, null for an unknown name. */
+/** One statistic, or all statistics below a name; as in CouchDB, null for an unknown name. */
 async function showStatistics(metrics: NodeMetrics, call: Call): Promise<unknown> {
   let shown: unknown = await metrics.statistics();
   for (const segment of parameter(call, "path").split("/")) {

@@ -8,7 +8,8 @@ export function openApiRoute(
   routes: () => readonly Route[],
   { version }: { readonly version: string },
 ): Route {
-  // Created once, since everyone may request it. Other requests do not need the schemas.
+  // Created on the first request and kept, since anyone may request it. Other requests do not need
+  // the schemas.
   let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
     const { openApiDocument } = await import("../../contract/index.ts");

@@ -7,23 +7,26 @@ import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** The keys of a node's store, by id. No key is shown. */
+/** Ids of the keys of a node's store. The keys themselves are not exposed. */
 export interface SecretKeys {
   status(): Promise<SecretKeysStatus>;
-  /** Starts or continues sealing everything with a new key. Returns when the new key is in use. */
+  /**
+   * Starts or resumes re-encryption of all secrets with a new key. Resolves when the new key is
+   * used for new secrets.
+   */
   begin(): Promise<void>;
 }
 
 export interface SecretKeysStatus {
   readonly record: {
-    /** The key used for sealing. */
+    /** Id of the key used for sealing. */
     readonly sealingId: string;
-    /** Keys required by the store, oldest first. */
+    /** Ids of the keys required by the store, oldest first. */
     readonly inUse: readonly string[];
   };
-  /** Keys available to this node. */
+  /** Ids of the keys available to this node. */
   readonly hereIds: readonly string[];
-  /** Source of this node's keys. */
+  /** Where this node gets its keys from. */
   readonly source: string;
   readonly rotation: {
     readonly state: string;

@@ -8,7 +8,7 @@ import { json, jsonText } from "../http/responses.ts";
 import { ADMIN, OPERATIONS, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** For caches of any age. */
+/** Date for caches: always expired. */
 const NOT_CACHED = {
   "Cache-Control": "no-cache",
   Expires: "Mon, 01 Jan 1990 00:00:00 GMT",
@@ -52,7 +52,7 @@ function up({ isUp, isFull, settings: { maintenanceMode } }: ServerInfoParts): A
   if (!isUp()) {
     return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
   }
-  // The node still reads, and removes where it can, so a load balancer has no reason to drop it.
+  // A node with a full disk still serves reads and deletions, so a load balancer need not drop it.
   if (isFull()) return jsonText(200, '{"status":"ok","seeds":{},"disk_full":true}');
   return jsonText(200, '{"status":"ok","seeds":{}}');
 }

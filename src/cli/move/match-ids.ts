@@ -1,6 +1,7 @@
 /**
- * Whether a job here finds the checkpoints that it left with CouchDB. They are named by the
- * replication id, so the id of our job is compared with the one that CouchDB shows.
+ * Checks whether a job on the new server will find the checkpoints that it wrote under CouchDB.
+ * Checkpoints are named by the replication id, so the id computed here is compared with the one
+ * that CouchDB shows.
  */
 import type { Digests } from "../../base/index.ts";
 import { type Replication, replicationId } from "../../replicator/index.ts";
@@ -8,11 +9,10 @@ import { type Replication, replicationId } from "../../replicator/index.ts";
 /**
  * Result of comparing the replication ids:
  *
- *   same     equal
- *   older    CouchDB's contains a token that ours omits; a job here also tries that id
- *   uuid     they would be equal if both servers had the same `[couchdb] uuid`
- *   other    different, so that no checkpoint will be found
- *   unknown  CouchDB shows no id, because the job has ended or could not start
+ *   same equal older CouchDB's id contains a token that ours omits; a job here also tries CouchDB's
+ *   id uuid the ids would be equal if both servers had the same `[couchdb] uuid` other different,
+ *   so that no checkpoint will be found unknown CouchDB shows no id, because the job has ended or
+ *   could not start
  */
 export type IdMatch = "same" | "older" | "uuid" | "other" | "unknown";
 
@@ -21,7 +21,7 @@ export interface Uuids {
   readonly there: string;
 }
 
-/** `shown` is the id in CouchDB, and `filterCode` the source of a user filter. */
+/** `shown` is the id shown by CouchDB, and `filterCode` the source code of a user filter. */
 export function matchIds(
   digests: Digests,
   replication: Replication,
@@ -31,8 +31,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // A job that moves names servers, and has no ids of the versions that contain a host and
-      // port.
+      // Endpoints of a moved job are URLs. Old id versions, which contain the host and port of the
+      // replicator, need no check.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

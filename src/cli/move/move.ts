@@ -1,4 +1,4 @@
-/** `tandem move …`: takes over the replications of a CouchDB, and returns them. */
+/** `tandem move …`: takes over the replications of a CouchDB server, or moves them back. */
 import { type Command, InvalidArgumentError } from "commander";
 import { withServer } from "../server/server-command.ts";
 import type { MoveFlags } from "./run-move.ts";
@@ -6,24 +6,32 @@ import type { MoveFlags } from "./run-move.ts";
 const STEPS = [
   [
     "take",
-    "copy the documents to this server, with paused jobs; repeat it for new and changed ones",
+    "copy the replication documents to the new server, with paused jobs; repeat for new and changed documents",
   ],
-  ["stop", "end the jobs on the old server: deletes the documents that were copied"],
-  ["start", "resume the jobs that the old server no longer runs"],
+  [
+    "stop",
+    "end the jobs on the old server by deleting its replication documents that were copied to the new one",
+  ],
+  ["start", "resume the jobs on the new server that the old server no longer runs"],
   ["verify", "show the progress of the jobs, and verify the copies of those that have caught up"],
-  ["back", "move the documents back: pause them, write them to the old server, delete them here"],
+  [
+    "back",
+    "move the replication documents back: pause their jobs, write the documents to the old server, delete them on the new one",
+  ],
 ] as const;
 
 export function addMoveCommand(program: Command): void {
   const move = program
     .command("move")
-    .description("move the replications of a CouchDB to this server step by step, or back");
+    .description("move the replications of a CouchDB server to this server step by step, or back");
   const define = (name: string, description: string, options = {}): Command =>
     withServer(move.command(name, options))
       .description(description)
       .requiredOption("--from <url>", "the old server (TANDEM_FROM_USER, TANDEM_FROM_PASSWORD)")
-      .option("--database <name...>", "its databases of replication documents", ["_replicator"])
-      .option("--only <id...>", "these documents");
+      .option("--database <name...>", "databases of replication documents on the old server", [
+        "_replicator",
+      ])
+      .option("--only <id...>", "only the documents with these ids");
   define("plan", "show what would happen to each document, without changes", {
     isDefault: true,
   }).action(async (flags: MoveFlags) => (await import("./run-move.ts")).runPlan(flags));
@@ -33,7 +41,8 @@ export function addMoveCommand(program: Command): void {
       .action(async (flags: MoveFlags) => (await import("./run-move.ts")).runStep(name, flags));
     if (name === "take")
       command.option("--take-uuid", "set the uuid of the old server if no job is running");
-    if (name === "start") command.option("--anyway", "without asking the old server");
+    if (name === "start")
+      command.option("--anyway", "do not check the state of the jobs on the old server");
   }
 }
 

@@ -8,9 +8,21 @@ test.each([
   ["take", {}, { kind: "deleted" }, true, []],
   ["here", {}, STORED, false, []],
   ["update", {}, STORED, true, ["3-c", "2-b", "1-a"]],
-  ["another document with this id exists here", {}, STORED, true, ["2-x", "1-a"]],
-  ["it was taken and then deleted here", {}, { kind: "deleted" }, false, []],
-  ["it has conflicting revisions", { _conflicts: ["1-x"] }, { kind: "missing" }, true, []],
+  ["the new server has a different document with this id", {}, STORED, true, ["2-x", "1-a"]],
+  [
+    "the document was copied before and then deleted on the new server",
+    {},
+    { kind: "deleted" },
+    false,
+    [],
+  ],
+  [
+    "the document has conflicting revisions",
+    { _conflicts: ["1-x"] },
+    { kind: "missing" },
+    true,
+    [],
+  ],
 ] as const)("%s (%#)", (expected, body, place, isLacking, history) => {
   const taking = takingOf({ body }, place, isLacking, history);
   expect(taking.kind === "refused" ? taking.reason : taking.kind).toContain(expected);

@@ -1,6 +1,6 @@
 /**
- * The plan of a move: what happens to each document of the CouchDB, and why. Reads both servers and
- * changes nothing.
+ * The plan of a move: the action for each replication document of the old server, and the reason.
+ * Reads both servers and changes nothing.
  */
 import { forEachConcurrent, printJson } from "../../base/index.ts";
 import { maskCredentials, percentEncode } from "../../protocol/index.ts";
@@ -30,10 +30,9 @@ const QUESTIONS_MAX = 8;
 /**
  * Effect of `take` on a document:
  *
- *   take      copied, because it does not exist here
- *   update    copied again, because it was changed there since
- *   here      none, because it already exists here, perhaps changed
- *   refused   none, for the stated reason
+ *   take copied, because the document does not exist here update copied again, because the document
+ *   has changed on the old server here none, because the document already exists here, perhaps
+ *   changed refused none, for the stated reason
  */
 export type Taking =
   | { readonly kind: "take" | "update" | "here" }
@@ -43,7 +42,7 @@ export interface PlannedDocument {
   readonly database: string;
   readonly id: string;
   readonly rev: string;
-  /** Without secrets; empty if missing. */
+  /** URL without secrets; empty if missing. */
   readonly source: string;
   readonly target: string;
   readonly state: string | null;
@@ -59,12 +58,12 @@ export interface PlanParts {
   readonly from: ReplicatorServer;
   readonly here: ReplicatorServer;
   readonly connections: Connections;
-  /** Requested once, and only if ids are compared. */
+  /** The uuids of both servers; requested once, and only if ids are compared. */
   readonly uuids: () => Promise<Uuids>;
   readonly signal: AbortSignal;
 }
 
-/** Plans for a page of documents of a database. */
+/** Plans a page of documents of one database. */
 export async function planPage(
   parts: PlanParts,
   database: string,
@@ -106,7 +105,7 @@ async function planOne(
   };
 }
 
-/** The replication, or the reason why it is invalid here. */
+/** The parsed replication, or the reason why the document is invalid here. */
 function parse(body: Members): Replication | string {
   try {
     const replication = parseReplication(
@@ -117,7 +116,7 @@ function parse(body: Members): Replication | string {
       (side) => replication[side].kind === "local",
     );
     if (local === undefined) return replication;
-    return `\`${local}\` names a database without a server, which would be a local one here: replace it with a URL`;
+    return `\`${local}\` is a database name without a server, which would refer to a local database on the new server; replace it with a URL`;
   } catch (error) {
     if (error instanceof ReplicationInvalidError) return error.reason;
     throw error;
@@ -129,7 +128,7 @@ async function compareIds(
   replication: Replication,
   shown: string | null,
 ): Promise<Pick<PlannedDocument, "match" | "matchReason">> {
-  // Without an id to compare with, the source need not be asked for a filter.
+  // Without an id to compare with, the code of the filter is not needed.
   if (shown === null) return { match: "unknown" };
   const { clock, digests } = connections.runtime;
   const limit = { clock, timeoutMs: REPLICATOR_CONFIG_DEFAULT.stallTimeoutSec * 1000 };
@@ -147,9 +146,9 @@ async function compareIds(
 }
 
 function whyOther({ selection, sinceSequence }: Replication): string {
-  if (sinceSequence !== undefined) return "since_seq is part of the id here";
+  if (sinceSequence !== undefined) return "since_seq is part of the replication id on this server";
   if (selection.kind === "filter") return "the filter's code differs from that of the running job";
-  return "CouchDB computes another id for this document";
+  return "CouchDB computes a different id for this document";
 }
 
 async function takingsOf(
@@ -157,7 +156,7 @@ async function takingsOf(
   database: string,
   page: readonly StoredDocument[],
 ): Promise<readonly Taking[]> {
-  // A missing database lacks all of them.
+  // If the database is missing, so are all documents.
   if ((await here.askIfThere("GET", `/${percentEncode(database)}`)) === undefined) {
     return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
   }
@@ -190,17 +189,23 @@ export function takingOf(
   history: readonly string[],
 ): Taking {
   if (Array.isArray(body._conflicts)) {
-    return { kind: "refused", reason: "it has conflicting revisions there: delete all but one" };
+    return {
+      kind: "refused",
+      reason: "the document has conflicting revisions on the old server; delete all but one",
+    };
   }
   if (!isLacking) {
     if (place.kind === "stored") return { kind: "here" };
-    return { kind: "refused", reason: "it was taken and then deleted here" };
+    return {
+      kind: "refused",
+      reason: "the document was copied before and then deleted on the new server",
+    };
   }
   if (place.kind !== "stored") return { kind: "take" };
   if (history.includes(place.rev)) return { kind: "update" };
   return {
     kind: "refused",
-    reason: "another document with this id exists here, or both were changed",
+    reason: "the new server has a different document with this id, or both copies were changed",
   };
 }
 
@@ -208,7 +213,7 @@ function isStored(place: Place | undefined): boolean {
   return place?.kind === "stored";
 }
 
-/** The revisions of a document read with its history. */
+/** Revision ids in the `_revisions` of a document. */
 export function revisionsOf({ _revisions: revisions }: Members): readonly string[] {
   const { start, ids } = revisions as { readonly start: number; readonly ids: readonly string[] };
   return ids.map((hash, index) => `${start - index}-${hash}`);

@@ -1,6 +1,6 @@
 /**
- * `tandem move verify`: progress of the documents taken over from CouchDB, and whether the copies
- * of completed ones are whole.
+ * `tandem move verify`: shows the progress of the replications taken over from CouchDB, and
+ * compares the copies of those that have caught up.
  */
 import { printJson } from "../../base/index.ts";
 import type { Job } from "../../contract/index.ts";
@@ -46,17 +46,18 @@ async function verifyOne(
   return compareCopy(parts, body, job);
 }
 
-/** Reason why its copy cannot be complete; undefined if it should be. */
+/** Reason why the copy of a job cannot be complete; undefined if it should be complete. */
 export function whyNotArrived(job: Job): string | undefined {
   if (job.paused) return "paused";
   if (job.left_behind > 0) return `${counted(job.left_behind, "document")} failed`;
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
   if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
   if (job.state === "running") {
-    const pending = job.pending === null ? "unknown changes" : counted(job.pending, "change");
+    const pending =
+      job.pending === null ? "unknown number of changes" : counted(job.pending, "change");
     return `${pending} pending, lag ${job.lag_sec ?? "unknown"} s`;
   }
-  return "it has not arrived";
+  return "the copy is not complete yet";
 }
 
 async function compareCopy(
@@ -71,20 +72,19 @@ async function compareCopy(
       REPLICATOR_CONFIG_DEFAULT,
     );
     if (!isWhole(replication)) {
-      return { outcome, reason: "a part of the source, not compared", isProblem: false };
+      return { outcome, reason: "copies only part of the source; not compared", isProblem: false };
     }
     const source = connections.open(replication, "source");
     const target = connections.open(replication, "target");
     let lackingCount = 0;
     await compareDatabases(source, target, signal, {
       difference: () => {},
-      // Documents that exist only on the target are not a defect of the copy.
+      // Documents that exist only on the target are no defect of the copy.
       lacking: async (documents) => {
         lackingCount += documents.length;
       },
     });
-    if (lackingCount === 0)
-      return { outcome, reason: "the target lacks nothing", isProblem: false };
+    if (lackingCount === 0) return { outcome, reason: "the target is complete", isProblem: false };
     return {
       outcome,
       reason: `the target lacks ${counted(lackingCount, "document")}`,

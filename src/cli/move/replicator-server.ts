@@ -1,14 +1,14 @@
 /**
- * One of the two servers of a move: its replication documents, and its jobs. CouchDB 3 and Tandem
- * respond alike here.
+ * Client for one of the two servers of a move: its replication documents and its jobs. CouchDB 3
+ * and Tandem respond alike to these requests.
  */
 import { percentEncode } from "../../protocol/index.ts";
 import { answerWith } from "../server/answers.ts";
 import { AnswerError, type Server } from "../server/server-client.ts";
 
-/** Documents per request. */
+/** Number of documents per request. */
 export const PAGE_ROWS_MAX = 100;
-/** Rows of `_scheduler/jobs` per request. */
+/** Number of rows of `_scheduler/jobs` per request. */
 const JOBS_PAGE_ROWS_MAX = 1_000;
 
 export type Members = Readonly<Record<string, unknown>>;
@@ -20,7 +20,7 @@ export interface StoredDocument {
   readonly body: Members;
 }
 
-/** State of a document by its id. */
+/** Whether a document with an id exists, is deleted, or never existed. */
 export type Place =
   | { readonly kind: "missing" }
   | { readonly kind: "deleted" }
@@ -29,7 +29,7 @@ export type Place =
 /** A document in the server's scheduler. `state` is null before the scheduler has seen it. */
 export interface ScheduledDocument {
   readonly state: string | null;
-  /** The replication id; null for a job that has ended, or could not start. */
+  /** The replication id; null if the job has ended or could not start. */
   readonly id: string | null;
   readonly info?: unknown;
 }
@@ -45,7 +45,7 @@ interface ScheduledJobs {
   readonly jobs: readonly ScheduledJob[];
 }
 
-/** The jobs in a server's scheduler, whatever their documents say. */
+/** The jobs in the scheduler of a server, regardless of the states in their documents. */
 export interface ActiveJobs {
   hasDocument(database: string, id: string): boolean;
   hasReplication(id: string): boolean;
@@ -84,7 +84,7 @@ export class ReplicatorServer {
     }
   }
 
-  /** `[couchdb] uuid`: part of replication ids. */
+  /** The setting `[couchdb] uuid`, which is part of replication ids. */
   async uuid(): Promise<string> {
     const answer = await this.ask("GET", "/");
     const { uuid } = answerWith<{ readonly uuid?: unknown }>(answer, {});
@@ -106,12 +106,12 @@ export class ReplicatorServer {
       yield rows.flatMap(storedDocument);
       const last = rows.at(-1)?.key;
       if (last === undefined || rows.length < PAGE_ROWS_MAX) return;
-      // The smallest id after the last one.
+      // Next start key: the smallest id after the last one.
       start = `${last}\0`;
     }
   }
 
-  /** The states of these documents, in order. */
+  /** The states of the given documents, in order. */
   async places(database: string, ids: readonly string[]): Promise<readonly Place[]> {
     if (ids.length === 0) return [];
     const answer = await this.ask("POST", `${pathOf(database)}/_all_docs`, { keys: ids });
@@ -121,7 +121,7 @@ export class ReplicatorServer {
     });
   }
 
-  /** The ids of those revisions that the database does not know, as leaves or ancestors. */
+  /** Ids of documents whose given revision is unknown to the database, even as an ancestor. */
   async lacking(
     database: string,
     documents: readonly Pick<StoredDocument, "id" | "rev">[],
@@ -132,14 +132,16 @@ export class ReplicatorServer {
     return new Set(Object.keys(answerWith<Members>(answer, {})));
   }
 
-  /** Whether the document ever had one of these revisions. */
+  /** Whether the database knows any of these revisions of the document. */
   async knowsAny(database: string, id: string, revisions: readonly string[]): Promise<boolean> {
     const answer = await this.ask("POST", `${pathOf(database)}/_revs_diff`, { [id]: revisions });
     const found = answer as Readonly<Record<string, { readonly missing: readonly string[] }>>;
     return (found[id]?.missing.length ?? 0) < revisions.length;
   }
 
-  /** These revisions with `_revisions` and attachments, in a form that another database accepts. */
+  /**
+   * The given revisions with `_revisions` and attachments, ready to be written to another database.
+   */
   async withHistory(
     database: string,
     documents: readonly Pick<StoredDocument, "id" | "rev">[],
@@ -180,7 +182,7 @@ export class ReplicatorServer {
   }
 }
 
-/** An ended job stays ended until its document is written. */
+/** Whether the job has ended; it will not run again until its document is written. */
 export function hasEndedThere(scheduled: ScheduledDocument | undefined): boolean {
   return scheduled?.state === "completed" || scheduled?.state === "failed";
 }
@@ -190,7 +192,7 @@ export function pathOf(database: string, id?: string): string {
   return id === undefined ? path : `${path}/${percentEncode(id)}`;
 }
 
-/** The job of a document on our server. */
+/** Path of the job of a document, on a Tandem server. */
 export function jobPathOf(database: string, id: string): string {
   return `/_tandem/jobs/${percentEncode(`${database}/${id}`)}`;
 }

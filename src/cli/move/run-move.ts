@@ -67,9 +67,7 @@ export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promi
   });
 }
 
-/**
- * Exits with code 1 if `work` leaves something to be done, and with the error's code if it fails.
- */
+/** Exits with code 1 if `work` reports problems, and with the error's code if it fails. */
 async function withServers(
   flags: MoveFlags,
   work: (parts: StepParts) => Promise<boolean>,
@@ -103,7 +101,7 @@ async function withServers(
   }
 }
 
-/** The old server may have its own user in the environment. */
+/** The environment may name separate credentials for the old server. */
 async function openServers(
   connections: Connections,
   flags: MoveFlags,
@@ -114,7 +112,7 @@ async function openServers(
   const prefixes = { used: user ? "TANDEM_FROM_" : "TANDEM_", best: "TANDEM_FROM_" };
   const old = parseServer(flags.from, "--from");
   const own = parseServer(flags.server);
-  if (old.host === own.host) throw new WrongUse("--from and --server name the same server");
+  if (old.host === own.host) throw new WrongUse("--from and --server must name different servers");
   return {
     from: new ReplicatorServer(
       await openServer(connections, old, { ...sources, environment, prefixes }),
@@ -127,7 +125,7 @@ async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promis
   return { here: await here.uuid(), there: await from.uuid() };
 }
 
-/** Prevents accidentally taking documents whose jobs would start from the beginning. */
+/** Prevents taking over documents by accident if their jobs would start from the beginning. */
 async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<void> {
   const { here } = parts;
   const uuids = await parts.uuids();
@@ -135,7 +133,7 @@ async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<vo
   const set = `tandem config set couchdb uuid ${uuids.there}`;
   if (takeUuid !== true) {
     throw new Error(
-      `the servers have different uuids, so jobs would not find their checkpoints; run ${set} or use --take-uuid, then restart all nodes`,
+      `the servers have different uuids, so jobs would not find their checkpoints; run "${set}" or use --take-uuid, then restart all nodes`,
     );
   }
   const { total_rows: all } = await countJobs(here, "");
@@ -147,7 +145,7 @@ async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<vo
   }
   await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", uuids.there);
   throw new Error(
-    "the uuid is set on this node; set it on the others, restart all nodes, and then take the documents",
+    "the uuid is set on this node; set it on the other nodes, restart all of them, then run `take` again",
   );
 }
 
@@ -162,9 +160,9 @@ function isLost(match: PlannedDocument["match"]): boolean {
 const MATCHES: Readonly<Record<PlannedDocument["match"], string>> = {
   same: "same id",
   older: "found under the old id",
-  uuid: "lost: other uuid",
+  uuid: "lost: different uuid",
   other: "lost",
-  unknown: "no id there",
+  unknown: "no id on the old server",
 };
 
 const TAKINGS = {
@@ -186,13 +184,13 @@ export function planTable(planned: readonly PlannedDocument[]): string {
       taking.kind === "refused" ? taking.reason : (matchReason ?? ""),
     ],
   );
-  const head = ["DOCUMENT", "FROM → TO", "STATE THERE", "CHECKPOINTS", "STEP", "WHY"];
+  const head = ["DOCUMENT", "FROM → TO", "OLD STATE", "CHECKPOINTS", "STEP", "WHY"];
   return table([head, ...rows]);
 }
 
 function uuidLine({ here, there }: Uuids): string {
   if (here === there) return `both servers have the uuid ${there}\n`;
-  const sentence = `the uuid is ${there} there and ${here} here: jobs would not find their checkpoints`;
+  const sentence = `the old server has the uuid ${there}, the new one ${here}; jobs would not find their checkpoints`;
   return `${printable(sentence)}\n`;
 }
 

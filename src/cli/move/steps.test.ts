@@ -92,14 +92,14 @@ const RUNNING: Answers = {
 };
 
 test.each([
-  ["take it first", RUNNING, { ...HERE, "POST /_replicator/_revs_diff": { a: {} } }],
+  ["run `take` first", RUNNING, { ...HERE, "POST /_replicator/_revs_diff": { a: {} } }],
   [
     "conflicting revisions",
     { ...RUNNING, "GET /_replicator/_all_docs": rows({ _conflicts: ["1-x"] }) },
     HERE,
   ],
   [
-    "changed there in the meantime",
+    "changed on the old server in the meantime",
     { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") },
     HERE,
   ],
@@ -130,9 +130,9 @@ const PAUSED = {
 };
 
 test.each([
-  ["it still runs there", [job], undefined],
-  ["another job there runs the same", [{ ...job, doc_id: "other" }], undefined],
-  ["its document is still there", [], { state: null, id: null }],
+  ["the old server still runs it", [job], undefined],
+  ["another job on the old server runs the same", [{ ...job, doc_id: "other" }], undefined],
+  ["its document still exists", [], { state: null, id: null }],
 ])("a job is not started: %s", async (reason, jobs, scheduled) => {
   const from = {
     "GET /_scheduler/jobs": { jobs },

@@ -2,11 +2,10 @@
  * The steps of a move, document by document. Each checks both servers for what has already been
  * done and continues from there, so that an interrupted step can be repeated.
  *
- *   take    copies documents of the CouchDB unchanged, with their revisions; their jobs are paused
- *   stop    deletes them in the CouchDB, which has no other way to end a job; they can be written
- *           again later
- *   start   resumes jobs here that the CouchDB no longer runs
- *   back    pauses jobs here, writes their documents back, and deletes them here
+ *   take copies documents from the old server unchanged, with their revisions; their jobs are
+ *   paused stop deletes the documents on the old server, since CouchDB has no other way to end a
+ *   job; `back` can restore them start resumes jobs here that the old server no longer runs back
+ *   pauses jobs here, writes their documents to the old server, and deletes them here
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,7 +32,7 @@ const POLL_MS = 250;
 
 const TAKEN = "taken over from ";
 
-/** Outcome for a document. `isProblem`: an operator has to act. */
+/** Outcome for a document. `isProblem`: whether an operator has to act. */
 export interface Outcome {
   readonly database: string;
   readonly id: string;
@@ -45,11 +44,11 @@ export interface Outcome {
 export interface StepParts extends PlanParts {
   /** URL of the old server, without secrets. */
   readonly fromUrl: string;
-  /** Ids of the documents. Default: all. */
+  /** Ids of the documents to process. Default: all. */
   readonly only: ReadonlySet<string> | undefined;
   /** Maximum number of documents that the step changes. */
   readonly limit: number;
-  /** Resume jobs even if CouchDB still runs them, or if that cannot be determined. */
+  /** Resume jobs without checking whether the old server still runs them. */
   readonly anyway: boolean;
 }
 
@@ -90,15 +89,15 @@ async function* copyHere(
         database,
         id,
         "refused",
-        reasons.get(id) ?? "it was changed there in the meantime",
+        reasons.get(id) ?? "it was changed on the old server in the meantime",
       );
     } else yield done(database, id, hasEnded ? "taken, has ended" : "taken, paused");
   }
 }
 
 /**
- * Creates the database with the security object that it has there. `_replicator` always exists
- * here.
+ * Creates the database with the security object that it has on the old server. `_replicator` always
+ * exists on the new one.
  */
 async function makeDatabase(
   from: ReplicatorServer,
@@ -127,8 +126,8 @@ export async function* stop(parts: StepParts, database: string): AsyncGenerator<
       const { id } = document;
       const reason = whyNotStopped(document, places[index], lacking.has(id));
       const scheduled = await from.scheduled(database, id);
-      // A document may claim that its job has ended while it continues, if someone wrote the state
-      // into it.
+      // Asks the scheduler too: a user may have written the state into the document although its
+      // job continues.
       if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
       if (reason !== undefined) {
         yield problem(database, id, "not stopped", reason);
@@ -145,8 +144,10 @@ function whyNotStopped(
   place: Place | undefined,
   isLacking: boolean,
 ): string | undefined {
-  if (Array.isArray(body._conflicts)) return "it has conflicting revisions: one of them would run";
-  if (isLacking || place?.kind !== "stored") return "this revision is not here: take it first";
+  if (Array.isArray(body._conflicts))
+    return "it has conflicting revisions; after the deletion of one, another would run";
+  if (isLacking || place?.kind !== "stored")
+    return "this revision does not exist on the new server; run `take` first";
   return undefined;
 }
 
@@ -164,7 +165,7 @@ async function stopOne(
       database,
       id,
       "not stopped",
-      "it was changed there in the meantime: take it again",
+      "it was changed on the old server in the meantime; run `take` again",
     );
   }
   const hasEnded = await becomes(async () => {
@@ -174,7 +175,7 @@ async function stopOne(
     return job === undefined || job.database !== database || job.doc_id !== id;
   });
   if (hasEnded) return done(database, id, "stopped");
-  const reason = "its document is deleted, but its job still runs there";
+  const reason = "its document is deleted, but its job still runs on the old server";
   return problem(database, id, "not stopped", reason);
 }
 
@@ -196,7 +197,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
     for (const job of page.jobs) {
       const { doc_id: id } = job;
       if (left === 0) return;
-      // Jobs of a database have documents.
+      // Jobs selected by database have documents.
       if (id === null || !wasTaken(job) || only?.has(id) === false) continue;
       const reason = active && (await whyNotStarted(from, active, database, id, job.id));
       if (reason !== undefined) {
@@ -212,7 +213,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
   }
 }
 
-/** Excludes jobs that an operator paused for a different reason. */
+/** Whether the job was paused by `take`, and not by an operator for another reason. */
 function wasTaken({ control: [last] }: Job): boolean {
   return last?.action === "pause" && last.why?.startsWith(TAKEN) === true;
 }
@@ -224,13 +225,13 @@ async function whyNotStarted(
   id: string,
   replicationId: string,
 ): Promise<string | undefined> {
-  if (active.hasDocument(database, id)) return "it still runs there: stop it first";
+  if (active.hasDocument(database, id)) return "the old server still runs it; run `stop` first";
   if (active.hasReplication(replicationId)) {
-    return "another job there runs the same replication";
+    return "another job on the old server runs the same replication";
   }
   const scheduled = await from.scheduled(database, id);
   if (scheduled === undefined || hasEndedThere(scheduled)) return undefined;
-  return `its document is still there (${scheduled.state ?? "not begun"}): stop it first`;
+  return `its document still exists on the old server (${scheduled.state ?? "not started"}); run stop first`;
 }
 
 export async function* back(parts: StepParts, database: string): AsyncGenerator<Outcome> {
@@ -244,7 +245,7 @@ export async function* back(parts: StepParts, database: string): AsyncGenerator<
     );
     for (const [index, document] of page.entries()) {
       const place = places[index];
-      // A document that never existed there is not returned.
+      // Skips documents that never existed on the old server.
       if (place === undefined || place.kind === "missing") continue;
       if (left === 0) return;
       left--;
@@ -260,7 +261,12 @@ async function moveBack(
   place: Exclude<Place, { kind: "missing" }>,
 ): Promise<Outcome> {
   if (place.kind === "stored" && (await here.lacking(database, [{ id, rev: place.rev }])).has(id)) {
-    return problem(database, id, "not moved", "it was also written there: delete one of the two");
+    return problem(
+      database,
+      id,
+      "not moved",
+      "the old server also has a newer version; delete one of the two",
+    );
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
     return done(database, id, "not from there, kept");
@@ -271,14 +277,14 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // A run may have written its state meanwhile; pausing has ended that.
+  // Uses the revision read after pausing, since the run may have written its state before.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, exists there");
 }
 
 /**
- * Whether a deleted document there is the one that is here, rather than an earlier one with the
- * same id.
+ * Whether the document deleted on the old server is the one stored here, rather than an earlier one
+ * with the same id.
  */
 async function cameFrom(
   from: ReplicatorServer,
@@ -291,8 +297,8 @@ async function cameFrom(
 }
 
 /**
- * Returns false if the job still runs after the time limit. An ended or missing one need not be
- * paused.
+ * Pauses the job of a document here. Returns false if it still runs after the time limit. A job
+ * that has ended or is missing need not be paused.
  */
 async function pauseHere(
   here: ReplicatorServer,
@@ -313,8 +319,8 @@ async function pauseHere(
 }
 
 /**
- * Removes members that belong to this server. The state of an ended job is kept, so that it does
- * not run again.
+ * The document to write back, without members specific to this server. The state of an ended job is
+ * kept, so that it does not run again.
  */
 export function writtenBack(body: Members): Members {
   const state = body._replication_state;
@@ -342,7 +348,7 @@ function chosen(
   return only === undefined ? page : page.filter(({ id }) => only.has(id));
 }
 
-/** Truncated to the maximum length of a reason. */
+/** A reason, truncated to its maximum length. */
 function reasonOf(what: string, url: string): string {
   return `${what}${url}`.slice(0, 200);
 }

@@ -19,24 +19,24 @@ export interface AllFlags {
   readonly except?: readonly string[];
   readonly security?: boolean;
   /**
-   * Targets whose security objects are replaced even if they existed before, as in the `security`
-   * of rules.
+   * Patterns of targets whose security object is replaced even if they existed before, like
+   * `security` in rules.
    */
   readonly overwriteSecurity?: readonly string[];
 }
 
-/** A database of the source with its replication, or the reason why it cannot be copied. */
+/** A database of the source, with its replication or the reason why it cannot be copied. */
 export type ChosenDatabase =
   | { readonly kind: "copied"; readonly name: string; readonly replication: Replication }
   | { readonly kind: "invalid"; readonly name: string; readonly reason: string };
 
 export interface ChosenDatabases {
   readonly chosen: readonly ChosenDatabase[];
-  /** Databases only on the target's server, if they keep their names there. */
+  /** Databases that exist only on the target server, if copies keep the names of their sources. */
   readonly onlyAtTarget: readonly string[];
 }
 
-/** Refuses flags that apply to a single database. */
+/** Rejects flags that apply to a single database. */
 export function refuseWithAll(
   flags: Readonly<Record<string, unknown>>,
   names: readonly string[],
@@ -46,7 +46,7 @@ export function refuseWithAll(
   throw new WrongUse(`--${optionOf(given)} cannot be combined with --all`);
 }
 
-/** Refuses flags that select databases when there is only one. */
+/** Rejects flags that select databases unless `--all` is given. */
 export function refuseWithoutAll(flags: AllFlags): void {
   const { databases, except, security, overwriteSecurity } = flags;
   const ofAll = { databases, except, security, overwriteSecurity };
@@ -59,8 +59,8 @@ function optionOf(name: string): string {
 }
 
 /**
- * Lists the source, and the target if databases keep their names there. Rejects if no database
- * matches the given patterns.
+ * Lists the databases of the source, and of the target if copies keep the names of their sources.
+ * Rejects if no database matches the given patterns.
  */
 export async function chooseDatabases(
   connections: Connections,
@@ -99,8 +99,8 @@ export async function chooseDatabases(
 }
 
 /**
- * Checked here because the errors of rules show the rejected value, and a mistyped URL may contain
- * a password.
+ * Checks the URL of a server. Done here because the errors of rules show the rejected value, and a
+ * mistyped URL may contain a password.
  */
 function checkServer(argument: string, url: string): void {
   const withoutPlaceholders = url.replaceAll(/[{}]/g, "");
@@ -109,7 +109,7 @@ function checkServer(argument: string, url: string): void {
 }
 
 function nothingMatches(databases: readonly string[], except: readonly string[] = []): Error {
-  const exceptions = except.length === 0 ? "" : ` without ${quoted(except)}`;
+  const exceptions = except.length === 0 ? "" : `, except ${quoted(except)}`;
   return new Error(`no database matches ${quoted(databases)}${exceptions}`);
 }
 

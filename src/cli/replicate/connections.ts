@@ -28,19 +28,24 @@ import {
   ReplicationInvalidError,
 } from "../../replicator/index.ts";
 
-/** Time for which a request is retried, since a command has no health threshold. */
+/**
+ * Time for which a request is retried. Commands need their own limit, since only jobs have a health
+ * threshold.
+ */
 const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
-  /** Performs one request. Logins pass the gates of the command, shared by its endpoints. */
+  /**
+   * Performs one request. The rate limits for logins are shared by all endpoints of the command.
+   */
   readonly fetch: Fetch;
   /** Bytes transferred so far. */
   readonly activity: Activity;
   /** Secrets that the command has sent. */
   readonly secrets: SecretsInUse;
   open(replication: Replication, side: "source" | "target"): Endpoint;
-  /** Opens a server, to list its databases. */
+  /** Opens a connection to a server, to list its databases. */
   openServer(address: HttpAddress): HttpServer;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { printable } from "../terminal/table.ts";
 
 const FAILURES_SHOWN_MAX = 20;
 
-/** Their number, and the first of them with reasons; empty if there are no failures. */
+/** Number of failed revisions, and some of them with reasons; empty if there are no failures. */
 export function leftBehind(failures: readonly DocumentFailure[]): string {
   if (failures.length === 0) return "";
   const lines = failures

@@ -21,12 +21,12 @@ import {
 import { type Connections, openConnections } from "./connections.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
-/** Databases copied concurrently. */
+/** Number of databases copied concurrently. */
 const AT_ONCE_MAX = 4;
 const DRAW_INTERVAL_MS = 100;
 const KEPT_SECURITY =
   "the target existed before and keeps its own security object; --overwrite-security replaces it";
-/** Options that select documents of one database, or that never end. */
+/** Options that select documents of one database, or make the command run indefinitely. */
 const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
 
 interface ReplicateAllFlags extends AllFlags {
@@ -61,7 +61,7 @@ export async function replicateAll(
     await showing(round, chosen, asJson);
     process.stdout.write(asJson ? `${JSON.stringify(round.result)}\n` : round.text);
     if (stopping.signal.aborted && !asJson) {
-      process.stderr.write("stopped: run the same command again to continue\n");
+      process.stderr.write("stopped; run the same command again to continue\n");
     }
     process.exitCode = round.result.ok ? 0 : 1;
   } catch (error) {
@@ -106,7 +106,10 @@ class Round {
       ({ database, error, reason }) => `  ${printable(`${database}: ${error}: ${reason}`)}\n`,
     );
     const sum = `${counted(this.doneCount, "database")}, ${counted(this.#writtenCount, "document")} written`;
-    const rest = lines.length === 0 ? "" : `; ${counted(lines.length, "is", "are")} not whole:`;
+    const rest =
+      lines.length === 0
+        ? ""
+        : `; ${counted(lines.length, "database is", "databases are")} incomplete:`;
     return `${sum}${rest}\n${lines.join("")}`;
   }
 
@@ -124,7 +127,7 @@ class Round {
     }
     const { length: count } = failures.failures;
     if (count > 0) {
-      return { error: "left_behind", reason: `${counted(count, "revision")} did not arrive` };
+      return { error: "left_behind", reason: `${counted(count, "revision")} not copied` };
     }
     if (replication.copiesSecurity !== true || (await this.#isSameSecurity(shell)))
       return undefined;

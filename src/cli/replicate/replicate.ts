@@ -67,7 +67,7 @@ export async function replicate(
     const { failures } = failureLog;
     report(ending, failures, flags.json === true);
     if (ending.kind === "stopped" && flags.json !== true) {
-      process.stderr.write("stopped: run the same command again to continue\n");
+      process.stderr.write("stopped; run the same command again to continue\n");
     }
     process.exitCode = ending.kind === "stopped" || failures.length > 0 ? 1 : 0;
   } catch (error) {
@@ -80,7 +80,7 @@ export async function replicate(
   }
 }
 
-/** Whether only the target is missing. */
+/** Whether the error means that the target does not exist. */
 function isMissingTarget(error: unknown, opened: ShellRun | undefined): boolean {
   if (opened === undefined || !isMissing(error)) return false;
   const { source, target } = opened;
@@ -110,7 +110,9 @@ async function showing(
   const progress = new Progress("copying", process.stderr);
   const { runtime, activity } = connections;
   let pendingChangeCount: number | undefined;
-  /** As of the last answer of the source; later writes are not included. */
+  /**
+   * Number of changes according to the last response of the source; later writes are not included.
+   */
   let total: number | undefined;
   const ended = new AbortController();
   const ask = async (): Promise<void> => {
@@ -175,7 +177,7 @@ function parseSelector(text: string): unknown {
   }
 }
 
-/** A file without ids is a mistake: copying nothing would look like success. */
+/** Reads the ids. Rejects a file without ids, because copying nothing would look like success. */
 function readIds(file: string): unknown {
   let ids: unknown;
   try {
@@ -184,14 +186,12 @@ function readIds(file: string): unknown {
     throw new ReplicationInvalidError(`--doc-ids ${file}: ${(error as Error).message}`);
   }
   if (Array.isArray(ids) && ids.length === 0) {
-    throw new ReplicationInvalidError(
-      `--doc-ids ${file}: expected ids of documents, but it is empty`,
-    );
+    throw new ReplicationInvalidError(`--doc-ids ${file}: the file contains no document ids`);
   }
   return ids;
 }
 
-/** A JSON array, or one id per line. Some editors write a byte order mark first. */
+/** Parses a JSON array, or one id per line. Skips the byte order mark that some editors write. */
 function parseIds(text: string): unknown {
   const unmarked = text.replace(/^\ufeff/, "");
   if (!unmarked.trimStart().startsWith("[")) {
@@ -200,7 +200,7 @@ function parseIds(text: string): unknown {
   try {
     return JSON.parse(unmarked);
   } catch {
-    throw new Error("expected a JSON array of ids, or one id a line");
+    throw new Error("expected a JSON array of ids, or one id per line");
   }
 }
 

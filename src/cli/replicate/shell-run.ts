@@ -29,7 +29,7 @@ class MemoryOrigin implements TargetOrigin {
   }
 }
 
-/** Asks the source for the code of the filter, if the replication has one. */
+/** Fetches the code of the replication's filter, if any, from the source. */
 export async function openShellRun(
   connections: Connections,
   replication: Replication,

@@ -55,7 +55,8 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
       comparer.write({ database: database.name });
       if (!(await comparer.isSameDatabase(database))) differingCount++;
     }
-    // A copy may outlive its source, so this is not a difference.
+    // A database that exists only on the target is no difference, since a copy may outlive its
+    // source.
     for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
     const databaseCount = listed.chosen.length;
     comparer.write({ servers: { databaseCount, differingCount } });
@@ -94,7 +95,7 @@ class Comparer {
     this.#isRepairing = repair === true;
   }
 
-  /** For one of all databases: if it cannot be compared, it counts as different. */
+  /** Compares one of all databases. A database that cannot be compared counts as different. */
   async isSameDatabase(database: ChosenDatabase): Promise<boolean> {
     if (database.kind === "invalid") {
       this.write({ failure: { error: "invalid_name", reason: database.reason } });
@@ -114,8 +115,8 @@ class Comparer {
   }
 
   /**
-   * A repair creates a missing target, with the security object before the first document if these
-   * are compared.
+   * Compares one database. A repair creates a missing target; if security objects are compared, it
+   * sets the object before copying the first document.
    */
   async #hasTarget(replication: Replication): Promise<boolean> {
     const { connections, signal } = this;
@@ -151,7 +152,7 @@ class Comparer {
     return false;
   }
 
-  /** The final differences: after the repair, if one is requested. */
+  /** The remaining differences, after the repair if requested. */
   async compare(replication: Replication): Promise<Comparison> {
     const { write, signal, connections } = this;
     const sides = {
@@ -178,7 +179,7 @@ class Comparer {
         write({ difference });
         if (difference.attachment !== undefined) attachmentCount++;
       },
-      // Documents that exist only on the target are kept, because they may be intended.
+      // Documents that exist only on the target are kept, because they may be intentional.
       lacking: async (documents, repairSignal) => {
         if (!this.#isRepairing) return;
         const failed = await batchCopier.tryOnce(documents, repairSignal);
@@ -205,17 +206,17 @@ class Comparer {
 
 const MISSING_AT_TARGET: ReplicationFailure = {
   error: "db_not_found",
-  reason: "missing at the target: create it with `tandem replicate --all` or --repair",
+  reason: "missing at the target; use --repair or `tandem replicate --all` to create it",
 };
 
 /**
- * Writes cannot change an existing revision (`new_edits: false` ignores it), so an operator has to
- * decide.
+ * Reason for an attachment that differs in the same revision. A write with `new_edits: false`
+ * ignores existing revisions, so an operator has to decide.
  */
 const SAME_REVISION =
-  "both sides have the revision, and an existing revision is never rewritten: attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
+  "both sides have this revision, and an existing revision cannot be overwritten; attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
 
-/** Results in the order in which they are found. */
+/** Results of a comparison, printed as they are found. */
 type Finding =
   | { readonly database: string }
   | { readonly onlyAtTarget: string }
@@ -226,13 +227,13 @@ type Finding =
   | { readonly notRepaired: { readonly attachmentCount: number; readonly reason: string } }
   | {
       readonly repaired: {
-        /** Documents all of whose revisions arrived. */
+        /** Number of documents whose revisions were all copied. */
         readonly documentCount: number;
         readonly failures: MemoryRunFailures["failures"];
       };
     };
 
-/** One object per line. */
+/** Prints one JSON object per line. */
 function writeJson(finding: Finding): void {
   process.stdout.write(`${JSON.stringify(finding)}\n`);
 }
@@ -247,9 +248,7 @@ function writeText(finding: Finding): void {
   } else if ("servers" in finding) {
     const { databaseCount, differingCount } = finding.servers;
     const outcome =
-      differingCount === 0
-        ? "the same on both servers"
-        : counted(differingCount, "differs", "differ");
+      differingCount === 0 ? "no differences" : counted(differingCount, "differs", "differ");
     process.stdout.write(`${counted(databaseCount, "database")} compared: ${outcome}\n`);
   } else if ("difference" in finding) {
     process.stdout.write(`  ${printable(describeDifference(finding.difference))}\n`);
@@ -273,5 +272,5 @@ function writeText(finding: Finding): void {
 export function describe(comparison: Comparison): string {
   const { documentCount, leafCount, attachmentCount, differenceCount } = comparison;
   const compared = `${counted(documentCount, "document")}, ${counted(leafCount, "leaf revision")}, ${counted(attachmentCount, "attachment")} compared`;
-  return `${compared}: ${differenceCount === 0 ? "the same on both sides" : counted(differenceCount, "difference")}\n`;
+  return `${compared}: ${differenceCount === 0 ? "no differences" : counted(differenceCount, "difference")}\n`;
 }

@@ -1,22 +1,23 @@
 /**
- * Checks a server's responses before they are used: other servers may respond with JSON as well.
+ * Checks the format of responses before they are used, because servers other than Tandem also
+ * respond with JSON.
  */
 
 type Kind = "array" | "boolean" | "number" | "object" | "string";
 
-/** The server responded with JSON, but not as a Tandem does. */
+/** Thrown if the response is JSON but not in the format of Tandem. */
 export class ForeignAnswerError extends Error {
   override readonly name = "ForeignAnswerError";
 
   /** `expected` describes the missing part. */
   constructor(expected: string, options?: ErrorOptions) {
-    super(`unexpected answer, is the server a Tandem? Expected ${expected}`, options);
+    super(`unexpected response: expected ${expected}; is it a Tandem server?`, options);
   }
 }
 
 /**
- * The response as an object with these members. The caller asserts the rest of its type. Throws a
- * ForeignAnswerError if it does not match.
+ * The response as an object with these members. Their contents are not checked. Throws a
+ * ForeignAnswerError if a member is missing or has another type.
  */
 export function answerWith<T>(answer: unknown, members: Readonly<Record<string, Kind>>): T {
   if (kindOf(answer) !== "object") throw new ForeignAnswerError("an object");
@@ -35,7 +36,7 @@ export function textAnswer(answer: unknown): string {
   return answer;
 }
 
-/** Prints that a server did what was requested. */
+/** Printer for commands without output: confirms that the server did what was requested. */
 export function printOk(answer: unknown): string {
   answerWith(answer, { ok: "boolean" });
   return "done\n";

@@ -16,9 +16,9 @@ interface BudgetFlags extends ServerFlags {
 export function addBudgetsCommand(program: Command): void {
   const budgets = program
     .command("budgets")
-    .description("limits for all requests of the cluster to a server, or to one account there");
+    .description("limits for all requests of the cluster to a server, or to an account on it");
   withServer(budgets.command("list"))
-    .description("all budgets")
+    .description("list all budgets")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/budgets"), print]),
     );
@@ -55,7 +55,7 @@ function limitsOf(side: "read" | "write", texts: readonly string[] | undefined):
   return { [side]: Object.fromEntries(entries) };
 }
 
-/** A password would be part of the path, which errors of the connection show. */
+/** Rejects passwords, because connection errors show the path with the name. */
 function pathOf(name: string): string {
   const shown = maskCredentials(name);
   if (shown !== name) {

@@ -27,12 +27,12 @@ export function addConfigCommands(program: Command): void {
   const define = (usage: string, description: string): Command =>
     withServer(config.command(usage))
       .description(description)
-      .option("--node <name>", "the node", "_local");
-  define("list [section]", "all settings, or those of a section").action(
+      .option("--node <name>", "name of the node", "_local");
+  define("list [section]", "list all settings, or those of a section").action(
     (section: string | undefined, flags: ConfigFlags) =>
       askServer(flags, async (server) => [await readSections(server, flags, section), print]),
   );
-  define("get <section> <key>", "one setting").action(
+  define("get <section> <key>", "show one setting").action(
     (section: string, key: string, flags: ConfigFlags) =>
       askServer(flags, async (server) => [
         await server.ask("GET", pathOf(flags, section, key)),
@@ -58,29 +58,31 @@ export function addConfigCommands(program: Command): void {
   addSharesCommand(program);
 }
 
-/** Shares are settings of `[replicator.shares]`, which apply to every node of a cluster. */
+/**
+ * Commands for shares: settings of `[replicator.shares]`, which apply to every node of a cluster.
+ */
 function addSharesCommand(program: Command): void {
   const shares = program
     .command("shares")
-    .description("shares of the slots, by _replicator database or user");
+    .description("relative shares of job slots, by _replicator database or user");
   const flagsOf = (flags: ServerFlags): ConfigFlags => ({ ...flags, node: "_local" });
   withServer(shares.command("list"))
-    .description("groups whose shares are not 100")
+    .description("list groups whose shares differ from 100")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => {
         const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
-        // An empty object does not identify the server, so it is asked what it is.
+        // An empty object does not identify the server as Tandem, so `/` is read too.
         await refuseOtherServers(server);
         return [found, printShares];
       }),
     );
   withServer(shares.command("usage"))
-    .description("groups with their usage and jobs, longest waiting first")
+    .description("show groups with usage and jobs, longest waiting first")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/groups"), printUsage]),
     );
   withServer(shares.command("set <group> <shares>"))
-    .description("a group with 200 gets twice as many slots as one with 100")
+    .description("set the shares of a group; 200 shares get twice as many slots as 100")
     .action((group: string, value: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [
         await server.ask("PUT", pathOf(flagsOf(flags), SHARES, group), value),

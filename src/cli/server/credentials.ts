@@ -1,7 +1,7 @@
 /**
- * Credentials of a command for a server: from its URL, the environment (`TANDEM_USER`,
- * `TANDEM_PASSWORD`), `~/.netrc`, or a prompt. Every user of a machine can see the arguments of its
- * processes, so URLs with passwords are for tests only.
+ * Finds the credentials for a server: in the URL, the environment (`TANDEM_USER`,
+ * `TANDEM_PASSWORD`), `~/.netrc`, or by a prompt. Every user of a machine can see the arguments of
+ * all processes, so URLs with passwords are for tests only.
  */
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -19,11 +19,11 @@ export interface CredentialSources {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Content of the `.netrc` file, if there is one. */
   readonly netrc: () => string | undefined;
-  /** Asks the user; absent without a terminal. */
+  /** Prompts the user for a password; undefined without a terminal. */
   readonly prompt: ((question: string) => Promise<string>) | undefined;
-  /** For messages: the prefix in place of `TANDEM_` in variable names. */
+  /** Prefixes of environment variables (default: `TANDEM_`), for messages. */
   readonly prefixes?: {
-    /** Prefix of the variables in use. */
+    /** Prefix of the variables that were used. */
     readonly used: string;
     /** Prefix of the variables that take precedence for this server. */
     readonly best: string;
@@ -31,9 +31,9 @@ export interface CredentialSources {
 }
 
 /**
- * Returns `undefined` if no source names a user. The first one that does wins; a missing password
- * is prompted for. The password in the environment belongs to the user there or, without one, to
- * any user.
+ * Returns the credentials from the first source that names a user, or `undefined` if there is no
+ * such source. Prompts for a missing password. The password in the environment belongs to the user
+ * in the environment or, if that is missing, to any user.
  */
 export async function findCredentials(
   { username, password, hostname, host }: URL,
@@ -52,7 +52,8 @@ export async function findCredentials(
 }
 
 /**
- * For a refused user: as whom the server was asked, where that was specified, and where it can be.
+ * Explanation for rejected credentials: the user that was sent, where it was specified, and where
+ * it can be specified.
  */
 export function describeAsker(
   { origin, username }: URL,
@@ -60,13 +61,16 @@ export function describeAsker(
   { environment, prefixes = { used: "TANDEM_", best: "TANDEM_" } }: CredentialSources,
 ): string {
   const { used, best } = prefixes;
-  const where = `the URL, ${best}USER and ${best}PASSWORD, or ~/.netrc specify the user`;
-  if (credentials === undefined) return `${origin} was asked without credentials: ${where}`;
+  const where = `specify a user in the URL, in ${best}USER and ${best}PASSWORD, or in ~/.netrc`;
+  if (credentials === undefined) return `no credentials were sent to ${origin}; ${where}`;
   const source = username ? "the URL" : environment.TANDEM_USER ? `${used}USER` : "~/.netrc";
-  return `${origin} was asked as ${credentials.user}, of ${source}: ${where}`;
+  return `the user ${credentials.user} from ${source} was sent to ${origin}; ${where}`;
 }
 
-/** The entry of a machine, or else the `default` entry. curl and ftp share the format. */
+/**
+ * The entry for a machine in `.netrc`, or else the `default` entry. curl and ftp use the same
+ * format.
+ */
 function netrcEntry(text: string, machine: string): Credentials | undefined {
   const words = withoutMacros(text).match(/\S+/g) ?? [];
   let isFor = false;
@@ -85,12 +89,12 @@ function netrcEntry(text: string, machine: string): Credentials | undefined {
   return isFor && user !== undefined ? { user, password: password ?? "" } : undefined;
 }
 
-/** A macro ends with an empty line and may contain any word. */
+/** Removes macros, which may contain any word and end with an empty line. */
 function withoutMacros(text: string): string {
   return text.replaceAll(/^\s*#.*$/gm, "").replaceAll(/\bmacdef\s[\s\S]*?(\r?\n\r?\n|$)/g, "\n");
 }
 
-/** Sources of this process. A prompt requires a terminal for input and output. */
+/** Credential sources of this process. A prompt requires a terminal for input and output. */
 export function systemCredentialSources(): CredentialSources {
   return {
     environment: process.env,
@@ -106,7 +110,7 @@ export function systemCredentialSources(): CredentialSources {
   };
 }
 
-/** Shows the question, but not the answer. */
+/** Shows the prompt, but not the typed password. */
 async function askInSecret(question: string): Promise<string> {
   process.stderr.write(question);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

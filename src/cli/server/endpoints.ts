@@ -14,7 +14,7 @@ interface EndpointFlags extends ServerFlags {
 
 export function addEndpointsCommand(program: Command): void {
   withServer(program.command("endpoints"))
-    .description("servers that jobs copy from and to, those with most failing jobs first")
+    .description("list servers that jobs copy from and to, most failing jobs first")
     .option("--limit <number>", "maximum number (default 100)")
     .action((flags: EndpointFlags) =>
       askServer(flags, async (server) => {
@@ -42,7 +42,7 @@ function print(answer: unknown): string {
 
 function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointRow): string {
   const states = [
-    ...(outage === null ? [] : [outage.confirmed ? "away" : "perhaps away"]),
+    ...(outage === null ? [] : [outage.confirmed ? "unreachable" : "possibly unreachable"]),
     ...(limiterMs === 0 ? [] : [`slowed by ${limiterMs} ms`]),
     ...(budgets.length === 0 ? [] : ["budget"]),
   ];

@@ -4,14 +4,12 @@ import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 
-/** Width of a terminal. */
+/** Assumed width of the terminal. */
 const WIDTH_MAX = 80;
-/** Remaining width for this column. */
+/** Width left for the host column. */
 const HOST_LENGTH_MAX = 22;
 
-/**
- * A table of 80 columns, with the message of one failure per group, and the command for each group.
- */
+/** A table of 80 columns with an example failure for each group, followed by a sample command. */
 export function printFailingGroups(answer: unknown): string {
   const {
     groups,
@@ -43,7 +41,7 @@ export function printFailingGroups(answer: unknown): string {
 
 function wordsOf({ error, reason, example }: FailingGroup): string {
   const line = printable(`    ${reason === "" ? error : `${error}: ${reason}`}`);
-  return `${shortened(line, WIDTH_MAX)}\n${shortened(printable(`    such as ${example}`), WIDTH_MAX)}`;
+  return `${shortened(line, WIDTH_MAX)}\n${shortened(printable(`    for example ${example}`), WIDTH_MAX)}`;
 }
 
 function commandFor(group: FailingGroup): string {
@@ -53,12 +51,12 @@ function commandFor(group: FailingGroup): string {
   return `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"} --host ${host}`;
 }
 
-/** Quoted for a shell. */
+/** Quotes an argument for a shell. */
 function quoted(text: string): string {
   return /^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** `2026-11-23 13:54` */
+/** Format: `2026-11-23 13:54`. */
 function minutes(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }

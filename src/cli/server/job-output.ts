@@ -1,4 +1,4 @@
-/** Prints the server's JSON about jobs. */
+/** Formats the server's JSON about jobs for the terminal. */
 import { printJson } from "../../base/index.ts";
 import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../../contract/index.ts";
 import { printable, table } from "../terminal/table.ts";
@@ -9,7 +9,7 @@ export interface ShownJob extends Job {
   readonly runs: readonly JobRun[];
 }
 
-/** One line per job; the remaining width is for the endpoints. */
+/** Width of the endpoints column, in a table with one line per job. */
 export function printJobs(answer: unknown): string {
   const { jobs, total_rows: total, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
@@ -39,7 +39,7 @@ export function printEvent(event: string | undefined, data: unknown): string {
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
 
-/** Also for a job that runs again. */
+/** The last failure, also of a job that is running again. */
 function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;
@@ -106,13 +106,16 @@ function runTable(runs: readonly JobRun[]): string {
   ]);
 }
 
-/** Sequences may have thousands of characters. The first ones contain the number. */
+/**
+ * Abbreviates a sequence, which may have thousands of characters. The first characters contain the
+ * number.
+ */
 function shortSequence(sequence: unknown): string {
   const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 
-/** 0 s if the job is not behind, a dash if unknown. */
+/** The lag of a job: 0 s if the job is not behind, a dash if unknown. */
 function lagOf({ lag_sec: lag }: Pick<Job, "lag_sec">): string {
   return lag === null ? "-" : `${lag} s`;
 }

@@ -1,5 +1,6 @@
 /**
- * `tandem jobs …`: shows the jobs of a server, and sends commands to one or to all matching ones.
+ * `tandem jobs …`: shows the jobs of a server, and sends commands for one job or for all matching
+ * jobs.
  */
 
 import type { Command } from "commander";
@@ -21,11 +22,15 @@ import {
 import type { Printer, Server } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
-/** The filters of the API, with what each compares. */
+/** Filters supported by the API, with the value that each is compared with. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
-  ["state", "<state>", "pending, running, crashing, completed or failed; several between commas"],
+  [
+    "state",
+    "<state>",
+    "pending, running, crashing, completed or failed; separate several states by commas",
+  ],
   ["database", "<name>", "the _replicator database of the job's document"],
-  ["rule", "<name>", "the rule that made the job"],
+  ["rule", "<name>", "the rule that created the job"],
   ["source", "<host>", "host of the source, or the name of a database of the server"],
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "owner of the job"],
@@ -33,12 +38,12 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   [
     "host",
     "<host>",
-    "host of that failure: HOST, HOST:PORT, HOST: for the default port, or - for none",
+    "host of the last failure: 'HOST', 'HOST:PORT', 'HOST:' (default port only) or '-' (no host)",
   ],
-  ["side", "<side>", "side of that failure: source, target, or - for none"],
-  ["reason", "<text>", "text contained in that failure's reason"],
+  ["side", "<side>", "side of the last failure: 'source', 'target' or '-' (neither)"],
+  ["reason", "<text>", "text contained in the reason of the last failure"],
 ];
-/** Filters with a number. */
+/** Filters whose value is a number. */
 const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
   ["behind_sec", "behind-sec", "only jobs whose lag is at least this long"],
 ];
@@ -47,15 +52,15 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
   ["failing", "failing", "failing jobs, also while they are retried"],
   ["left_behind", "left-behind", "jobs with failed documents"],
   ["paused", "paused", "paused jobs"],
-  ["parked", "parked", "jobs that have caught up and wait for changes without a slot"],
+  ["parked", "parked", "jobs that have caught up and wait for changes without occupying a slot"],
   ["stalled", "stalled", "jobs whose last runs made no progress"],
   ["behind", "behind", "jobs with pending changes"],
 ];
 
 /** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
-/** `--reason` is already a filter: the text of a failure. */
-const WHY = ["--why <text>", "the reason, which is kept with the decision"] as const;
+/** Option with the reason of a command. `--reason` is already a filter. */
+const WHY = ["--why <text>", "reason for the command, stored with the job"] as const;
 /** Number of runs printed by `show`. */
 const RUNS_SHOWN = 10;
 
@@ -69,9 +74,12 @@ export function addJobsCommand(program: Command): void {
   const define = (usage: string, description: string): Command =>
     withServer(jobs.command(usage)).description(description);
 
-  withFilters(define("list", "jobs, in order of their ids"))
+  withFilters(define("list", "list jobs in order of their ids"))
     .option("--limit <number>", "maximum number (default 100)")
-    .option("--sort <order>", "id; lag: jobs that are behind; since or tries: jobs that fail")
+    .option(
+      "--sort <order>",
+      "id (default), lag (only jobs that are behind), since or tries (only failing jobs)",
+    )
     .option("--descending", "reverse the order")
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
@@ -97,7 +105,7 @@ export function addJobsCommand(program: Command): void {
       );
     },
   );
-  define("show <id>", "one job: by its id, or as DATABASE/DOCUMENT").action(
+  define("show <id>", "show one job, given by its id or as DATABASE/DOCUMENT").action(
     (id: string, flags: Flags) =>
       askServer(flags, async (server) => {
         const job = await server.ask("GET", jobPath(id));
@@ -106,11 +114,15 @@ export function addJobsCommand(program: Command): void {
         return [{ ...(job as ShownJob), runs }, printJob];
       }),
   );
-  define("runs <id>", "the last runs of a job, newest first").action((id: string, flags: Flags) =>
-    askServer(flags, async (server) => [await server.ask("GET", `${jobPath(id)}/runs`), printRuns]),
+  define("runs <id>", "list the last runs of a job, newest first").action(
+    (id: string, flags: Flags) =>
+      askServer(flags, async (server) => [
+        await server.ask("GET", `${jobPath(id)}/runs`),
+        printRuns,
+      ]),
   );
-  define("failures <id>", "failed documents of a job")
-    .option("--retry", "retry them first")
+  define("failures <id>", "list the failed documents of a job")
+    .option("--retry", "retry the documents first")
     .action((id: string, flags: Flags) =>
       askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;
@@ -119,14 +131,14 @@ export function addJobsCommand(program: Command): void {
       }),
     );
   for (const [name, description] of [
-    ["pause", "stop it until it is resumed; a running job writes a checkpoint first"],
-    ["resume", "let a paused job run again"],
-    ["retry", "run a waiting or ended job now"],
-    ["reset", "start from the beginning of the source and ignore the checkpoints"],
-    ["cancel", "cancel it permanently; deletes the document of a persistent job"],
+    ["pause", "stop jobs until they are resumed; running jobs write a checkpoint first"],
+    ["resume", "resume paused jobs"],
+    ["retry", "run waiting or ended jobs now"],
+    ["reset", "restart jobs from the beginning of the source, ignoring checkpoints"],
+    ["cancel", "cancel jobs permanently; deletes the documents of persistent jobs"],
   ] as const) {
     withFilters(define(`${name} [id]`, description))
-      .option("--all", "every job of the server")
+      .option("--all", "select all jobs of the server")
       .option(...WHY)
       .action((id: string | undefined, flags: Flags) =>
         askServer(flags, (server) => command(server, name, id, flags)),
@@ -135,11 +147,11 @@ export function addJobsCommand(program: Command): void {
   withFilters(
     define("retry-failures", "retry the failed documents of jobs, without waiting for the result"),
   )
-    .option("--all", "those of every job of the server")
+    .option("--all", "select all jobs of the server")
     .action((flags: Flags) =>
       askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
     );
-  define("start-from <id> <sequence>", "start at this update sequence of the source")
+  define("start-from <id> <sequence>", "restart a job at this update sequence of the source")
     .option(...WHY)
     .action((id: string, sequence: string, flags: Flags) =>
       askServer(flags, async (server) => {
@@ -157,13 +169,13 @@ async function command(
 ): Promise<readonly [unknown, Printer]> {
   const found = query(flags, ["all"]);
   if ((id === undefined) === (found === "")) {
-    throw new WrongUse("name one job by its id, or several by a filter, or --all");
+    throw new WrongUse("expected the id of one job, a filter for several, or --all");
   }
   const path = id === undefined ? `/_tandem/jobs/_${name}?${found}` : `${jobPath(id)}/_${name}`;
   return [await server.ask("POST", path, whyOf(flags)), printDone];
 }
 
-/** The body with the reason; undefined without one. */
+/** The body with the reason, or `undefined` if none is given. */
 function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
   return why === undefined ? undefined : { why };
 }
@@ -191,7 +203,7 @@ function query(flags: Flags, further: readonly string[]): string {
   return parameters.toString();
 }
 
-/** The flags with these names. */
+/** Selects the flags with these names. */
 function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   const given = names.filter((name) => flags[name] !== undefined);
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
@@ -201,7 +213,9 @@ function jobPath(id: string): string {
   return `/_tandem/jobs/${percentEncode(id)}`;
 }
 
-/** Sequences are numbers, strings or arrays. Text that is not JSON is a string. */
+/**
+ * Parses a sequence: a number, string or array in JSON. Text that is not JSON is used as a string.
+ */
 function sequenceOf(text: string): unknown {
   try {
     return parseJson(text);
@@ -210,7 +224,7 @@ function sequenceOf(text: string): unknown {
   }
 }
 
-/** Response to a command for one job, or for all that match. */
+/** Prints the response to a command for one job or for all matching jobs. */
 interface Steered {
   readonly matched?: number;
   readonly changed?: number;

@@ -18,19 +18,19 @@ export function addNodesCommand(program: Command): void {
     .command("nodes")
     .description("list the nodes that run jobs, and drain them");
   withServer(nodes.command("list"))
-    .description("nodes with their jobs and state")
+    .description("list nodes with their jobs and state")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [await server.ask("GET", "/_tandem/nodes"), printNodes]),
     );
   withServer(nodes.command("drain <name>"))
     .description(
-      "stop it from accepting jobs and return its own to the queue; waits until it has none",
+      "stop a node from accepting jobs, return its jobs to the queue, and wait until it has none left",
     )
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, (server) => drain(server, name)),
     );
   withServer(nodes.command("undrain <name>"))
-    .description("let it accept jobs again")
+    .description("allow a node to accept jobs again")
     .action((name: string, flags: ServerFlags) =>
       askServer(flags, async (server) => [
         await server.ask("POST", `${pathOf(name)}/_undrain`),
@@ -48,7 +48,7 @@ async function drain(server: Server, asked: string) {
     const named = nodes.filter((node) => node.id === name || node.name === name);
     const draining = named.filter(({ state, drained }) => state === "draining" && !drained);
     if (draining.length === 0)
-      return [{ nodes: named }, () => "drained: it holds no jobs\n"] as const;
+      return [{ nodes: named }, () => "drained: the node has no jobs left\n"] as const;
     const left = draining.reduce((count, { jobs }) => count + jobs, 0);
     if (left !== reported) process.stderr.write(`${counted(left, "job")} left\n`);
     reported = left;

@@ -38,7 +38,7 @@ export function addRulesCommand(program: Command): void {
     .command("rules")
     .description("copy all databases of a server whose names match, including future ones");
   withServer(rules.command("list"))
-    .description("all rules, with the state of their jobs")
+    .description("list all rules with the state of their jobs")
     .option("--limit <number>", "maximum number (default 100)")
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
@@ -50,12 +50,12 @@ export function addRulesCommand(program: Command): void {
       }),
     );
   withServer(rules.command("show <name>"))
-    .description("one rule, with the state of its jobs")
+    .description("show one rule with the state of its jobs")
     .action((name: string, flags: Flags) =>
       askServer(flags, async (server) => [await server.ask("GET", pathOf(name)), printRule]),
     );
   withServer(rules.command("put <name> <file>"))
-    .description("create or change a rule: a file with its JSON, or - for standard input")
+    .description("create or change a rule from a file with its JSON; - reads standard input")
     .option(...DRY_RUN)
     .action((name: string, file: string, flags: Flags) =>
       askServer(flags, async (server) => [
@@ -149,15 +149,15 @@ function printOutcome(answer: unknown): string {
   const lines = [
     ["database matches", "databases match", databases],
     ["database gets a job", "databases get a job", create],
-    ["database gets another job", "databases get another job", replace],
+    ["database gets a different job", "databases get a different job", replace],
     ["database loses its job", "databases lose their job", cancel],
     ["database cannot be copied", "databases cannot be copied", cannot_copy],
     ...(overwrite_security === undefined
       ? []
       : [
           [
-            "target gets another security object",
-            "targets get another security object",
+            "target gets a different security object",
+            "targets get a different security object",
             overwrite_security,
           ] as const,
         ]),

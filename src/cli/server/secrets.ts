@@ -28,22 +28,25 @@ interface ReplaceFlags extends ServerFlags {
 export function addSecretsCommand(program: Command): void {
   const secrets = program
     .command("secrets")
-    .description("the keys that seal a server's secrets, and its jobs' credentials");
+    .description("manage the sealing keys of a server and the credentials of its jobs");
   const define = (usage: string, description: string): Command =>
     withServer(secrets.command(usage)).description(description);
   define("status", "show the sealing key and the keys in use").action((flags: ServerFlags) =>
     askServer(flags, async (server) => [await server.ask("GET", "/_tandem/secrets"), printStatus]),
   );
-  define("rotate", "seal everything with a new key; continues an interrupted rotation").action(
-    (flags: ServerFlags) => askServer(flags, async (server) => [await rotate(server), printStatus]),
+  define(
+    "rotate",
+    "re-encrypt all secrets with a new key; continues an interrupted rotation",
+  ).action((flags: ServerFlags) =>
+    askServer(flags, async (server) => [await rotate(server), printStatus]),
   );
   define("replace", "replace the password of an account in all jobs")
     .requiredOption("--host <url>", "the server that the jobs log in to: https://couch.example")
     .requiredOption("--username <name>", "current user of the jobs")
     .option("--new-username <name>", "new user of the jobs (default: the same)")
-    .option("--password-file <file>", "a file with the new password, - for standard input")
-    .option("--side <side>", "source or target only")
-    .option("--owner <name>", "only jobs of this owner, whatever their current credential")
+    .option("--password-file <file>", "file with the new password; - reads standard input")
+    .option("--side <side>", "only this side of the jobs: source or target")
+    .option("--owner <name>", "only jobs of this owner, regardless of their current credential")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
@@ -73,7 +76,10 @@ async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
   return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
 }
 
-/** Without the final line break. An empty pipe must not be mistaken for an empty password. */
+/**
+ * Reads the password without the final line break. Rejects empty input, because it usually means
+ * that another command failed.
+ */
 function readPassword(file: string): string {
   let text: string;
   try {
@@ -83,7 +89,7 @@ function readPassword(file: string): string {
   }
   const password = text.replace(/\r?\n$/, "");
   if (password === "") {
-    throw new WrongUse(`--password-file ${file}: expected the new password, but it is empty`);
+    throw new WrongUse(`--password-file ${file}: the file contains no password`);
   }
   return password;
 }
@@ -98,11 +104,11 @@ function printReplaced(answer: unknown): string {
     rules.length === 0
       ? ""
       : `, and the ${rules.length === 1 ? "rule" : "rules"} ${rules.join(", ")}`;
-  const found = `${counted(matched, "job")} found: ${documents} of documents, ${transient} without${named}`;
+  const found = `${counted(matched, "job")} found: ${documents} with a document, ${transient} without${named}`;
   const hint =
     withheld === undefined
       ? ""
-      : `${counted(withheld.count, "job")} of others withheld, whose credential was not the valid one: name the owner with --owner (${printable(withheld.owners.join(", "))})\n`;
+      : `skipped ${counted(withheld.count, "job")} of other users, which use a different credential; to include them, name the owner with --owner (${printable(withheld.owners.join(", "))})\n`;
   if (changed === undefined) return `${found}; nothing was changed\n${hint}`;
   return `${found}; ${changed} changed, ${refused} refused\n${hint}`;
 }
@@ -116,9 +122,9 @@ async function rotate(server: Server): Promise<SecretsStatus> {
   }
   const { state, error } = status.rotation;
   if (state === "done") return status;
-  // A node that was restarted meanwhile has no progress to report.
+  // A node that was restarted in the meantime has no progress to report.
   throw new Error(
-    `the rotation did not finish (${error ?? state}): repeat the command to continue`,
+    `the rotation did not finish (${error ?? state}); repeat the command to continue`,
   );
 }
 
@@ -135,10 +141,10 @@ function printStatus(answer: unknown): string {
   ];
   if (rotation.state === "done") {
     const unneeded = rotation.unneeded_keys.join(", ") || "none";
-    lines.push(`sealed again:          ${rotation.renewed}`, `no longer needed:       ${unneeded}`);
+    lines.push(`re-encrypted: ${rotation.renewed}`, `no longer needed:       ${unneeded}`);
   } else if (rotation.state !== "idle") {
     lines.push(
-      `rotation:             ${rotation.state}, ${rotation.seen} seen, ${rotation.renewed} sealed again`,
+      `rotation: ${rotation.state}, ${rotation.seen} checked, ${rotation.renewed} re-encrypted`,
     );
   }
   return `${lines.join("\n")}\n`;

@@ -25,7 +25,7 @@ export interface Server {
 /** Formats a response. */
 export type Printer = (answer: unknown) => string;
 
-/** Requests of a command, with a printer for the last response. */
+/** Sends the requests of a command; returns the last response with its printer. */
 export type ServerWork = (server: Server) => Promise<readonly [answer: unknown, print: Printer]>;
 
 /** Runs the requests of a command, and prints the response or the error. */
@@ -44,7 +44,7 @@ export async function workWithServer(
   }
 }
 
-/** A 400 means that the command was used wrongly. */
+/** Usage error: the server responded with 400. */
 export function reportRefusal(error: unknown): void {
   reportError(error);
   if (error instanceof AnswerError && error.status === 400) process.exitCode = 2;
@@ -72,11 +72,13 @@ export async function openServer(
   };
 }
 
-/** The identity of a command towards a server. */
+/** Credentials and headers of a command for a server. */
 export interface Asker {
   /** Headers of a JSON request, including credentials. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Description for the message when the server refuses the credentials, or asks for some. */
+  /**
+   * Hint for the error message of a 401: which credentials were sent, and where to specify them.
+   */
   readonly described: string;
 }
 
@@ -95,7 +97,7 @@ export function answerOf(status: number, text: string, { described }: Asker): un
   try {
     answer = parseJson(text);
   } catch {
-    throw new Error(`the server answered ${status} without JSON: is it a Tandem?`);
+    throw new Error(`the server responded with ${status} but no JSON; is it a Tandem server?`);
   }
   if (status < 400) return answer;
   const { error, reason } = errorOf(status, answer);
@@ -110,20 +112,20 @@ function errorOf(
   try {
     return answerWith(answer, { error: "string" });
   } catch {
-    throw new Error(`the server answered ${status} without a reason: is it a Tandem?`);
+    throw new Error(`the server responded with ${status} but no reason; is it a Tandem server?`);
   }
 }
 
 /**
- * Output derives only from the response, so a failure to print means that the response lacks
- * something.
+ * Formats the response. Output depends only on the response, so a failure means that the response
+ * lacks a member.
  */
 function printed(print: Printer, answer: unknown): string {
   try {
     return printableLines(print(answer));
   } catch (error) {
     if (error instanceof ForeignAnswerError) throw error;
-    throw new ForeignAnswerError("what the command prints", { cause: error });
+    throw new ForeignAnswerError("the members that the command prints", { cause: error });
   }
 }
 
@@ -138,7 +140,7 @@ export class AnswerError extends Error {
   }
 }
 
-/** Throws a WrongUse for anything but the root URL of a server. */
+/** Parses the root URL of a server. Throws a WrongUse for any other URL. */
 export function parseServer(url: string, option = "--server"): URL {
   const named = `${option} ${maskCredentials(url)}`;
   if (!URL.canParse(url) || !/^https?:/i.test(url)) {

@@ -1,5 +1,5 @@
 /**
- * Common parts of the commands that ask a server: `tandem jobs`, `nodes`, `endpoints`, `config`,
+ * Common parts of the commands for a running server: `tandem jobs`, `nodes`, `endpoints`, `config`,
  * `shares`, `budgets`, `rules` and `secrets`.
  */
 import { type Command, Option } from "commander";
@@ -11,14 +11,16 @@ const SERVER_DEFAULT = "http://127.0.0.1:5984";
 export function withServer(command: Command): Command {
   return command
     .addOption(
-      new Option("--server <url>", "the server").default(SERVER_DEFAULT).env("TANDEM_SERVER"),
+      new Option("--server <url>", "URL of the server")
+        .default(SERVER_DEFAULT)
+        .env("TANDEM_SERVER"),
     )
-    .option("--json", "print the server's JSON");
+    .option("--json", "print the JSON of the server");
 }
 
 /**
- * Runs the requests and prints the response. Loads the client lazily: help and completion do not
- * need it.
+ * Runs the requests and prints the response. Loads the client lazily, because help and completion
+ * do not need it.
  */
 export async function askServer(flags: ServerFlags, work: ServerWork): Promise<void> {
   const { workWithServer } = await import("./server-client.ts");

@@ -15,13 +15,13 @@ import {
   type ServerFlags,
 } from "./server-client.ts";
 
-/** Twice the server's heartbeat interval. */
+/** Maximum silence on a connection: twice the server's heartbeat interval. */
 const SILENCE_MS_MAX = 60_000;
 const RECONNECT_MS = 1000;
 
 /**
- * Prints the events until the command is interrupted. A lost connection is reopened after the last
- * event; a first one that fails ends with the error.
+ * Prints the events until the command is interrupted. A lost connection is reopened and resumes
+ * after the last event; if the first connection fails, the command ends with the error.
  */
 export async function followServer(
   { server }: ServerFlags,
@@ -54,10 +54,12 @@ export async function followServer(
       try {
         for await (const text of readFeed(undici.fetch, asked, asker)) parser.feed(text);
         if (!hasBegun)
-          throw new Error("the server ended the feed before it began: is it a Tandem?");
+          throw new Error(
+            "the server ended the feed before sending anything; is it a Tandem server?",
+          );
       } catch (error) {
         if (!hasBegun && !signal.aborted) throw error;
-        if (!signal.aborted) report(`${describeError(error)}; connecting again`);
+        if (!signal.aborted) report(`${describeError(error)}; reconnecting`);
       }
       parser.reset();
       await pause(RECONNECT_MS, undefined, { signal }).catch(() => {});
@@ -82,12 +84,14 @@ async function* readFeed(
   const response = await fetch({ ...asked, method: "GET", inactivityTimeoutMs: SILENCE_MS_MAX });
   if (response.status !== 200) {
     answerOf(response.status, await readText(response), asker);
-    throw new Error(`the server answered ${response.status} instead of a feed`);
+    throw new Error(`the server responded with ${response.status} instead of a feed`);
   }
   const type = response.headers.get("content-type") ?? "";
   if (!/^text\/event-stream\b/i.test(type)) {
     response.discard();
-    throw new Error(`the server answered ${type || "nothing"} instead of a feed: is it a Tandem?`);
+    throw new Error(
+      `the server responded with ${type || "no content type"} instead of a feed; is it a Tandem server?`,
+    );
   }
   const decoder = new TextDecoder();
   for await (const piece of response.body) yield decoder.decode(piece, { stream: true });

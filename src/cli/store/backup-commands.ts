@@ -2,16 +2,13 @@
 import type { Command } from "commander";
 import type { BackupFlags, RestoreFlags } from "./backup.ts";
 
-/** Exit codes: 1 for failures, including a damaged backup; 2 for wrong use. */
+/** Exit codes: 1 for failures, including a damaged backup; 2 for usage errors. */
 export function addBackupCommands(program: Command): void {
   const backup = program
     .command("backup")
     .description("back up the embedded store to a file, even while nodes use it")
-    .argument(
-      "<file>",
-      "a file, which must not exist, or a folder, in which the file gets a generated name",
-    )
-    .option("--data-dir <folder>", "where the store keeps its files (default ./data)")
+    .argument("<file>", "a new file, or a folder for a file with a generated name")
+    .option("--data-dir <folder>", "folder of the embedded store (default ./data)")
     .option("--config <file>", "configuration in CouchDB's INI format")
     .action((file: string, flags: BackupFlags) => run(({ backUp }) => backUp(file, flags)));
   backup
@@ -24,7 +21,7 @@ export function addBackupCommands(program: Command): void {
     .description("restore a store from a backup")
     .argument("<file>", "a backup")
     .requiredOption("--data-dir <folder>", "folder of the restored store")
-    .option("--replace", "replace an existing store; keeps its file next to the new one")
+    .option("--replace", "replace an existing store; its file is kept next to the new one")
     .action((file: string, flags: RestoreFlags) => run(({ restore }) => restore(file, flags)));
 }
 

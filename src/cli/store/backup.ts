@@ -41,7 +41,7 @@ export async function backUp(
     process.env,
   );
   if (store !== "lmdb") {
-    throw new ConfigError(`the store is ${store}: only the embedded store is backed up by Tandem`);
+    throw new ConfigError(`the store is ${store}; Tandem can only back up the embedded store`);
   }
   const madeAtMs = systemClock.nowMs();
   const file = isFolder(path) ? join(path, `tandem-${timeName(madeAtMs)}.backup`) : path;
@@ -63,7 +63,7 @@ export async function verifyBackup(file: string): Promise<void> {
 }
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
-  if (dataDir === "") throw new WrongUse("--data-dir: expected a folder, but it is empty");
+  if (dataDir === "") throw new WrongUse("--data-dir is empty; expected a folder");
   // Checked first, so that a mistyped name leaves nothing behind.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
@@ -88,7 +88,7 @@ function openImport(dataDir: string, keepAs: string | undefined): LmdbImport {
     return new LmdbImport({ directory: resolve(dataDir), keepAs });
   } catch (error) {
     if (!(error instanceof OperationalError) || error.details.isReplaceable !== true) throw error;
-    const advice = "--replace puts the backup in its place and keeps its file next to it";
+    const advice = "use --replace to replace the store; its file is kept next to the new one";
     throw new Error(`${describeError(error)}; ${advice}`, { cause: error });
   }
 }
@@ -97,7 +97,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** `20261123T101500Z`, valid on every file system. */
+/** Time for file names, such as `20261123T101500Z`; valid on every file system. */
 function timeName(timeMs: number): string {
   return new Date(timeMs).toISOString().replace(/[-:]|\.\d+/g, "");
 }

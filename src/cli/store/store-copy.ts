@@ -27,8 +27,8 @@ export interface StoreCopyFlags {
 }
 
 /**
- * A running node renews its lease five times per `worker_lease_sec`. This detects nodes with leases
- * of up to half a minute.
+ * Time to watch for renewed leases. A running node renews its lease five times per
+ * `worker_lease_sec`, so nodes with leases of up to half a minute are detected.
  */
 const QUIET_MS = 6_000;
 

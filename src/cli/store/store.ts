@@ -2,11 +2,11 @@
 import { type Command, Option } from "commander";
 import type { StoreCopyFlags } from "./store-copy.ts";
 
-/** Exit codes: 1 for failures, 2 for wrong use. */
+/** Exit codes: 1 for failures, 2 for usage errors. */
 export function addStoreCommands(program: Command): void {
   program
     .command("store")
-    .description("move the store of a node from one machine to a cluster, or back")
+    .description("move the store of a single node to a cluster, or back")
     .command("copy")
     .description(
       "copy the whole store between LMDB and FoundationDB while no node runs, then compare",

@@ -1,11 +1,11 @@
 /** Handles closed outputs. */
 
-/** Exit code in place of SIGPIPE, which Node.js ignores: the command was not completed. */
+/** Exit code for a closed output pipe, as after SIGPIPE, which Node.js ignores. */
 const UNREAD = 1;
 
 /**
- * Ends the process silently when the reader of its output has ended (`tandem jobs watch | head
- * -1`). A closed terminal sends a signal instead, and the command then still has work to do.
+ * Ends the process silently when the reader of its output has exited (`tandem jobs watch | head
+ * -1`). A closed terminal sends a signal instead, which the command handles itself.
  */
 export function endWhenUnread(): void {
   for (const output of [process.stdout, process.stderr]) {

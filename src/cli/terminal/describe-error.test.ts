@@ -19,8 +19,8 @@ test("each kind of failure is reported once, with the server's status or the cau
   }
   const lines = written.trimEnd().split("\n");
   expect(lines).toHaveLength(4);
-  expect(lines[0]).toBe("tandem: a server answered 503; trying again");
-  expect(lines[1]).toBe("tandem: a server answered 500; trying again");
-  for (const line of lines.slice(2)) expect(line).toMatch(/^tandem: .*host.*; trying again$/);
+  expect(lines[0]).toBe("tandem: a server responded with 503; retrying");
+  expect(lines[1]).toBe("tandem: a server responded with 500; retrying");
+  for (const line of lines.slice(2)) expect(line).toMatch(/^tandem: .*host.*; retrying$/);
   expect(lines[2]).not.toBe(lines[3]);
 });

@@ -1,4 +1,4 @@
-/** Errors of commands: as a sentence for standard error, and as an exit code. */
+/** Converts errors of commands to a sentence on standard error and an exit code. */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import type { RetriedFailure } from "../../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../../replicator/index.ts";
@@ -13,7 +13,7 @@ const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Prints the error and sets the exit code: 2 for wrong use or configuration, 1 for everything else.
+ * Prints the error and sets the exit code: 2 for usage and configuration errors, 1 for all others.
  */
 export function reportError(error: unknown): void {
   process.stderr.write(`tandem: ${printable(describeError(error))}\n`);
@@ -29,8 +29,8 @@ export function exitCodeOf(error: unknown): 1 | 2 {
 }
 
 /**
- * Reports repeated requests on standard error, once per kind of failure, so that a waiting command
- * is not silent.
+ * Reports retries on standard error, once per kind of failure, so that a waiting command is not
+ * silent.
  */
 export function retryReporter(): (failure: RetriedFailure) => void {
   const reported = new Set<string>();
@@ -39,12 +39,13 @@ export function retryReporter(): (failure: RetriedFailure) => void {
     const key = error === undefined ? String(status) : kind;
     if (reported.has(key)) return;
     reported.add(key);
-    const sentence = error === undefined ? `a server answered ${status}` : describeError(error);
-    process.stderr.write(`tandem: ${printable(sentence)}; trying again\n`);
+    const sentence =
+      error === undefined ? `a server responded with ${status}` : describeError(error);
+    process.stderr.write(`tandem: ${printable(sentence)}; retrying\n`);
   };
 }
 
-/** Codes of errors described by the request and its server. */
+/** Errors for which naming the request and the server is description enough. */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
 /**
@@ -63,7 +64,7 @@ export function describeError(error: unknown): string {
   return isSystemError(error) ? describeSystemError(error) : error.message;
 }
 
-/** An error of a system call, on files or sockets. */
+/** An error of a system call on files or sockets. */
 interface SystemError extends NodeJS.ErrnoException {
   readonly code: string;
   readonly syscall: string;
@@ -80,9 +81,9 @@ const FILE_SENTENCES: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder",
   ENOENT: "there is no such file or folder",
   ENOSPC: "no space is left on its disk",
-  ENOTDIR: "a part of its path is a file, not a folder",
+  ENOTDIR: "part of its path is a file, not a folder",
   EPERM: "this user may not use it",
-  EROFS: "it is on a file system that is read only",
+  EROFS: "it is on a read-only file system",
 };
 
 function describeSystemError(error: SystemError): string {

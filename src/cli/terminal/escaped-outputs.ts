@@ -1,4 +1,7 @@
-/** The only path of text to the terminal, because names, errors and whole responses are foreign. */
+/**
+ * Escapes all text written to the terminal, because names, errors and responses come from other
+ * servers.
+ */
 import { escapeControls } from "../../base/index.ts";
 
 type Output = Pick<NodeJS.WriteStream, "write">;

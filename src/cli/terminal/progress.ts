@@ -1,26 +1,26 @@
 /** Progress display: a redrawn bar on a terminal, plain lines at intervals otherwise. */
 
-/** Layouts by minimum terminal width. The rest of the line is for the figures. */
+/** Layouts by minimum terminal width. The remaining width is used for the numbers. */
 const LAYOUTS = [
   { columnsMin: 120, labelWidth: 28, barWidth: 30 },
   { columnsMin: 60, labelWidth: 0, barWidth: 10 },
   { columnsMin: 0, labelWidth: 0, barWidth: 0 },
 ] as const;
-/** For a terminal of unknown width. */
+/** Assumed width of a terminal of unknown width. */
 const COLUMNS_DEFAULT = 80;
-/** Redraw interval on a terminal; the interval of lines in a log follows. */
+/** Redraw interval on a terminal. The next constant is the interval of lines in a log. */
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
 
-/** As bytes, because outputs escape control characters in text. */
+/** Control sequence, as bytes because the outputs escape control characters in text. */
 const CLEAR_LINE = Buffer.from("\r\u001b[2K");
 
-/** Known figures, shown after the documents. */
+/** Additional numbers, shown after the number of documents if known. */
 export interface ProgressFigures {
   /** Bytes transferred, in both directions. */
   readonly byteCount?: number;
   readonly failureCount?: number;
-  /** Everything has arrived, and a continuous replication waits for changes. */
+  /** Whether a continuous replication has copied everything and waits for changes. */
   readonly isWaiting?: boolean;
 }
 
@@ -61,7 +61,7 @@ export class Progress {
     this.#shown = text;
   }
 
-  /** Writes the last line, which stays. */
+  /** Writes the final line, which is not overwritten. */
   end(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const { isTTY } = this.#output;
     this.#write(`${isTTY ? this.#bar(done, total, more) : this.#figures(done, total, more)}\n`);
@@ -72,7 +72,7 @@ export class Progress {
     this.#output.write(text);
   }
 
-  /** Ends before the last column, because a wrapped line cannot be redrawn. */
+  /** The line ends before the last column, because a wrapped line cannot be redrawn. */
   #bar(done: number, total: number | undefined, more: ProgressFigures): string {
     const { columns = COLUMNS_DEFAULT } = this.#output;
     const { labelWidth, barWidth } =
@@ -109,7 +109,7 @@ export class Progress {
   }
 }
 
-/** `12 s`, `3 min 5 s`, `2 h 10 min`. */
+/** A duration, such as `12 s`, `3 min 5 s` or `2 h 10 min`. */
 export function duration(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;

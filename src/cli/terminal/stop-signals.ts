@@ -21,8 +21,8 @@ function hasTerminal(): boolean {
 }
 
 /**
- * On exit, because an earlier exit would reset the terminal, and Node.js 20 fails with a stack
- * trace if that is gone.
+ * Ends the process by SIGHUP on exit. An ordinary exit would reset the terminal, and Node.js 20
+ * fails with a stack trace if the terminal is closed.
  */
 function endBySignal(): void {
   process.once("exit", () => process.kill(process.pid, "SIGHUP"));

@@ -10,7 +10,7 @@ export type BudgetLimit = (typeof BUDGET_LIMITS)[number][0];
 
 export const BUDGET_DIRECTIONS = ["read", "write"] as const;
 
-/** Missing members have no limit. */
+/** Limits by member; a missing member means no limit. */
 export type BudgetRates = Readonly<Partial<Record<BudgetLimit, number>>>;
 
 export interface Budget {
@@ -19,6 +19,6 @@ export interface Budget {
 }
 
 export interface BudgetRow extends Budget {
-  /** A host, or `account@host`. */
+  /** Name: a host, or `account@host`. */
   readonly name: string;
 }

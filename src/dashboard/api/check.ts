@@ -3,7 +3,7 @@ import type { CheckedReplication } from "../../contract/index.ts";
 import type { ReplicationDocument } from "./one-job.ts";
 import { request, withQuery } from "./request.ts";
 
-/** Writes nothing. Throws a RequestError. */
+/** Checks a document without writing anything. Throws a RequestError if the request fails. */
 export function checkReplication(
   database: string,
   document: ReplicationDocument,

@@ -11,7 +11,7 @@ export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Events were lost, so data read before is out of date. */
+  /** Called when events were lost, so that data read before is out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
@@ -33,7 +33,7 @@ export class EventFeed {
   /** Whether events may have been lost. */
   #hasMissed = false;
 
-  /** `since`: the place after which to begin. Default: events from now on. */
+  /** `since`: the position after which the feed begins. Default: new events only. */
   constructor(query: Query, listener: FeedListener, since?: string) {
     this.#query = query;
     this.#listener = listener;
@@ -70,7 +70,7 @@ export class EventFeed {
     });
   }
 
-  /** Disconnects. `open` resumes after the last known place, if there is one. */
+  /** Disconnects. `open` resumes after the last known position, if any. */
   close(): void {
     clearTimeout(this.#retry);
     this.#source?.close();
@@ -80,14 +80,14 @@ export class EventFeed {
 
   #lose(): void {
     this.#wasLost = true;
-    // Lists and totals requested meanwhile may fail.
+    // Lists and totals requested in the meantime may fail.
     this.#hasMissed = true;
     this.#listener.state("lost");
   }
 
   /**
-   * The browser hides the response of the node, so this asks for a list with the same filters,
-   * which is refused for the same reason.
+   * Finds the reason of a rejection. The browser hides the response, so a list with the same
+   * filters is requested, which is rejected for the same reason.
    */
   async #askWhy(source: EventSource): Promise<void> {
     const status = await get(withQuery("_tandem/jobs", { ...this.#query, limit: "0" })).then(

@@ -26,7 +26,7 @@ export interface CommandResult {
   readonly changed: number;
   /** Names of the changed jobs; undefined if there are too many to list. */
   readonly changedNames: readonly string[] | undefined;
-  /** Refusals by single jobs, with the reason. */
+  /** Rejected commands for single jobs, with the reason. */
   readonly refusals: readonly (readonly [name: string, reason: string])[];
 }
 
@@ -46,7 +46,7 @@ export function readJobs(
 
 export interface JobCount {
   readonly count: number;
-  /** If false, there are more. */
+  /** Whether the count is exact; if false, there are more. */
   readonly isExact: boolean;
 }
 
@@ -124,8 +124,8 @@ export function isDecision(command: Command): boolean {
 }
 
 /**
- * Runs a command. Throws a RequestError for a filter; for single jobs, returns the refusals. `why`
- * is the reason of a decision and may be empty.
+ * Runs a command. For a filter, throws a RequestError on failure; for single jobs, returns the
+ * rejections. `why` is the reason of a decision and may be empty.
  */
 export async function runCommand(
   command: Command,

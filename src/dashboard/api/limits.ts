@@ -1,7 +1,8 @@
-/** Limits of the node that the dashboard knows statically; a test compares them. Pure. */
+/** Copies of limits of the node; a test checks that they are equal. Pure. */
 
 /**
- * Maximum number of changed jobs that a command lists. A command for more jobs cannot be undone.
+ * Maximum number of changed jobs whose ids a command returns. A command for more jobs cannot be
+ * undone.
  */
 export const CHANGED_NAMES_MAX = 1_000;
 /** Maximum length of a decision's reason, in characters. */

@@ -11,7 +11,7 @@ export async function readRates(signal: AbortSignal): Promise<readonly RateMinut
   return (await get<{ minutes: RateMinute[] }>("_tandem/rates", signal)).minutes;
 }
 
-/** Longest time that a due job has waited for a slot, in seconds. */
+/** Waiting time of the due job that has waited longest for a slot, in seconds. */
 export async function readLongestWait(signal: AbortSignal): Promise<number> {
   const { groups } = await get<{ groups: { longest_wait_sec: number }[] }>(
     "_tandem/groups?limit=1",
@@ -20,7 +20,7 @@ export async function readLongestWait(signal: AbortSignal): Promise<number> {
   return groups[0]?.longest_wait_sec ?? 0;
 }
 
-/** Makes the process give up its jobs and accept no more, or resume work. */
+/** Drains a process, or allows it to accept jobs again. */
 export async function setDraining(id: string, isDraining: boolean): Promise<void> {
   const path = `_tandem/nodes/${segmentOf(id)}`;
   await request("POST", `${path}/${isDraining ? "_drain" : "_undrain"}`);

@@ -1,7 +1,7 @@
 /** JSON requests to the node that served the page. */
 import { printJson } from "../../base/index.ts";
 
-/** The node refused the request; `status` is 0 if it could not be reached. */
+/** Thrown if the node rejected the request; `status` is 0 if the node could not be reached. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
   readonly status: number;
@@ -15,7 +15,10 @@ export class RequestError extends Error {
   }
 }
 
-/** Dispatched on the window when the node does not recognize the user, or no longer does. */
+/**
+ * Event on the window when a request fails because the user is not logged in or the session has
+ * expired.
+ */
 export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 
 type Body = Readonly<Record<string, unknown>> | string;
@@ -23,7 +26,7 @@ type Body = Readonly<Record<string, unknown>> | string;
 const HEADERS = {
   Accept: "application/json",
   "Content-Type": "application/json",
-  // For a 401 with another scheme, the browser would prompt for a password.
+  // Prevents the password prompt of the browser for a 401.
   "X-CouchDB-WWW-Authenticate": "Cookie",
 } as const;
 
@@ -46,7 +49,7 @@ export function withQuery(path: string, query: Readonly<Record<string, string>>)
  */
 export function segmentOf(name: string): string {
   if (name !== "." && name !== "..") return encodeURIComponent(name);
-  throw new RequestError(0, "bad_name", `A browser cannot ask for what is named ${name}`);
+  throw new RequestError(0, "bad_name", `Browsers cannot request a resource named ${name}`);
 }
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
@@ -67,9 +70,9 @@ export async function request<Answer>(
 }
 
 export interface Exchanged {
-  /** From 200 to 299. */
+  /** Status, from 200 to 299. */
   readonly status: number;
-  /** The body, verbatim. */
+  /** Text of the body. */
   readonly text: string;
 }
 
@@ -90,7 +93,7 @@ export async function exchange(
   });
   const text = await response.text().catch(() => "");
   if (response.ok) return { status: response.status, text };
-  // A request for the session itself gets the answer.
+  // A 401 for the session itself is returned to the caller.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
   const { error = "error", reason = response.statusText } = (jsonOf(text) ?? {}) as {

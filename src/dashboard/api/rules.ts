@@ -6,7 +6,10 @@ import { parseJson } from "../../base/index.ts";
 import type { Rule, RulePlan, RulesPage } from "../../contract/index.ts";
 import { exchange, get, request, segmentOf, withQuery } from "./request.ts";
 
-/** Ordered by name. `bookmark` is that of the previous page. Default: the first page. */
+/**
+ * A page of rules, ordered by name. `bookmark` comes from the previous page. Default: the first
+ * page.
+ */
 export function readRules(bookmark: string | undefined, signal: AbortSignal): Promise<RulesPage> {
   return get<RulesPage>(
     withQuery("_tandem/rules", bookmark === undefined ? {} : { bookmark }),

@@ -1,4 +1,4 @@
-/** Servers named by jobs, and groups that share the slots. */
+/** Servers used by jobs, and groups that share the slots. */
 import type { EndpointRow, GroupRow } from "../../contract/index.ts";
 import type { BudgetRow } from "./budget.ts";
 import { skipWithin } from "./pages.ts";
@@ -8,19 +8,19 @@ import { get, request, segmentOf, withQuery } from "./request.ts";
 export const PAGE_ROWS = 100;
 
 export interface Page<Row> {
-  /** Number of rows before it. */
+  /** Number of rows before the page. */
   readonly skip: number;
   /** Total number of rows. */
   readonly total: number;
   readonly rows: readonly Row[];
 }
 
-/** The server with the most failing jobs first. */
+/** Servers, most failing jobs first. */
 export function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
   return readPage("endpoints", skip, signal);
 }
 
-/** The group with the longest wait first. */
+/** Groups, longest wait first. */
 export function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
   return readPage("groups", skip, signal);
 }

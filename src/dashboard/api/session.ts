@@ -2,11 +2,11 @@
 import { get, RequestError, request } from "./request.ts";
 
 export interface Session {
-  /** Null if the server has no administrators, so that everyone is one. */
+  /** User name; null if the server has no administrators and every user has their rights. */
   readonly name: string | null;
-  /** May read jobs and nodes. */
+  /** Whether the user may read jobs and nodes. */
   readonly reads: boolean;
-  /** May change them. */
+  /** Whether the user may change jobs and nodes. */
   readonly changes: boolean;
 }
 
@@ -18,7 +18,7 @@ const STRANGER: SessionAnswer = { userCtx: { name: null, roles: [] } };
 
 export async function readSession(): Promise<Session> {
   const { userCtx } = await get<SessionAnswer>("_session").catch((error: unknown) => {
-    // A node with `require_valid_user` answers anonymous requests with this.
+    // Status of anonymous requests if the node has `require_valid_user`.
     if (error instanceof RequestError && error.status === 401) return STRANGER;
     throw error;
   });

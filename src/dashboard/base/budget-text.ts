@@ -2,7 +2,7 @@
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type Budget, type BudgetRates } from "../api/budget.ts";
 import { formatNumber } from "./format.ts";
 
-/** `read 50 requests/s, 5 MB/s; write 200 documents/s` */
+/** Text of a budget, such as `read 50 requests/s, 5 MB/s; write 200 documents/s`. */
 export function budgetText(budget: Budget): string {
   const parts = BUDGET_DIRECTIONS.flatMap((direction) => {
     const limits = BUDGET_LIMITS.flatMap(([limit, unit]) => {

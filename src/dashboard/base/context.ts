@@ -15,7 +15,7 @@ export interface Surroundings {
   /** The browser's clock, updated every second. */
   readonly nowMs: number;
   readonly timeZone: TimeZone;
-  /** The view is frozen, by the user or because of an expired session. */
+  /** Whether the view is frozen, by the user or because the session has expired. */
   readonly isPaused: boolean;
   readonly setFeedState: (state: FeedState) => void;
   /** Shows a message to the user, and to screen readers. `undo` reverts the action. */
@@ -32,18 +32,19 @@ export function useSurroundings(): Surroundings {
 
 interface FeedHandlers {
   readonly event: (event: JobEvent) => void;
-  /** Data read before is out of date. */
+  /** Called when events were lost, so that data read before is out of date. */
   readonly gap: () => void;
 }
 
 /**
- * Follows the events of matching jobs, unless the user has paused the view or is looking at another
- * one. Starts after the place `since`, or with events from now on; while `since` is null, it does
- * not start.
+ * Subscribes to the events of matching jobs, unless the user has paused the view or opened a
+ * different one. Starts after the position `since`, or with new events if it is undefined; does not
+ * start while it is null.
  */
 export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
   const { isLoggedOut, isPaused, setFeedState } = useSurroundings();
-  // A browser limits connections to a server to six, and each feed takes one.
+  // Disconnects hidden views, because browsers limit connections to a server to six and each feed
+  // occupies one.
   const isInSight = useIsInSight();
   const latest = useRef(handlers);
   latest.current = handlers;
@@ -68,7 +69,7 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [feed, isFollowed]);
   const wasLoggedOut = useRef(false);
   useEffect(() => {
-    // Requests made meanwhile were refused.
+    // Reloads, because requests made in the meantime were rejected.
     if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
     wasLoggedOut.current = isLoggedOut;
   }, [isLoggedOut]);

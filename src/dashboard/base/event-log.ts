@@ -2,7 +2,7 @@
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 import { jobName } from "../api/types.ts";
 
-/** Before the first event. */
+/** Position before the first event. */
 export const LOG_BEGIN = "0".repeat(24);
 
 /** The members that a row shows. */
@@ -16,7 +16,7 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
   readonly failureClass: string | undefined;
 }
 
-/** Returns `undefined` for an event that only says that a list now finds the job differently. */
+/** Returns `undefined` for an event that only reports changed list properties of the job. */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, id, job } = event;
   const decision = decisionOf(event);
@@ -34,7 +34,7 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
   resumed: ["resume"],
   changed: ["retry", "reset", "start-from", "replace-credentials"],
 };
-/** Events are in whole seconds, and a decision is reported when it is stored. */
+/** Maximum time between a decision and its event. Event times are in whole seconds. */
 const LATE_MS_MAX = 2_000;
 
 /** The decision closest in time to the event. */

@@ -1,4 +1,4 @@
-/** Formats figures, times and texts. Pure: the current time is an argument. */
+/** Formats numbers, times and texts. Pure: the current time is an argument. */
 
 const NUMBER = new Intl.NumberFormat("en");
 const DECIMAL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -40,7 +40,7 @@ export function formatBytes(byteCount: number): string {
   return `${DECIMAL.format(byteCount / 1000 ** power)} ${units[power]}`;
 }
 
-/** Amount per second. */
+/** A rate per second. */
 export function formatRate(perSec: number, unit: string): string {
   return `${DECIMAL.format(perSec)} ${unit}/s`;
 }
@@ -53,10 +53,10 @@ export function formatDistance(time: string, nowMs: number): string {
   return seconds < 0 ? `${length} ago` : `in ${length}`;
 }
 
-/** `undefined` is the browser's time zone. */
+/** `undefined` stands for the browser's time zone. */
 export type TimeZone = "UTC" | undefined;
 
-/** Cached: creating one takes long, and long lists contain many times. */
+/** Formatters are cached, because creating one takes long and long lists contain many times. */
 const timeFormats = new Map<TimeZone, Intl.DateTimeFormat>();
 
 /** `23 Nov 2026, 14:24:35 UTC` */

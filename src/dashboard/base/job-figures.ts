@@ -1,4 +1,4 @@
-/** Figures derived from a job. Pure. */
+/** Values derived from a job. Pure. */
 import type { Job } from "../../contract/index.ts";
 
 /** End of the last run without a failure, if the job's history contains it; otherwise null. */
@@ -15,7 +15,7 @@ export function shortAddress(address: string | null): string {
 }
 
 /**
- * Part of the known changes that have been processed, from 0 to 1; undefined if their number is
+ * Fraction of the known changes that has been processed, from 0 to 1; undefined if their number is
  * unknown.
  */
 export function progressOf({ info, pending }: Job): number | undefined {

@@ -21,7 +21,7 @@ export interface JobLine
     | "start_time"
     | "next_try"
   > {
-  /** Null if it is not failing. */
+  /** Failure of the job; null if it is not failing. */
   readonly failure: {
     readonly class: string;
     readonly reason: string;

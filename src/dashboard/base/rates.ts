@@ -1,9 +1,9 @@
 /** Rates per second from counts per minute. Pure. */
 
-/** Shortest part of a minute that yields a meaningful rate. */
+/** Minimum part of a minute that yields a meaningful rate. */
 const SECONDS_MIN = 10;
 
-/** The rate in each minute; null if there are no counts, or for too short a time. */
+/** The rate in each minute; null if there are no counts or they cover too short a time. */
 export function perSecond<Minute extends { readonly seconds: number }>(
   minutes: readonly Minute[],
   countOf: (minute: Minute) => number | null,

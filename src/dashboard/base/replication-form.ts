@@ -36,13 +36,13 @@ export interface FormFields {
   readonly queryParameters: string;
   readonly winningRevisionsOnly: boolean;
   readonly skipsDeleted: boolean;
-  /** As typed. Empty means no limit. */
+  /** Limits as typed. Empty means no limit. */
   readonly documentBytesMax: string;
   readonly attachmentBytesMax: string;
   readonly sinceSequence: string;
   readonly scheduleKind: ScheduleKind;
   readonly schedule: string;
-  /** As typed, by name. Empty means the default. */
+  /** Options as typed, by name. Empty means the default. */
   readonly options: Readonly<Record<string, string>>;
 }
 
@@ -151,7 +151,7 @@ function selectionMember(
   };
 }
 
-/** Larger revisions are not copied. */
+/** Size limits: larger revisions are not copied. */
 function bytesMaxMember(
   name: "documents" | "attachments",
   textOf: (fields: FormFields) => string,
@@ -172,13 +172,13 @@ function bytesMaxMember(
 }
 
 /**
- * The document that the fields say. `original` is the one that is edited or cloned: its members
- * that the form does not know stay, and those that were left as they are, and so do its credentials
- * where the login is `kept`. Throws a FieldError.
+ * Builds the document from the fields. `original` is the document that is edited or cloned. Its
+ * members that the form does not support or the user did not change are preserved, and so are its
+ * credentials where the login is `kept`. Throws a FieldError.
  */
 export function documentOf(fields: FormFields, original: Document = {}): Document {
   if (!/^(.*\/)?_replicator$/s.test(fields.database)) {
-    throw new FieldError("Database: expected _replicator, or a name that ends in /_replicator");
+    throw new FieldError("Database: expected _replicator or a name that ends in /_replicator");
   }
   const before = fieldsOf(original, fields.database, fields.id);
   const members = MEMBERS.flatMap(({ name, shown, made }) => {
@@ -210,8 +210,8 @@ export function cloneOf(document: Document): Document {
 }
 
 /**
- * The part of the document that can be checked: like `documentOf`, but with only those endpoints
- * that are complete. Undefined if neither is.
+ * The part of the document that can be checked: like `documentOf`, but only with complete
+ * endpoints. Undefined if neither endpoint is complete.
  */
 export function draftOf(fields: FormFields, original: Document = {}): Document | undefined {
   const named = fields.id === "" ? {} : { _id: fields.id };
@@ -278,8 +278,8 @@ function quoted(text: string): string {
 const KNOWN_MEMBERS = new Set(["source", "target", ...MEMBERS.map(({ name }) => name)]);
 
 /**
- * Members that record the outcome of an earlier replication. With them, the new one would count as
- * ended.
+ * Members that record the outcome of an earlier replication. Removed, because otherwise the new
+ * replication would count as ended.
  */
 const OUTCOME_MEMBERS = new Set([
   "_replication_state",
@@ -299,18 +299,18 @@ function otherMembers(original: Document): Document {
 function endpointOf(side: string, fields: EndpointFields, original: unknown): unknown {
   const { login, username, secret } = fields;
   const typed = fields.address.trim();
-  if (typed === "") throw new FieldError(`The ${side} has no address`);
+  if (typed === "") throw new FieldError(`Enter the address of the ${side}`);
   if (isSame(fields, endpointFields(original))) return original;
   if (login === "kept") return keptEndpoint(typed, original);
-  // A mask would be treated as the server's password.
+  // The mask would be used as the password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
     throw new FieldError(
-      `The address of the ${side} has a secret that is not shown: enter it again`,
+      `The address of the ${side} contains a hidden secret; enter the secret again`,
     );
   }
   if (login === "none") return address;
-  if (secret === "") throw new FieldError(`The ${side} has no password, token or key`);
+  if (secret === "") throw new FieldError(`Enter a password, token or key for the ${side}`);
   if (login === "basic") return { url: address, auth: { basic: { username, password: secret } } };
   if (login === "bearer") return { url: address, auth: { bearer: { token: secret } } };
   return { url: address, auth: { iam: { api_key: secret } } };
@@ -323,7 +323,7 @@ function withoutMaskedUser(address: string): string {
   return scheme + address.slice(user.length);
 }
 
-/** The original endpoint, with a different address if that was edited. */
+/** The original endpoint, with the new address if it was edited. */
 function keptEndpoint(address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
@@ -352,7 +352,7 @@ function selectedText(kind: SelectionKind, value: unknown): string {
   return typeof value === "string" ? value : visibleJson(value);
 }
 
-/** One id per line, or JSON for ids that contain line breaks or are empty. */
+/** Text for a list of ids: one id per line, or JSON if an id contains line breaks or is empty. */
 function idsOf(text: string): readonly string[] {
   if (text.trimStart().startsWith("[")) {
     try {

@@ -2,14 +2,14 @@
 import type { JobRun } from "../../contract/index.ts";
 
 export interface RunSeries {
-  /** In seconds, ascending. */
+  /** Times in seconds, ascending. */
   readonly times: readonly number[];
   readonly docsPerSec: readonly (number | null)[];
   readonly bytesPerSec: readonly (number | null)[];
 }
 
 /**
- * Each run is a constant level from its start to its end, with a gap in between. `runs` has the
+ * Each run is drawn as a constant level from start to end, with gaps between runs. `runs` is sorted
  * newest first.
  */
 export function seriesOf(runs: readonly JobRun[]): RunSeries {
@@ -38,13 +38,13 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
 /** The lag of a job at a point in time. */
 export interface LagSample {
   readonly timeSec: number;
-  /** Null if unknown. */
+  /** The lag; null if unknown. */
   readonly lagSec: number | null;
 }
 
 /**
- * The lag at the end of each run, followed by later samples. `runs` has the newest first, `seen`
- * the oldest.
+ * The lag at the end of each run, followed by later samples. `runs` is sorted newest first, `seen`
+ * oldest first.
  */
 export function lagsOf(
   runs: readonly Pick<JobRun, "end" | "lag_sec">[],

@@ -4,9 +4,9 @@ export const SCHEDULE_KINDS = ["none", "every", "cron", "changes", "window"] as 
 export type ScheduleKind = (typeof SCHEDULE_KINDS)[number];
 
 interface ScheduleForm {
-  /** Description of when it runs. */
+  /** Description of the times at which the job runs. */
   readonly words: string;
-  /** Syntax, and the replications it applies to. */
+  /** Syntax, and the kinds of replications to which it applies. */
   readonly note: string;
   /** An initial example, in the user's time zone. */
   example(timeZone: string): string;
@@ -36,7 +36,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   },
 };
 
-/** The form of a document's schedule. */
+/** The form used by the schedule of a document. */
 export function scheduleKindOf(schedule: string): ScheduleKind {
   if (schedule.startsWith("every ")) return "every";
   if (schedule.startsWith("after ")) return "changes";

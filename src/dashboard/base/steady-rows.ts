@@ -1,8 +1,8 @@
 /** A stable row order. */
 
 /**
- * The rows of `before` with the content of `now`. Missing ones stay, and new ones are appended.
- * Pure.
+ * The rows of `before` with the content of `now`. Rows missing in `now` stay, and new rows are
+ * appended. Pure.
  */
 export function steadyRows<Row>(
   before: readonly Row[],

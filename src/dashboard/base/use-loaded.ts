@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 export interface Loaded<Value> {
-  /** The last value received; undefined before the first. */
+  /** The last value received; undefined until the first value. */
   readonly value: Value | undefined;
   /** Error of the last attempt, if it failed. */
   readonly error: unknown;
@@ -51,7 +51,7 @@ export function useLoaded<Value>(
   };
 }
 
-/** Calls `act` at this interval while the page is visible. */
+/** Calls `act` at an interval while the page is visible. */
 export function useInterval(act: () => void, intervalMs: number): void {
   const latest = useRef(act);
   latest.current = act;
@@ -63,7 +63,7 @@ export function useInterval(act: () => void, intervalMs: number): void {
   }, [intervalMs]);
 }
 
-/** A debounced function: calls `act` once after `waitMs` for all calls until then. */
+/** A debounced function: calls `act` once, `waitMs` after the first of a series of calls. */
 export function useSoon(act: () => void, waitMs: number): () => void {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const latest = useRef(act);

@@ -5,11 +5,11 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { steadyRows } from "./steady-rows.ts";
 
-/** Time without input after which the interaction counts as ended. */
+/** Idle time after which an interaction counts as ended. */
 const REST_MS = 3_000;
 
 export interface Hand {
-  /** Whether a pointer or the keyboard is in use there. */
+  /** Whether a pointer or the keyboard is in use on the rows. */
   readonly isAtWork: boolean;
   /** Handlers for the element around the rows. */
   readonly handlers: {
@@ -46,7 +46,7 @@ export function useSteadyRows<Row>(
   return shown;
 }
 
-/** The value, or its previous one during an interaction. */
+/** The current value or, during an interaction, the previous one. */
 export function useSteady<Value>(value: Value, { isAtWork }: Hand): Value {
   const shown = useRef(value);
   if (!isAtWork) shown.current = value;

@@ -22,7 +22,7 @@ interface CommandWords {
   readonly verb: string;
   readonly done: string;
   readonly explanation: string;
-  /** The command cannot be undone. */
+  /** Whether the command cannot be undone. */
   readonly isFinal?: boolean;
 }
 
@@ -72,7 +72,7 @@ export function CommandDialog({
 }: {
   command: Command;
   targets: Targets;
-  /** `isDone`: something may have changed. */
+  /** `isDone`: whether jobs may have changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];

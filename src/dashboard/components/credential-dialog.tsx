@@ -11,10 +11,10 @@ import { WhyField } from "./why-field.tsx";
 
 interface Replaced {
   readonly matched: number;
-  /** Absent, like `refused`, if jobs were only counted. */
+  /** Number of changed jobs. Undefined, like `refused`, if jobs were only counted. */
   readonly changed?: number;
   readonly refused?: number;
-  /** Jobs of other users whose credential was not the valid one. */
+  /** Jobs of other users that were skipped because they use a different credential. */
   readonly withheld?: { readonly count: number };
 }
 
@@ -23,7 +23,7 @@ export function CredentialDialog({
   side,
   onClose,
 }: {
-  /** With scheme and port, as far as known. */
+  /** URL of the server, with scheme and port if known. */
   host: string;
   side: "source" | "target" | null;
   onClose: (isDone: boolean) => void;
@@ -32,7 +32,7 @@ export function CredentialDialog({
   const [matched, setMatched] = useState<number>();
   const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
-  /** Number of edits. An answer for older fields is ignored. */
+  /** Number of edits, to ignore responses for older field values. */
   const version = useRef(0);
   const edit = () => {
     version.current++;
@@ -69,8 +69,9 @@ export function CredentialDialog({
         return;
       }
       const { changed = 0, refused = 0, withheld } = answer;
-      const others = refused === 0 ? "" : `; ${formatCount(refused, "document")} refused them`;
-      const kept = withheld && `; ${formatCount(withheld.count, "job")} of other users withheld`;
+      const others =
+        refused === 0 ? "" : `; ${formatCount(refused, "document")} could not be changed`;
+      const kept = withheld && `; ${formatCount(withheld.count, "job")} of other users skipped`;
       announce(`New credentials for ${formatCount(changed, "job")}${others}${kept ?? ""}`);
       onClose(true);
     } catch (failure) {

@@ -8,7 +8,7 @@ export function Dialog({
   children,
 }: {
   title: string;
-  /** Absent: it stays until it is removed. */
+  /** Called on close; without it, the dialog stays until it is removed. */
   onClose?: () => void;
   children: ComponentChildren;
 }) {
@@ -19,8 +19,8 @@ export function Dialog({
   useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
-    // The browser restores the focus only if the dialog closes itself; while it is open, nothing
-    // behind it can take the focus.
+    // The browser restores the focus only if the dialog closes by itself; while it is open, no
+    // element behind it can be focused.
     return () =>
       queueMicrotask(() => {
         if (before instanceof HTMLElement) before.focus();

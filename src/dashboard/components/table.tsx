@@ -5,7 +5,7 @@ import type { Hand } from "../base/use-steady.ts";
 
 export interface Column {
   readonly name: string;
-  /** Right-aligned. */
+  /** Whether the column is right-aligned. */
   readonly isNumber?: boolean;
   /** The header is hidden, because the cells are self-explanatory. */
   readonly isHidden?: boolean;
@@ -19,7 +19,7 @@ export function Table({
 }: {
   label: string;
   columns: readonly Column[];
-  /** Interaction with the rows, if they may move. */
+  /** Handlers for interaction with the rows, if rows may move. */
   hand?: Hand;
   /** The rows: a `th` with the title, and `Cell`s. */
   children: ComponentChildren;
@@ -67,7 +67,7 @@ export function Cell({
   );
 }
 
-/** A figure, possibly unknown. */
+/** A number, possibly unknown. */
 export function Figure({
   value,
   format = formatNumber,

@@ -7,7 +7,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatDistance, formatTime, visibleText } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 
-/** Foreign text, such as an id, address or error, confined to its element. */
+/** Text from outside, such as an id, address or error, isolated in its own element. */
 export function Foreign({ text, className }: { text: string; className?: string }) {
   const shown = visibleText(text);
   return (
@@ -82,7 +82,7 @@ export function Problem({ error }: { error: unknown }) {
   );
 }
 
-/** A labelled figure in a list. */
+/** A labelled value in a list. */
 export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div class="fact">

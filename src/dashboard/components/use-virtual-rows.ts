@@ -8,12 +8,12 @@ import {
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 
-/** Rows rendered above and below the visible ones, so that scrolling shows no gaps. */
+/** Number of rows rendered above and below the visible rows, so that scrolling shows no gaps. */
 const OVERSCAN = 12;
 
 export interface VirtualRow {
   readonly index: number;
-  /** In pixels from the top of the list. */
+  /** Positions in pixels from the top of the list. */
   readonly start: number;
 }
 
@@ -37,7 +37,7 @@ export function useVirtualRows(
   virtualizer.setOptions(options);
   useEffect(() => virtualizer._didMount(), [virtualizer]);
   useLayoutEffect(() => virtualizer._willUpdate());
-  // A different row height moves all rows.
+  // If the row height changes, all rows move.
   useLayoutEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
   return { rows: virtualizer.getVirtualItems(), height: virtualizer.getTotalSize() };
 }

@@ -1,4 +1,4 @@
-/** Sets or removes the budget of a server or of an account there. */
+/** Sets or removes the budget of a server or of an account on it. */
 import { useState } from "preact/hooks";
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type BudgetRow } from "../api/budget.ts";
 import { removeBudget, setBudget } from "../api/budgets.ts";

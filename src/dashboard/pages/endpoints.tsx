@@ -1,4 +1,4 @@
-/** Servers named by jobs: failures, response times and budgets. */
+/** Servers used by jobs: failures, response times and budgets. */
 import { useState } from "preact/hooks";
 import type { EndpointRow } from "../../contract/index.ts";
 import type { BudgetRow } from "../api/budget.ts";
@@ -58,7 +58,7 @@ export function Endpoints({
   );
 }
 
-/** Budgets of servers that no job currently names. */
+/** Budgets of servers that no job currently uses. */
 export function OtherBudgets({
   budgets,
   onChange,
@@ -131,7 +131,7 @@ function Row({
           "yes"
         ) : (
           <>
-            <span class="badge badge-failing">{outage.confirmed ? "no" : "not sure"}</span> asked{" "}
+            <span class="badge badge-failing">{outage.confirmed ? "no" : "unconfirmed"}</span> asked{" "}
             <Moment time={outage.probed} />
           </>
         )}
@@ -199,7 +199,7 @@ function BudgetLine({
   onEdit,
 }: {
   budget: BudgetRow;
-  /** Whether the account must be shown. */
+  /** Whether to show the account. */
   isNamed: boolean;
   /** Absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;

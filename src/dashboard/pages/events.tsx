@@ -83,7 +83,7 @@ function Bound({
   isDecisions,
 }: {
   isWhole: boolean;
-  /** Time of the oldest event read, if any. */
+  /** Time of the oldest event loaded, if any. */
   end: string | undefined;
   isDecisions: boolean;
 }) {

@@ -28,7 +28,7 @@ const COLUMNS: readonly Column[] = [
 
 interface Draft {
   readonly name: string;
-  /** As typed. */
+  /** Shares as typed. */
   readonly text: string;
 }
 
@@ -108,7 +108,7 @@ function Row({
   onSave: (shares: number) => void;
 }) {
   const { name, jobs, shares } = group;
-  // Jobs from requests have no database to search by.
+  // Jobs created by requests have no database by which they could be found.
   const isDatabase = !name.startsWith("user:");
   return (
     <tr>
@@ -192,7 +192,7 @@ function Row({
   );
 }
 
-/** Defined once: a new function per render would be called each time. */
+/** Defined once, because React calls a new ref function on each render. */
 function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }

@@ -32,7 +32,7 @@ export function JobFailures({
   isPaused: boolean;
   total: number;
   counts: readonly FailureCount[];
-  /** Interaction with the list. */
+  /** Whether the user is interacting with the list. */
   hand: Hand;
   reload: () => void;
 }) {
@@ -122,10 +122,10 @@ export function JobFailures({
 
 function retriedText({ isDone, tried, total_rows: left }: RetriedFailures, isPaused: boolean) {
   const leftText = `${formatNumber(left)} failed`;
-  if (isDone) return `Tried ${formatCount(tried, "document")}; ${leftText}`;
+  if (isDone) return `Retried ${formatCount(tried, "document")}; ${leftText}`;
   return isPaused
-    ? `The job is paused and will retry them when it is resumed; ${leftText}`
-    : `Retry in progress; ${leftText} so far`;
+    ? `The job is paused and will retry the documents when it is resumed; ${leftText}`
+    : `Retry in progress; ${leftText} at the moment`;
 }
 
 function Row({
@@ -135,7 +135,7 @@ function Row({
 }: {
   row: DocumentFailure;
   isSelected: boolean;
-  /** Absent for read-only users. */
+  /** Undefined for read-only users. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   return (

@@ -34,9 +34,9 @@ const HELD_BACK: Readonly<Record<string, string>> = {
   backoff: "Waiting to retry after a failure.",
   schedule: "Waiting for its schedule.",
   slot: "Due, but all slots are in use.",
-  share: "Due, but another group is next.",
+  share: "Due, but another group is scheduled first.",
   budget: "Requests are limited by a budget.",
-  limiter: "Requests are delayed because a server answers 429.",
+  limiter: "Requests are delayed because a server responds with 429.",
 };
 
 export function JobPage({ name }: { name: string }) {
@@ -84,8 +84,8 @@ function Details({
   name: string;
   details: JobDetails;
   /**
-   * Interaction with the failed documents, above which content appears and disappears with the
-   * job's state.
+   * Whether the user is interacting with the failed documents. Content above them appears and
+   * disappears as the state of the job changes.
    */
   hand: Hand;
   reload: () => void;
@@ -130,7 +130,7 @@ function Details({
 function JobCommands({ job, name, reload }: { job: Job; name: string; reload: () => void }) {
   const [command, setCommand] = useState<Command | "start-from">();
   const isDocument = job.doc_id !== null;
-  // Unavailable commands keep their place, so that no button moves while the job progresses.
+  // Unavailable commands stay visible, so that no button moves while the job progresses.
   const offered = COMMANDS.filter((candidate) => candidate !== "retry_failures");
   const refused: Readonly<Partial<Record<Command, boolean>>> = {
     retry: job.paused || job.state === "running",

@@ -13,7 +13,7 @@ import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.
 import { JobFilters } from "./job-filters.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
-/** Must match the styles. */
+/** Row heights and breakpoint; must match the style sheet. */
 const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 92;
 const NARROW = "(max-width: 900px)";
@@ -41,7 +41,7 @@ export function JobsPage({ query }: { query: Query }) {
   const [selection, setSelection] = useState<Selection>(NONE);
   const [command, setCommand] = useState<Command>();
   const key = JSON.stringify(filterPart(query));
-  // A different view has different jobs.
+  // Clears the selection, because a different view has different jobs.
   useEffect(() => setSelection(NONE), [key]);
   const close = (isDone: boolean) => {
     setCommand(undefined);

@@ -40,7 +40,7 @@ export function RuleForm({
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);
   const [error, setError] = useState<unknown>();
-  /** Number of edits. An answer for an older text is ignored. */
+  /** Number of edits, to ignore responses for an older text. */
   const version = useRef(0);
   const edit = (change: () => void) => {
     version.current++;

@@ -30,7 +30,7 @@ export function RulesPage({ query: { bookmark } }: { query: Query }) {
     (signal) => readRules(bookmark, signal),
     bookmark ?? "",
   );
-  // Shows the state of the connection. The figures have no events.
+  // Shows the state of the event connection. The numbers are polled and do not depend on it.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();

@@ -1,4 +1,7 @@
-/** Speed and lag of a job's last runs. There is no traffic between databases of the node itself. */
+/**
+ * Charts of speed and lag of a job's last runs. Copies between local databases have no network
+ * traffic.
+ */
 import type { JobRun } from "../../contract/index.ts";
 import { type LagSample, seriesOf } from "../base/run-series.ts";
 import { Chart } from "../components/chart.tsx";

@@ -1,4 +1,4 @@
-/** Servers named by jobs, and groups that share the slots. */
+/** Servers used by jobs, and groups that share the slots. */
 import { useState } from "preact/hooks";
 import { PAGE_ROWS, readEndpoints, readGroups, readOtherBudgets } from "../api/servers.ts";
 import type { Query } from "../api/types.ts";
@@ -26,7 +26,7 @@ export function ServersPage({ query }: { query: Query }) {
     endpoints.reload();
     groups.reload();
   };
-  // Shows the state of the connection. The figures have no events.
+  // Shows the state of the event connection. The numbers are polled and do not depend on it.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();

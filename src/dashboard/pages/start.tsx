@@ -16,11 +16,11 @@ import { CredentialDialog } from "../components/credential-dialog.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 import { Rates } from "./rates.tsx";
 
-/** Shortest lag that counts as behind; a smaller one may be about to disappear. */
+/** Minimum lag that counts as behind; a smaller lag may be about to disappear. */
 const BEHIND_SEC = "60";
-/** Reload interval for figures without events. */
+/** Reload interval for numbers without events. */
 const REFRESH_MS = 10_000;
-/** Shortest interval between reloads during many events. */
+/** Minimum interval between reloads during many events. */
 const EVENTS_WAIT_MS = 1_500;
 
 const LISTS = {
@@ -35,9 +35,12 @@ const LISTS = {
 } as const satisfies Readonly<Record<string, Query>>;
 
 type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
-/** Pages read for the count in a tile. It is rendered often, and "1,000+" suffices. */
+/**
+ * Number of pages read for the count in a tile. Small, because tiles are updated often and "1,000+"
+ * suffices.
+ */
 const TILE_PAGES_MAX = 1;
-/** Most running jobs are parked, and the node knows the number of those. */
+/** Whether the node reports the number of parked jobs and most running jobs are parked. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
@@ -159,7 +162,7 @@ function Tile({
   value: JobCount;
   query: Query;
   note?: string;
-  /** Red, unless the number is zero. */
+  /** A tile that is red unless its number is zero. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {
@@ -311,13 +314,13 @@ function Group({
   );
 }
 
-/** Side and host of the group, as text. */
+/** Side and host of a group, as text. */
 function placeOf({ side, host }: FailingGroup): string {
   if (side === null) return host ?? "no server";
   return `${host ?? "databases of this server"} (${side})`;
 }
 
-/** With the scheme, if the group's example has one. */
+/** URL of the server, with the scheme of the group's example if known. */
 async function addressOfHost({ example, host, side }: FailingGroup): Promise<string> {
   const job = await readJob(example).catch(() => undefined);
   const address = side === null ? null : (job?.[side] ?? null);

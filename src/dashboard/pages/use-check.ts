@@ -6,9 +6,9 @@ import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
 
-/** Pause after the last change. */
+/** Idle time after the last change. */
 const QUIET_MS = 700;
-/** Pause before asking an overloaded server again. */
+/** Pause before a request to an overloaded server is repeated. */
 const BUSY_MS = 2_000;
 const BUSY = 503;
 

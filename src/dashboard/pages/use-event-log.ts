@@ -10,13 +10,13 @@ import { useSoon } from "../base/use-loaded.ts";
 const ROWS = 100;
 /** Maximum number of pages to search for them. */
 const PAGES_MAX = 10;
-/** Shortest interval between renders during many events. */
+/** Minimum interval between renders during many events. */
 const DRAW_MS = 300;
 
 interface Log {
-  /** Newest first. */
+  /** Entries, newest first. */
   readonly entries: readonly LogEntry[];
-  /** How far back the log has been searched: a place, with its time. */
+  /** How far back the log has been searched: a position and its time. */
   readonly end: Pick<JobEvent, "place" | "time"> | undefined;
   /** Whether the server stores older events. */
   readonly hasOlder: boolean;
@@ -112,13 +112,13 @@ async function lookBack(
   return { found: { entries, end, hasOlder, error: undefined }, newest };
 }
 
-/** Ignored if the end of the log has moved meanwhile. */
+/** Ignored if the end of the log has moved in the meantime. */
 function withOlder(log: Log, start: Log, found: Log): Log {
   if (log.end?.place !== start.end?.place) return log;
   return { ...found, entries: [...log.entries, ...found.entries] };
 }
 
-/** `told` has the oldest first. Entries already read are skipped. */
+/** `told` is sorted oldest first. Entries already read are skipped. */
 function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {
   const newest = log.entries[0]?.place ?? "";
   const fresh = told.filter(({ place }) => place > newest);

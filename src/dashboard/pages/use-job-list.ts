@@ -7,13 +7,15 @@ import { useFeed } from "../base/context.ts";
 import { type JobLine, lineOf, linesAfter } from "../base/job-line.ts";
 import { useSoon } from "../base/use-loaded.ts";
 
-/** Shortest interval between renders during many events, since each processes the whole list. */
+/**
+ * Minimum interval between renders during many events, since each render processes the whole list.
+ */
 const DRAW_MS = 250;
 
 interface ListState {
   readonly key: string;
   readonly jobs: readonly JobLine[];
-  /** Absent if the node does not report it. */
+  /** Total number of jobs; undefined if the node does not report it. */
   readonly total: number | undefined;
   /** Start of the next page, if any. */
   readonly bookmark: string | undefined;
@@ -34,7 +36,7 @@ const EMPTY = {
 
 export interface JobList extends ListState {
   readonly isLoading: boolean;
-  /** Reads the next page, unless it was the last one, or the next is already being read. */
+  /** Reads the next page, unless it does not exist or is already being read. */
   readonly more: () => void;
   readonly reload: () => void;
 }
@@ -83,7 +85,7 @@ export function useJobList(query: Query): JobList {
   useEffect(() => {
     setState({ ...EMPTY, key });
     next.current = undefined;
-    // Matches of the previous filters do not concern this list.
+    // Events that match the previous filters do not belong to this list.
     told.current = [];
     void load(undefined, 0);
     return () => loading.current?.abort();

@@ -1,9 +1,9 @@
-/** Remembers a job's lag each time the page reads it. */
+/** Collects samples of a job's lag whenever the page reads it. */
 import { useEffect, useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
 import type { LagSample } from "../base/run-series.ts";
 
-/** One hour at the reload interval. */
+/** Maximum number of samples; covers one hour at the reload interval. */
 const SAMPLES_MAX = 720;
 
 /** Oldest first. */

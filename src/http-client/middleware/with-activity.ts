@@ -1,10 +1,10 @@
-/** Counts the bytes transferred by one run, and when the last ones were. */
+/** Counts the bytes transferred by one run and records the time of the last transfer. */
 import type { Clock } from "../../base/index.ts";
 import { type Fetch, isStream, observeBody, type RequestBody } from "../fetch.ts";
 import { Waits } from "../waits.ts";
 
 export class Activity {
-  /** Waiting times of the run's requests. */
+  /** Statistics on the waiting times of the run's requests. */
   readonly waits: Waits;
   readonly #clock: Pick<Clock, "monotonicMs">;
   #byteCount = 0;
@@ -17,7 +17,7 @@ export class Activity {
     this.#lastMs = clock.monotonicMs();
   }
 
-  /** Bytes of bodies, in both directions. */
+  /** Bytes of request and response bodies. */
   get byteCount(): number {
     return this.#byteCount;
   }
@@ -33,12 +33,12 @@ export class Activity {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs());
   }
 
-  /** Announces that no bytes will move for this long. */
+  /** Announces an expected silence of this duration. */
   expectSilence(durationMs: number): void {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs() + durationMs);
   }
 
-  /** Silence is expected until `pause` settles. */
+  /** Marks the silence until `pause` settles as expected. */
   async excuse<T>(pause: Promise<T>): Promise<T> {
     this.#excusedCount++;
     try {

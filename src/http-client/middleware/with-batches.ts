@@ -1,7 +1,7 @@
 /**
- * Batches short requests to another Tandem (decision 304): while one is in progress, others are
- * gathered for a turn of the event loop and sent as one, which saves most of the cost per request
- * on both sides. Callers do not notice.
+ * Batches short requests to another Tandem (decision 304): while one request is in progress, others
+ * are collected for one turn of the event loop and sent as one batch, which saves most of the cost
+ * per request on both sides. Transparent to callers.
  */
 import {
   abortable,
@@ -21,24 +21,26 @@ import {
 } from "../../protocol/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, RequestFailedError } from "../fetch.ts";
 
-/** Longest body of a batched request. */
+/** Maximum size of the body of a batched request. */
 const BODY_BYTES_MAX = 65_536;
 /** Maximum total length of the bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
-/** Time for which a server gets no batches: after a refusal, and after a failure. */
+/** Time for which no batches are sent to a server: after it rejected one, and after a failure. */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;
-/** Maximum number of servers remembered. Above it, all are forgotten. */
+/** Maximum number of servers remembered. The list is cleared when it is exceeded. */
 const SERVERS_MAX = 1_000;
 
-/** Responses to a batch that any further batch would get as well. */
+/**
+ * Statuses that a server without support for batches returns; every later batch would get the same.
+ */
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 413, 415, 501]);
 
-/** `Server` header of a Tandem. */
+/** Pattern of the `Server` header of a Tandem server. */
 const TAKES_BATCHES = /\(Tandem [^)]*\)/;
-/** Headers that each request of a batch carries itself; all others are those of the batch. */
+/** Headers sent with each request of a batch; all others are sent once for the batch. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
-/** Headers that a Tandem ignores. */
+/** Headers that a Tandem server ignores. */
 const IDLE_HEADERS: ReadonlySet<string> = new Set(["x-couch-full-commit"]);
 /** Response headers that concern the transport of the batch. */
 const BATCH_HEADERS: ReadonlySet<string> = new Set([
@@ -85,7 +87,7 @@ class Batches {
   async send(request: FetchRequest): Promise<FetchResponse> {
     const { batchRoot: root, url, signal } = request;
     const body = shortBody(request);
-    // A redirect may lead elsewhere.
+    // A redirect may lead to a different server.
     if (root === undefined || body === undefined || !url.startsWith(root)) {
       return this.#fetch(request);
     }
@@ -109,7 +111,8 @@ class Batches {
 
   #learn(root: string, { headers }: FetchResponse): void {
     if (this.#servers.size >= SERVERS_MAX) this.#servers.clear();
-    // A gateway that answers for an unreachable server says nothing about it.
+    // A response of a gateway for an unreachable server does not show whether the server supports
+    // batches.
     if (TAKES_BATCHES.test(headers.get("server") ?? "")) this.#servers.set(root, 0);
   }
 
@@ -149,7 +152,7 @@ class Batches {
     this.#forgetIdle(key, queue);
   }
 
-  /** Settles when the response has begun or has failed. */
+  /** Resolves when the response to the batch has begun or failed. */
   #sendAlone({ request, resolve, reject }: Member): Promise<void> {
     return this.#fetch(request).then(resolve, reject);
   }
@@ -160,7 +163,7 @@ class Batches {
     const over = new AbortController();
     const leave = (): void => {
       const isAwaited = [...unanswered.values()].some((member) => !member.request.signal.aborted);
-      if (!isAwaited) over.abort(new Error("The caller no longer waits for the answer"));
+      if (!isAwaited) over.abort(new Error("The caller no longer waits for the response"));
     };
     for (const member of members) member.request.signal.addEventListener("abort", leave);
     try {
@@ -175,7 +178,7 @@ class Batches {
       const alone: Promise<void>[] = [];
       const reader = new BatchReader();
       for await (const piece of response.body) {
-        // Otherwise a server that sends heartbeats without end would be read indefinitely.
+        // Time limit, because a server could send heartbeats indefinitely.
         if (unanswered.size === 0) throw failed(request, "BATCH_MALFORMED");
         for (const message of reader.push(piece)) {
           const number = message.head.request as number;
@@ -271,7 +274,7 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
   if (body.length > 0) yield body;
 }
 
-/** The failure of a batch as the failure of one of its requests. */
+/** Converts the failure of a batch to a failure of one of its requests. */
 function failureOf(error: unknown, request: FetchRequest): unknown {
   if (error instanceof RequestFailedError)
     return failed(request, String(error.details.cause), error);

@@ -1,12 +1,12 @@
 /**
- * Delays requests until the endpoint's budget allows them. Each costs one request, and the bytes of
- * both bodies.
+ * Delays requests until the endpoint's budget allows them. Each is charged as one request plus the
+ * bytes of both bodies.
  */
 import { type Fetch, type FetchRequest, observeBody } from "../fetch.ts";
 
 export type BudgetUnit = "requests" | "documents" | "bytes";
 
-/** The remaining budget of an endpoint. Its owner decides who shares it. */
+/** The remaining budget of an endpoint, which may be shared. */
 export interface Spending {
   /**
    * Resolves when the amount may be spent, or has been; rejects with `signal.reason`. Returns
@@ -28,14 +28,17 @@ export function withBudget(fetch: Fetch, spending: EndpointSpending): Fetch {
     const sent = bodyLength(request);
     if (sent > 0) await direction.spend("bytes", sent, request.signal);
     const response = await fetch(request);
-    // Reading waits for the budget, and thus the sender for the reader.
+    // Reading waits for the budget, which slows the sender down through backpressure.
     return observeBody(response, {
       onPiece: (byteCount) => direction.spend("bytes", byteCount, request.signal),
     });
   };
 }
 
-/** Other POST requests, such as `_revs_diff` and `_bulk_get`, are reads. */
+/**
+ * POST requests that count as writes. All others, such as `_revs_diff` and `_bulk_get`, count as
+ * reads.
+ */
 function isWrite({ method, url }: FetchRequest): boolean {
   if (method === "PUT" || method === "DELETE") return true;
   return method === "POST" && /\/_(bulk_docs|ensure_full_commit)(\?|$)/.test(url);

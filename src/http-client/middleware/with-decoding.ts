@@ -1,6 +1,6 @@
 /**
- * Decodes responses that a server or proxy compressed without being asked to, so that everything
- * that reads, limits or charges a body counts decoded bytes.
+ * Decodes responses that a server or proxy compressed although the client did not accept it, so
+ * that all code that reads, limits or charges a body counts decoded bytes.
  */
 import { type Compression, OperationalError } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts";
@@ -8,21 +8,21 @@ import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts"
 /** Values that some servers send for an unencoded body. */
 const PLAIN: ReadonlySet<string> = new Set(["", "identity", "none", "binary", "utf-8", "utf8"]);
 
-/** Maximum number of nested codings. A server that stacks more sends a decompression bomb. */
+/** Maximum number of nested codings. More indicate a decompression bomb. */
 const CODINGS_MAX = 2;
 
-/** An unsupported content coding, named in `details.reason`. Retrying is pointless. */
+/** Thrown for an unsupported content coding, named in `details.reason`. Retrying is pointless. */
 export class EncodingUnsupportedError extends OperationalError {
   override readonly name = "EncodingUnsupportedError";
 
   constructor(encoding: string) {
     super("HTTP_ENCODING_UNSUPPORTED", "The answer cannot be decoded", {
-      reason: `an answer has the Content-Encoding ${JSON.stringify(encoding.slice(0, 100))}; expected none, gzip, deflate or br`,
+      reason: `a response has the Content-Encoding ${JSON.stringify(encoding.slice(0, 100))}; expected none, gzip, deflate or br`,
     });
   }
 }
 
-/** The body is not in the coding that its header names, or ended prematurely. */
+/** Thrown if the body is not in the coding named by its header, or ended prematurely. */
 export class EncodingDamagedError extends OperationalError {
   override readonly name = "EncodingDamagedError";
   readonly isBrokenOff: boolean;
@@ -32,7 +32,7 @@ export class EncodingDamagedError extends OperationalError {
       "HTTP_ENCODING_DAMAGED",
       "The answer cannot be decoded",
       {
-        reason: `the body of an answer does not match its Content-Encoding ${JSON.stringify(encoding)}`,
+        reason: `the body of a response does not match its Content-Encoding ${JSON.stringify(encoding)}`,
       },
       { cause },
     );
@@ -40,7 +40,7 @@ export class EncodingDamagedError extends OperationalError {
   }
 }
 
-/** Leaves responses to requests that name accepted encodings unchanged. */
+/** Decodes responses, except those to requests that name accepted encodings. */
 export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
   return async (request) => {
     const response = await fetch(request);
@@ -95,12 +95,12 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
   return coding === "br" ? (chunks) => compression.unbrotli(chunks) : undefined;
 }
 
-/** First byte of every gzip file. No JSON or multipart body begins with it. */
+/** First byte of every gzip file. No JSON or multipart body begins with this byte. */
 const GZIP_BYTE = 0x1f;
 
 /**
- * A response without a body, such as 304, may name a coding, and so may one that a proxy has
- * decoded.
+ * Whether the body is actually encoded. A response without a body, such as a 304, may name a
+ * coding, and so may a response that a proxy has decoded.
  */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,

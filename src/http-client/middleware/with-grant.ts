@@ -13,8 +13,8 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
     const response = await fetch({ ...request, headers: { ...request.headers, ...grant.headers } });
     shared.observe(response);
     if (response.status !== 401 && response.status !== 403) return response;
-    // A body that can be read only once must be sent again by the caller, which then gets the new
-    // grant.
+    // A body that can be read only once cannot be repeated here; the caller's next request uses the
+    // new grant.
     if (!shared.reject(grant) || isStream(request.body)) return response;
     response.discard();
     const after = await shared.current(request.signal);
@@ -23,7 +23,10 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
   };
 }
 
-/** A server that refuses the grant would refuse the request, so this becomes its response. */
+/**
+ * A server that rejects the login would reject the request, so its response to the login is
+ * returned.
+ */
 function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
   return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };
 }

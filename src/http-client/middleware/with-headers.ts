@@ -12,7 +12,7 @@ export function basicAuthorization({ username, password }: BasicCredentials): st
   return `Basic ${base64Encode(utf8Encode(`${username}:${password}`))}`;
 }
 
-/** Adds `headers` (names in lower case); the request's own take precedence. */
+/** Adds `headers` (names in lower case); headers of the request take precedence. */
 export function withHeaders(fetch: Fetch, headers: Readonly<Record<string, string>>): Fetch {
   return (request) => fetch({ ...request, headers: { ...headers, ...request.headers } });
 }

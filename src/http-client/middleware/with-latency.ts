@@ -1,11 +1,11 @@
 /**
- * Measures the time until servers start to respond. Change feeds are excluded, since they respond
- * when there is something to report.
+ * Measures the time until servers start to respond. Change feeds are excluded, because they only
+ * respond when there is a change.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Fetch } from "../fetch.ts";
 
-/** Length of a measuring period. Figures of the period before the last are dropped. */
+/** Length of a measuring period. Only the current and the previous period are kept. */
 const PERIOD_MS = 60_000;
 /** Maximum number of hosts per period; others are not measured. */
 const HOSTS_MAX = 10_000;
@@ -22,7 +22,7 @@ interface Sum {
 
 type Sums = Map<string, Sum>;
 
-/** Figures by host, with any non-default port. */
+/** Measurements by host, with any non-default port. */
 export class Latencies {
   readonly #clock: Clock;
   #beganMs: number;
@@ -45,7 +45,7 @@ export class Latencies {
     }
   }
 
-  /** Figures of the last one to two minutes, by host. */
+  /** Measurements of the last one to two minutes, by host. */
   list(): ReadonlyMap<string, Latency> {
     this.#turn();
     const hosts = new Set([...this.#former.keys(), ...this.#current.keys()]);

@@ -1,7 +1,7 @@
 /**
- * Lets a write in progress finish when its run stops: the server may already have the whole request
- * and would carry it out after the stop was confirmed. A body that is still being streamed ends
- * immediately, because the server cannot have all of it.
+ * Allows a write in progress to finish when its run stops, because the server may already have the
+ * whole request and would execute it after the stop was confirmed. A request whose body is still
+ * being streamed is aborted immediately, because the server cannot have all of it.
  */
 import { abortWith, type Clock } from "../../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody, type RequestBody } from "../fetch.ts";
@@ -9,8 +9,8 @@ import { type Fetch, type FetchRequest, observeBody, type RequestBody } from "..
 export interface LingerOptions {
   readonly isWrite: (request: FetchRequest) => boolean;
   /**
-   * Longest wait for the response after an abort with this reason, 0 for none. The request's own
-   * timeout is a limit in any case.
+   * Maximum wait for the response after an abort with this reason; 0 for no wait. The timeout of
+   * the request still applies.
    */
   readonly lingerMs: (reason: unknown) => number;
 }
@@ -36,8 +36,8 @@ export function withLinger(
     try {
       const { body } = sending;
       const response = await fetch({ ...request, ...(body && { body }), signal: ending.signal });
-      // The rest of the response ends with the run. The run's signal may live for days and serve
-      // many requests.
+      // The rest of the response is aborted when the run ends. The listener must be removed,
+      // because the run's signal may live for days and serve many requests.
       const unfollow = abortWith(signal, ending);
       return {
         ...observeBody(response, { onEnd: unfollow }),
@@ -54,9 +54,9 @@ export function withLinger(
 }
 
 /** Created once: the error that `abort` creates by default costs more than everything else here. */
-const OVER = new Error("The request is over");
+const OVER = new Error("The request has already ended");
 
-/** A request body, and whether it has been handed over completely. */
+/** A request body, and whether it has been sent completely. */
 class Sending {
   readonly body: RequestBody | undefined;
   isOver = true;

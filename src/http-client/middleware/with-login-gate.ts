@@ -1,7 +1,7 @@
 /**
  * Passes logins through the gate of their account: `POST /_session`, API keys at token endpoints,
  * and requests with a password (Basic) that the server has not accepted before. Other requests,
- * including those of living sessions, bypass it.
+ * including those with a valid session, bypass the gate.
  */
 import { abortable, base64Decode, type Digests, Semaphore, utf8Encode } from "../../base/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from "../fetch.ts";
@@ -9,7 +9,7 @@ import type { Login, LoginGates, LoginVerdict } from "../login-gate.ts";
 
 /** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
 const CREDENTIAL_LENGTH = 16;
-/** Longest refusal that is read for its reason. */
+/** Maximum size of a rejection whose reason is read. */
 const REFUSAL_BYTES_MAX = 65_536;
 /** Maximum number of accepted passwords remembered. */
 const PROVEN_MAX = 10_000;
@@ -23,7 +23,7 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   const proven = new Set<string>();
   const turns = new Map<string, Semaphore>();
 
-  /** One attempt; other requests of this process wait for it. */
+  /** A login attempt, for which other requests of this process wait. */
   async function attempt(request: FetchRequest, login: Login): Promise<FetchResponse> {
     const settle = await gates.enter(login, request.signal);
     let verdict: LoginVerdict = "unknown";
@@ -40,11 +40,11 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
     }
   }
 
-  /** A request with a password that was accepted before but may have become invalid. */
+  /** Sends a request with a password that was accepted before but may have become invalid. */
   async function repeated(request: FetchRequest, login: Login): Promise<FetchResponse> {
     const { response, verdict } = await judged(request, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;
-    // Requests in progress at the same time count as one attempt.
+    // Concurrent requests count as one attempt.
     if (proven.delete(keyOf(login))) await gates.report(login, verdict);
     return response;
   }
@@ -74,7 +74,7 @@ function keyOf({ origin, account, credential }: Login): string {
   return JSON.stringify([origin, account, credential]);
 }
 
-/** The login that a request makes, if any. */
+/** The login attempted by a request, if any. */
 function loginOf(request: FetchRequest, digests: Digests): Login | undefined {
   const given = formSecret(request) ?? basicSecret(request);
   if (given === undefined) return undefined;
@@ -109,7 +109,10 @@ function basicSecret({ headers = {} }: FetchRequest): AccountSecret | undefined 
   return colon < 0 ? undefined : { account: pair.slice(0, colon), secret: pair.slice(colon + 1) };
 }
 
-/** The verdict of a response on the login. The body of a refusal is read and remains readable. */
+/**
+ * Derives the verdict on the login from a response. The body of a rejection is read and remains
+ * readable.
+ */
 async function judged(
   request: FetchRequest,
   response: FetchResponse,
@@ -117,7 +120,7 @@ async function judged(
   const { status } = response;
   if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
   const isForm = request.headers?.authorization === undefined;
-  // A token endpoint answers 400 to an unknown key.
+  // A token endpoint responds with 400 to an unknown key.
   const isRefusal = status === 401 || status === 403 || (status === 400 && isForm);
   if (!isRefusal) return { response, verdict: "accepted" };
   const bytes = await readBeginning(response, REFUSAL_BYTES_MAX);
@@ -133,7 +136,7 @@ function verdictOf(
   { headers }: FetchResponse,
 ): LoginVerdict {
   if (LOCKED.test(reason)) return "locked";
-  // For a request with a password, 403 concerns the user's rights.
+  // For a request with a password, a 403 concerns the user's rights and not the password.
   if (status === 403) return isForm ? "refused" : "accepted";
   // The server requires authentication before it evaluates the form (`require_valid_user`).
   const isUnread = isForm && headers.has("www-authenticate") && !WRONG.test(reason);
@@ -144,7 +147,7 @@ function verdictOf(
 const LOCKED = /temporarily locked/i;
 const WRONG = /password is incorrect/i;
 
-/** Whether a refusal gives the password as the reason. */
+/** Whether a rejection gives the password as the reason. */
 export function isWrongPassword(reason: string): boolean {
   return WRONG.test(reason);
 }

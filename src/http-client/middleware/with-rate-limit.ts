@@ -1,8 +1,8 @@
 /**
- * Slows down for servers that answer 429: additive increase, multiplicative decrease of the rate,
- * as in `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval between
- * requests. There is one estimate for each endpoint and method. All jobs of a node share it, so a
- * 429 of one job slows down the others.
+ * Slows down for servers that respond with 429: additive increase, multiplicative decrease of the
+ * rate, as in `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval
+ * between requests. There is one estimate for each endpoint and method. All jobs of a node share
+ * it, so a 429 of one job slows down the others.
  *
  * Estimates are values, and the functions on them are pure.
  */
@@ -15,22 +15,22 @@ export interface Estimate {
   readonly updatedAtMs: number;
 }
 
-/** Smallest interval that is kept, and the step by which intervals shrink. */
+/** Minimum interval; smaller ones are dropped. Also the step by which intervals shrink. */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
-/** Longest interval: a longer pause would not help either. */
+/** Maximum interval. Longer pauses would bring no further improvement. */
 const INTERVAL_MS_MAX = 25_000;
-/** Responses to requests that were in progress together count once. */
+/** Responses within this time count once, because their requests were in progress together. */
 const SENSITIVITY_MS = 80;
 /**
- * An estimate unused for this long loses twice the elapsed time, because an idle server has
- * recovered.
+ * Idle time after which an estimate is reduced by twice the elapsed time, because an idle server
+ * has recovered.
  */
 const DECAY_AFTER_MS = 1000;
 const DECAY_FACTOR = 2;
 /**
- * Long intervals shrink faster; otherwise a server that recovers suddenly would be spared for
- * minutes.
+ * Long intervals shrink faster; otherwise requests to a server that recovers suddenly would stay
+ * slow for minutes.
  */
 const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
   [10_000, 1000],
@@ -38,7 +38,7 @@ const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
   [100, 40],
   [0, INTERVAL_MS_MIN],
 ];
-/** Number of estimates at which outdated ones are removed. */
+/** Number of estimates above which outdated ones are removed. */
 const ESTIMATES_BEFORE_SWEEP = 1000;
 
 /** The estimate after a 429. */
@@ -68,7 +68,7 @@ export class RateLimits {
     return this.#estimates.get(key)?.intervalMs ?? 0;
   }
 
-  /** Endpoints and methods that currently have to wait. */
+  /** Number of pairs of endpoint and method whose requests are currently delayed. */
   list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
     return [...this.#estimates].map(([key, { intervalMs }]) => ({
       endpointUrl: key.slice(key.indexOf(" ") + 1),

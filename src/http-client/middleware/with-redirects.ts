@@ -23,8 +23,8 @@ export interface RedirectOptions {
 }
 
 /**
- * A request whose body can be read only once is not repeated: it fails, and the next request with
- * the same beginning goes directly to the new place, until that fails.
+ * A request whose body can be read only once is not repeated: the request fails, and the next
+ * request with the same URL prefix goes directly to the new URL, until it fails there.
  */
 export function withRedirects(
   fetch: Fetch,
@@ -104,7 +104,7 @@ function moved(
   const kept = Object.entries(headers).filter(
     ([name]) => (sameOrigin || !secrets.has(name)) && !(isOther && name === "content-type"),
   );
-  // A password in the new URL is not ours.
+  // A password in the new URL comes from the server and is not used.
   next.username = "";
   next.password = "";
   next.hash = "";

@@ -1,14 +1,14 @@
 /**
- * Repeats requests that had no response, or one that asks to retry later (408, 5xx), with doubling
- * pauses. A 429 leads to a wait and does not count as a failure, but the number of waits is
- * bounded. Obeys `Retry-After` (RFC 9110).
+ * Repeats requests without a response, or with a response that allows a retry (408, 5xx), with
+ * doubling pauses. A 429 causes a wait and does not count as a failure, but the number of
+ * consecutive 429s is bounded. Obeys `Retry-After` (RFC 9110).
  */
 import { backoff, errorCode, type Runtime } from "../../base/index.ts";
 import type { Fetch, FetchResponse } from "../fetch.ts";
 
-/** First pause, as in `couch_replicator_httpc`. */
+/** First pause between retries, as in `couch_replicator_httpc`. */
 const PAUSE_MS_FIRST = 250;
-/** Longest pause, as in CouchDB. */
+/** Maximum pause, as in CouchDB. */
 const PAUSE_MS_MAX = 300_000;
 /** Pause after a 429 without `Retry-After`, and the minimum after any 429. */
 const TOO_MANY_PAUSE_MS = 1000;
@@ -20,11 +20,11 @@ export interface RetryOptions {
   /** Maximum number of retries after the first failure. */
   readonly retryCountMax: number;
   /**
-   * No retry starts later than this after the first failure, so that a failing job is not mistaken
-   * for a healthy one.
+   * Time after the first failure in which retries may start. Limited so that the run fails before
+   * it counts as healthy.
    */
   readonly failingMsMax: number;
-  /** Called with the pause that a server asked for. */
+  /** Called with the pause requested by a server. */
   readonly onPause?: (pauseMs: number) => void;
   /**
    * Called before a retry, with the reason for the missing response or with the response's status.

@@ -3,7 +3,7 @@ import { percentDecode } from "../../protocol/index.ts";
 import type { Fetch } from "../fetch.ts";
 import type { SecretsInUse } from "../secrets-in-use.ts";
 
-/** Headers that never contain a secret; any other may. */
+/** Headers that never contain a secret; all others may contain one. */
 const PLAIN: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
@@ -15,8 +15,8 @@ const PLAIN: ReadonlySet<string> = new Set([
   "x-couch-full-commit",
 ]);
 /**
- * Shortest value of another header that counts as a secret. Shorter ones are flags or ordinary
- * words.
+ * Minimum length of a value of any other header that counts as a secret. Shorter values are flags
+ * or ordinary words.
  */
 const LENGTH_MIN = 6;
 
@@ -33,7 +33,7 @@ export function withSecretsNoted(fetch: Fetch, secrets: SecretsInUse): Fetch {
   };
 }
 
-/** Notes the value, and its parts after a scheme (`Bearer …`) or a cookie's name. */
+/** Remembers the value, and its parts after a scheme (`Bearer …`) or a cookie's name. */
 function noteHeader(value: string, secrets: SecretsInUse): void {
   for (const secret of [value, ...value.split(/[\s=;,]+/)]) {
     if (secret.length >= LENGTH_MIN) secrets.add(secret);

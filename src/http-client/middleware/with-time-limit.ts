@@ -1,5 +1,5 @@
 /**
- * Ends requests that take too long in total, from the first byte sent to the last one read
+ * Aborts requests that take too long in total, from the first byte sent to the last one read
  * (`request_timeout`).
  */
 import { abortWith, type Runtime } from "../../base/index.ts";
@@ -44,7 +44,7 @@ export function withTimeLimit(
 }
 
 /**
- * Reason with which a finished request's timer ends. Created once: the error that `abort` creates
- * by default costs more than everything else here.
+ * Reason for stopping the timer of a finished request. Created once, because the error that `abort`
+ * creates by default costs more than the rest of this function.
  */
-const OVER = new Error("The request is over");
+const OVER = new Error("The request has already ended");

@@ -1,4 +1,4 @@
-/** Stores alerts to be sent, ongoing breaches, and which node sends alerts. */
+/** Stores alerts to be sent, ongoing breaches, and the node that currently sends alerts. */
 import { assert } from "../../base/index.ts";
 import {
   type Key,
@@ -22,9 +22,9 @@ import {
 
 /** The node that derives and sends alerts for the cluster. */
 export interface AlertTurn {
-  /** Undefined if no node has the turn. */
+  /** The node that holds the lease on sending alerts; undefined if no node does. */
   readonly holder: string | undefined;
-  /** End of its turn unless extended (ms since the epoch). */
+  /** End of the lease unless extended (ms since the epoch). */
   readonly untilMs: number;
   /** The last job event processed, if any. */
   readonly cursor: string | undefined;
@@ -36,7 +36,7 @@ export interface WaitingAlert {
   readonly alert: Alert;
 }
 
-/** Stored form of a turn; the first element is the format version. */
+/** Stored form of the lease; the first element is the format version. */
 const FORMAT = 1;
 const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
 
@@ -51,7 +51,7 @@ export class AlertStore {
     const value = await tx.get(this.#keys.alertTurn.key({}));
     if (value === undefined) return NOBODY;
     const [format, holder, untilMs, cursor] = unpackTuple(value);
-    assert(format === FORMAT, "A turn has a format of this version");
+    assert(format === FORMAT, "A lease must have a format of this version");
     return {
       holder: typeof holder === "string" ? holder : undefined,
       untilMs: Number(untilMs),
@@ -64,7 +64,7 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn.key({}), value);
   }
 
-  /** In the order of the jobs; undefined without a breach. */
+  /** Breaches in the order of the jobs; undefined for a job without a breach. */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,
@@ -100,7 +100,7 @@ export class AlertStore {
     tx.setVersionstampedKey(this.#keys.alert.newKey({}, tx.nextUserVersion()), encodeAlert(alert));
   }
 
-  /** Oldest first. */
+  /** Alerts waiting to be sent, oldest first. */
   async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
     const { entries } = await tx.snapshot.getRangePage(this.#keys.alert.range(), { limit });
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));

@@ -1,5 +1,5 @@
 /**
- * Derives alerts from job events. One node does this for the cluster; the store records its turn.
+ * Derives alerts from job events. One node does this for the cluster; the store records its lease.
  *
  * The event log shows when a job starts or stops failing, stalling or having failed documents, and
  * when it ends. Alerts are written in the transaction that records the last event processed, so
@@ -24,9 +24,12 @@ import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
 /** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Maximum length of a turn; a longer one results from a clock that was set back. */
+/** Maximum length of a lease; a longer one results from a clock that was set back. */
 const TURN_MS_MAX = 3_600_000;
-/** Share of the threshold below which a lag is resolved, so that fluctuations are not reported. */
+/**
+ * Fraction of the lag threshold below which a breach is resolved, so that fluctuations are not
+ * reported.
+ */
 const RESOLVED_LAG_RATIO = 1 / 2;
 
 /** Alerts to be sent; read at each use. */
@@ -52,7 +55,7 @@ const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeNa
   ["left_behind", "left_behind", "arrived"],
 ];
 
-/** Result of following the log: more events, none left, some missing, or the turn was lost. */
+/** Result of following the log: more events, none left, some missing, or the lease was lost. */
 export type Followed = "more" | "all" | "gap" | "lost";
 
 export class AlertWatch {
@@ -68,7 +71,7 @@ export class AlertWatch {
     this.#self = randomHex(parts.runtime.random);
   }
 
-  /** Acquires (`taken`) the turn, or extends it (`held`), unless another node has it (`others`). */
+  /** Acquires the lease (`taken`) or extends it (`held`), unless another node has it (`others`). */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     return this.#transact(async (tx) => {
@@ -85,7 +88,7 @@ export class AlertWatch {
     });
   }
 
-  /** Releases the turn. */
+  /** Releases the lease. */
   async leaveTurn(): Promise<void> {
     await this.#inTurn(async (tx) => {
       const turn = await this.#store.turn(tx);
@@ -117,7 +120,7 @@ export class AlertWatch {
     for (const kind of BREACH_KINDS) await this.#compare(kind);
   }
 
-  /** The same for lags only. */
+  /** Like the previous method, but for lags only. */
   compareLags(): Promise<void> {
     return this.#compare("lag");
   }
@@ -235,7 +238,7 @@ export class AlertWatch {
     return { begin, end: this.#keys.statusRow.range({ list: "behind" }).end };
   }
 
-  /** Returns undefined, without writing, if this node no longer has the turn. */
+  /** Returns undefined, without writing, if this node no longer has the lease. */
   #inTurn<T>(body: (tx: Transaction) => Promise<T>): Promise<T | undefined> {
     return this.#transact(async (tx) => {
       const { holder } = await this.#store.turn(tx);

@@ -8,8 +8,8 @@ import { packTuple, unpackTuple } from "../../kv/index.ts";
 /**
  * - failing: no successful run since a failed one
  * - stalled: the last runs made no progress
- * - left_behind: documents did not arrive
- * - lag: a change has been pending for long
+ * - left_behind: documents were not copied
+ * - lag: a change has been pending for longer than the limit
  * - finished: the job has completed or failed permanently
  */
 export const ALERT_KINDS = ["failing", "stalled", "left_behind", "lag", "finished"] as const;
@@ -45,7 +45,7 @@ export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert
 
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs] = unpackTuple(value);
-  assert(format === FORMAT, "An alert has a format of this version");
+  assert(format === FORMAT, "An alert must have a format of this version");
   return {
     id: String(id),
     kind: kind as AlertKind,
@@ -62,6 +62,6 @@ export function encodeBreach({ id, sinceMs }: Breach): Uint8Array {
 
 export function decodeBreach(value: Uint8Array): Breach {
   const [format, id, sinceMs] = unpackTuple(value);
-  assert(format === FORMAT, "A breach has a format of this version");
+  assert(format === FORMAT, "A breach must have a format of this version");
   return { id: String(id), sinceMs: Number(sinceMs) };
 }

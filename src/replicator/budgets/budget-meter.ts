@@ -1,8 +1,8 @@
 /**
  * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
  * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval its amount needs at the
- * current rate, and may be used from the start of that interval. Nodes therefore need not know each
- * other, and together never exceed the rate.
+ * current rate, and may be used from the start of that interval. Nodes therefore need not
+ * communicate with each other, and together never exceed the rate.
  *
  * A busy node reserves a tenth of a second ahead: an exhausted limit costs ten short transactions a
  * second per node.
@@ -14,7 +14,7 @@ const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
   readonly clock: Clock;
-  /** Per second; undefined if the limit was removed. */
+  /** Rate per second; undefined if the limit was removed. */
   readonly rate: () => number | undefined;
   /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
@@ -25,14 +25,14 @@ export interface BudgetMeterParts {
 export class BudgetMeter {
   readonly #parts: BudgetMeterParts;
   readonly #turn = new Semaphore(1);
-  /** Available amount that is reserved, begun and unspent. */
+  /** Amount that is reserved, can be used now, and is not spent yet. */
   #left = 0;
 
   constructor(parts: BudgetMeterParts) {
     this.#parts = parts;
   }
 
-  /** In order of arrival. Rejects with `signal.reason`. */
+  /** Waits for the amount; calls are served in order of arrival. Rejects with `signal.reason`. */
   spend(amount: number, signal: AbortSignal): Promise<void> {
     const spent = this.#turn.run(async () => {
       signal.throwIfAborted();

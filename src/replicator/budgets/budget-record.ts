@@ -11,7 +11,10 @@ export function encodeBudget(budget: Budget): Uint8Array {
 
 export function decodeBudget(value: Uint8Array): Budget {
   const [format, text] = unpackTuple(value);
-  assert(format === FORMAT && text instanceof Uint8Array, "A budget has a format of this version");
+  assert(
+    format === FORMAT && text instanceof Uint8Array,
+    "A budget must have a format of this version",
+  );
   return JSON.parse(utf8Decode(text)) as Budget;
 }
 
@@ -22,6 +25,6 @@ export function encodeReservedUntil(timeMs: number): Uint8Array {
 
 export function decodeReservedUntil(value: Uint8Array): number {
   const [format, timeMs] = unpackTuple(value);
-  assert(format === FORMAT && typeof timeMs === "number", "What is reserved ends at a time");
+  assert(format === FORMAT && typeof timeMs === "number", "A reservation must have an end time");
   return timeMs;
 }

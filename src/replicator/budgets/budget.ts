@@ -1,7 +1,7 @@
 /**
  * Endpoint budgets: cluster-wide limits on the use of a server. A budget applies to a host
- * (`example.com`, `example.com:5984`), or one account there (`alice@example.com`). A request must
- * comply with both.
+ * (`example.com`, `example.com:5984`) or to one account on a host (`alice@example.com`). A request
+ * must comply with both budgets.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";
@@ -11,7 +11,7 @@ import type { EndpointAddress } from "../request/replication.ts";
 
 export type BudgetDirection = "read" | "write";
 
-/** Per second; unlimited if absent. */
+/** Limits per second; unlimited if absent. */
 export type BudgetRates = Readonly<Partial<Record<BudgetUnit, number>>>;
 
 export interface Budget {

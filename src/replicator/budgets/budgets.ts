@@ -1,4 +1,6 @@
-/** The cluster's budgets: stored, watched by every node, and shared between nodes. */
+/**
+ * The budgets of the cluster, which are stored, watched by every node, and shared between nodes.
+ */
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -13,11 +15,11 @@ import {
   encodeReservedUntil,
 } from "./budget-record.ts";
 
-/** Maximum number of budgets, which are read together. */
+/** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
 /** Unused capacity that may be used as a burst. */
 const BURST_MS = 100;
-/** Reservations further ahead were made by a wrong clock. */
+/** Maximum time ahead of a reservation. Later reservations were made by a wrong clock. */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
 export class TooManyBudgetsError extends OperationalError {
@@ -61,7 +63,10 @@ export class Budgets {
     return value && decodeBudget(value);
   }
 
-  /** Sets or (undefined) removes a budget for all nodes. Returns whether there was one. */
+  /**
+   * Sets a budget for all nodes, or removes it if `undefined`. Returns whether there was a budget
+   * before.
+   */
   async set(name: string, budget: Budget | undefined): Promise<boolean> {
     const parsed = parseBudgetName(name);
     return this.#kv.transact(async (tx) => {
@@ -79,7 +84,7 @@ export class Budgets {
     });
   }
 
-  /** Follows changes until aborted. Nothing is limited before the first read. */
+  /** Follows changes of budgets until aborted. No limit applies before the first read. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const { known, watch } = await this.#kv.transact(async (tx) => ({
@@ -140,7 +145,7 @@ export class Budgets {
     amount: number,
     perSec: number | undefined,
   ): Promise<number> {
-    assert(perSec !== undefined, "Only what is limited is reserved");
+    assert(perSec !== undefined, "A reservation must have a limit");
     const key = this.#keys.budgetReservation.key({ name, direction, unit });
     return this.#kv.transact(
       async (tx) => {
@@ -152,7 +157,7 @@ export class Budgets {
         tx.set(key, encodeReservedUntil(beginsAtMs + (amount / perSec) * 1000));
         return beginsAtMs;
       },
-      // An interval reserved twice is merely unused.
+      // If the interval is reserved twice, one reservation is merely unused.
       { whenUnknown: "retry" },
     );
   }

@@ -22,8 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * In a shorter run, a server's responses suffice to show that its database is unchanged and has
- * what was written: the old checkpoint is read again after the last document (decision 250).
+ * Run time up to which no extra requests are needed before a checkpoint. In a shorter run, it
+ * suffices to read the old checkpoint again after the last document, which shows that the database
+ * is unchanged and has the written documents (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -37,7 +38,10 @@ export interface CheckpointWriterParts {
   readonly mayWrite: () => Promise<void>;
   readonly failures: Pick<RunFailures, "isWhole">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /** Where the job was parked; absent if it was not, or both sides must be asked again. */
+  /**
+   * Position of the parked job; undefined if it was not parked, or if the logs of both sides must
+   * be read again.
+   */
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
@@ -52,7 +56,7 @@ export class CheckpointWriter {
   readonly #reached: () => ReachedPlace;
   #sessionId: string;
   readonly #startTimeMs: number;
-  /** Monotonic. */
+  /** Monotonic time of the start of the run. */
   readonly #begunAtMs: number;
   /** Start of the run. */
   #start: SourceSequence = 0;
@@ -75,7 +79,7 @@ export class CheckpointWriter {
     return this.#committed;
   }
 
-  /** Log last written by this run, if any. May lack the history that an endpoint added. */
+  /** Log last written by this run, if any. May lack the history appended by an endpoint. */
   get log(): ReplicationLog | undefined {
     return this.#log;
   }
@@ -91,7 +95,7 @@ export class CheckpointWriter {
     this.#log = undefined;
   }
 
-  /** Begins at `start`. `checkpoints` is undefined when resuming a parked job. */
+  /** The run begins at `start`. `checkpoints` is undefined when resuming a parked job. */
   begin(start: SourceSequence, checkpoints: Checkpoints | undefined): void {
     this.#start = start;
     this.#committed = start;

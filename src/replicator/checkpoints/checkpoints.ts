@@ -42,7 +42,7 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /** Determines the common checkpoint from both logs and our copy (`own-checkpoint.ts`). */
+  /** Determines the common checkpoint from both logs and the local copy (`own-checkpoint.ts`). */
   static of(
     baseId: string,
     found: { readonly source: FoundSide; readonly target: FoundSide },
@@ -126,7 +126,7 @@ function assertSame(changed: readonly LoggedSide[]): void {
   );
 }
 
-/** The endpoint may be read but not written. */
+/** Whether the user may read the endpoint but not write to it. */
 function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }

@@ -9,16 +9,22 @@
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
-/** As stored in logs. */
+/** An earlier checkpoint, as stored in logs. */
 export interface EarlierCheckpoint {
   /** Number within the session, from 1. */
   readonly number: number;
   readonly seq: SourceSequence;
 }
 
-/** As many as a session keeps after a million checkpoints: a year at one per thirty seconds. */
+/**
+ * Maximum number of earlier checkpoints. A session keeps this many after a million checkpoints,
+ * about a year at one per thirty seconds.
+ */
 const CHECKPOINTS_MAX = 20;
-/** Sequences of clusters with many shards are longer; then only one checkpoint is kept. */
+/**
+ * Maximum total length. Exceeded by sequences of clusters with many shards; then only one
+ * checkpoint is kept.
+ */
 const SEQUENCE_LENGTH_MAX = 1000;
 
 /** Returns the checkpoints for the log after one ending at `last`; latest first. */

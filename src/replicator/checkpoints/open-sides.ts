@@ -48,8 +48,8 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
     },
     (taskSignal) =>
       askTarget(parts, taskSignal).catch(async (error: unknown) => {
-        // Wait for the source: if both fail, its error is reported, so that repeated attempts
-        // agree.
+        // Waits for the source. If both sides fail, the error of the source is reported, so that
+        // repeated attempts report the same error.
         await asking;
         throw error;
       }),

@@ -15,7 +15,7 @@ import type { ReplicationLog } from "./replication-log.ts";
 
 export interface OwnCheckpoint {
   readonly log: ReplicationLog;
-  /** Creation time of the source; a re-created database has another one. */
+  /** Creation time of the source; a re-created database has a different one. */
   readonly sourceStartTime: string;
 }
 
@@ -24,7 +24,7 @@ export interface OwnCheckpointStore {
   write(checkpoint: OwnCheckpoint): Promise<void>;
 }
 
-/** For a run without a store. */
+/** Implementation for a run without a store. */
 export const NO_OWN_CHECKPOINT: OwnCheckpointStore = {
   read: async () => undefined,
   write: async () => {},
@@ -71,7 +71,7 @@ function decode(value: Uint8Array): OwnCheckpoint {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A checkpoint of ours has a format of this version",
+    "A local checkpoint must have a format of this version",
   );
   return JSON.parse(utf8Decode(text)) as OwnCheckpoint;
 }

@@ -18,7 +18,7 @@ export interface ParkedPlace {
   readonly startTimes: StartTimes;
 }
 
-/** A run that resumed a parked job found that the databases have changed. */
+/** Thrown if a run that resumes a parked job finds that the databases have changed. */
 export class ParkedPlaceLostError extends OperationalError {
   override readonly name = "ParkedPlaceLostError";
 
@@ -43,7 +43,7 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 
 /**
  * Returns the parked job's checkpoints; undefined if a side has a different one or none, and thus
- * has changed. `ownCopy` is our log of a read-only source.
+ * has changed. `ownCopy` is the local copy of the log of a read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,

@@ -17,7 +17,7 @@ export interface FoundSide {
   readonly log: FoundLog | undefined;
 }
 
-/** For an unknown creation time (CouchDB 3.5); compares equal to any. */
+/** Stands for an unknown creation time (CouchDB 3.5); compares equal to any other. */
 export const UNKNOWN_START_TIME = "0";
 
 /** Whether a database is certainly unchanged; false for an unknown creation time. */
@@ -57,7 +57,7 @@ export async function writeLog(
 ): Promise<string | undefined> {
   const written = await endpoint.writeLocal(id, body, parent, signal, madeAt);
   if (written !== undefined) return written;
-  // A response may have been lost: check whether the stored log is ours.
+  // The response may have been lost, so check whether the stored log is the one written here.
   const current = await endpoint.readLocal(id, signal);
   return current !== undefined && sameJson(current.body, body) ? current.revision : undefined;
 }

@@ -55,7 +55,10 @@ export class ThroughSequence {
    */
   finish(number: number): number {
     const batch = this.#open[number - this.#firstNumber];
-    assert(batch !== undefined && !batch.finished, "A batch finishes once, after it started");
+    assert(
+      batch !== undefined && !batch.finished,
+      "A batch must be started, and finished only once",
+    );
     batch.finished = true;
     let passedCount = 0;
     for (let first = this.#open[0]; first?.finished === true; first = this.#open[0]) {

@@ -11,7 +11,7 @@ export interface BatchObserver {
   readonly failures: RunFailures;
   /** Redacts secrets from failure reasons, because a peer may repeat them. */
   readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
-  /** Called with the numbers of batches that may be read and written concurrently, if needed. */
+  /** Called with the numbers of batches that may be read and written concurrently. */
   readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }
 
@@ -40,7 +40,7 @@ export class BatchOutcome {
     }
   }
 
-  /** The document is on the target, including all its ancestor revisions. */
+  /** Records that the document is on the target, including all its ancestor revisions. */
   written(document: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
     const { id } = document;
     if (!this.#log.has(id)) return;

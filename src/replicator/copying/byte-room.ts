@@ -17,7 +17,10 @@ export class ByteRoom {
     this.#byteCountMax = byteCountMax;
   }
 
-  /** Resolves when there is room. A request exceeding the bound is admitted alone. */
+  /**
+   * Resolves when the bytes fit within the bound. A request that exceeds the whole bound is
+   * admitted alone.
+   */
   async take(byteCount: number): Promise<HeldBytes> {
     if (this.#waiting.length > 0 || !this.#fits(byteCount)) {
       await new Promise<void>((admit) => this.#waiting.push({ byteCount, admit }));

@@ -1,10 +1,10 @@
 /** Streams attachments from source to target, and attributes failures to one side. */
 import type { AttachmentStream } from "../endpoints/endpoint.ts";
 
-/** The source broke off an attachment being written to the target. */
+/** Thrown if the source aborted an attachment while it was being written to the target. */
 export class AttachmentsBroken extends Error {
   constructor(cause: unknown) {
-    super("The source did not deliver an attachment", { cause });
+    super("The source aborted an attachment", { cause });
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes
- * it to the target.
+ * Copies a batch of changes: asks the target which revisions it lacks, reads them from the source,
+ * and writes them to the target.
  *
  * Documents without attachments travel in bulk. Design documents travel individually, so that a
  * rejection does not affect others. Documents with attachments travel individually too, and are
@@ -52,10 +52,10 @@ const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
 /** Maximum size of documents read but not yet written, for all copiers of a job. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
-/** CouchDB 3.5's figures for abandoning `_revs_diff` and bulk reads that are often useless. */
+/** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** A job holding back is not stalled. */
+/** Called while the job waits on purpose, so that it does not count as stalled. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
 /** Maximum length shown of an invalid revision. */
@@ -140,8 +140,8 @@ export class BatchCopier {
   }
 
   /**
-   * Copies what the target lacks of `changes`, within the copiers' limits. When it resolves,
-   * everything is on the target or, if the job skips failures, on the list of failures. Otherwise
+   * Copies missing revisions of `changes`, within the copiers' limits. When it resolves, every
+   * revision is on the target or, if the job skips failures, on the list of failures. Otherwise
    * failures are retried indefinitely, or the first one is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
@@ -179,7 +179,9 @@ export class BatchCopier {
     }
   }
 
-  /** Copies what the target lacks of `changes`, listing failures. Independent of the copiers. */
+  /**
+   * Copies missing revisions of `changes` and lists failures. Independent of the copiers' limits.
+   */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
@@ -242,7 +244,7 @@ export class BatchCopier {
     return outcome.failures;
   }
 
-  /** Copies what can be read without attachments. Returns the rest. */
+  /** Copies documents that can be read without attachments. Returns the other requests. */
   async #copyInBulk(
     revisions: ReadonlyMap<string, readonly string[]>,
     askedCount: number,
@@ -360,7 +362,10 @@ export class BatchCopier {
     this.#observer.count({ docWriteFailures: 1 });
   }
 
-  /** Returns what the target lacks; without asking if it has lacked almost everything. */
+  /**
+   * Returns the revisions that the target lacks. Does not ask the target if it has lacked almost
+   * all revisions so far.
+   */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -408,7 +413,7 @@ export class BatchCopier {
     }
   }
 
-  /** Reads what can be read in bulk. Returns the rest. */
+  /** Reads the documents that can be read in bulk. Returns the other requests. */
   async #readInBulk(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,

@@ -1,7 +1,7 @@
 /**
- * Copies individually transferred documents concurrently, across all batches of a job:
- * `http_connections` of them for nearby servers, and more for distant ones, to keep that many in
- * work (`stage-pace.ts`).
+ * Copies individually transferred documents concurrently, across all batches of a job: up to
+ * `http_connections` for nearby servers, and more for distant ones, so that the server processes
+ * that many at a time (`stage-pace.ts`).
  *
  * Each holds its document's text, and attachment data in the buffers of two connections; the total
  * is bounded.
@@ -17,7 +17,7 @@ import { StagePace } from "./stage-pace.ts";
 
 /** Buffers between the source's and the target's socket. */
 const STREAM_BYTES = 256 * 1024;
-/** Room for 160 short documents, or 128 with texts of 64 KiB. */
+/** Memory budget, enough for 160 short documents, or for 128 with texts of 64 KiB. */
 const ROOM_BYTES = 40 * 1024 * 1024;
 /** Decay per document of the longest text, which is the estimate for the next one. */
 const LENGTH_DECAY = 0.98;

@@ -30,20 +30,23 @@ import { isOmitted, wireOf } from "./omitted.ts";
 
 /** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
-/** CouchDB allows five minutes; here the run would count as stalled, and later as healthy. */
+/**
+ * Maximum total pause. CouchDB allows five minutes, in which time a run would count as stalled and
+ * later as healthy.
+ */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
-/** Additional attempts after error responses, on top of repeated requests. */
+/** Number of additional attempts after error responses, besides retries of single requests. */
 const ANSWERED_REPEATS_MAX = 2;
 
 const MISSING = {
   status: 404,
   error: "not_found",
-  reason: "the source announced the revision and does not have it",
+  reason: "the source announced the revision but does not have it",
 };
 const MISSING_STUB = {
   status: 412,
   error: "missing_stub",
-  reason: "the target lacks an attachment that the source does not send",
+  reason: "the target lacks an attachment that the source did not send",
 };
 
 /** Result of one attempt. `plain`: to be written in bulk. `doubtful-stub`: not written. */
@@ -201,9 +204,9 @@ export class IsolatedCopy {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
     }
-    // A deleted database lacks every document.
+    // If the database was deleted, every document is missing.
     await sourceAttribution.examine(undefined, signal);
-    // In a retry, everything that does not fail leaves the list.
+    // In a retry, every document that does not fail is removed from the list.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;

@@ -2,18 +2,18 @@
  * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
  * For nearby servers it is `worker_processes`. Requests to a distant server spend most of their
- * time in transit, at no cost to it. More of them are therefore allowed, to keep `worker_processes`
- * in work (Little's law): a request that takes 310 ms, of which 300 ms in transit, is in work for
- * 1/31 of its time.
+ * time in transit, at no cost to it. More requests are therefore allowed, so that the server
+ * processes `worker_processes` at a time (Little's law): a request that takes 310 ms, of which 300
+ * ms in transit, is processed for 1/31 of its time.
  *
- * Requests queued at an overloaded server count as in work. The number therefore decreases when a
- * server becomes slower or asks for a pause, for whatever reason, and the queue never exceeds that
- * of a nearby server (the idea of TCP Vegas).
+ * Requests queued at an overloaded server count as being processed. The number therefore decreases
+ * when a server becomes slower or asks for a pause, for whatever reason, and the queue never
+ * exceeds that of a nearby server (the idea of TCP Vegas).
  */
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Share of a round trip over which its requests are spread. */
+/** Fraction of a round trip over which its requests are spread. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {

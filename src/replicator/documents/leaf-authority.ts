@@ -21,12 +21,12 @@ import { ownerOnceWritten } from "./replication-document-access.ts";
 export const UNRECORDED: ReplicationFailure = {
   error: "forbidden",
   reason:
-    "An older version stored this revision without the rights of its author: save the document again",
+    "An older version of Tandem stored this revision without the rights of its author; save the document again",
 };
 
 /**
  * Returns the authority for a new leaf. Only server admins may write for another user, who keeps
- * the permissions of the document or job, or else has those of our own directory.
+ * the permissions of the document or job, or else has those from the local directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,

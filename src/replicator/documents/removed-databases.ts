@@ -20,9 +20,9 @@ import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Jobs removed per transaction. Each has some twenty keys, and its runs. */
+/** Number of jobs removed per transaction. Each has some twenty keys, plus those of its runs. */
 const PAGE_ROWS_MAX = 25;
-/** Marks read per transaction. */
+/** Number of marks read per transaction. */
 const MARKS_MAX = 100;
 
 export interface RemovedDatabasesParts extends RemoveJobParts {
@@ -59,7 +59,10 @@ export class RemovedDatabases {
     tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
   }
 
-  /** Removes a job halted because its database or rule is gone. Throws if the job is lost. */
+  /**
+   * Removes a job that was halted because its database or rule was deleted. Throws if the job is
+   * lost.
+   */
   async removeHalted(held: HeldJob): Promise<void> {
     const { kv, jobs } = this.#parts;
     await kv.transact(async (tx) => {
@@ -69,7 +72,7 @@ export class RemovedDatabases {
     });
   }
 
-  /** Whether the job's database or rule is gone, so that it must not run. */
+  /** Whether the job's database or rule was deleted, so that the job must not run. */
   has(tx: ReadTransaction, jobId: string): Promise<boolean> {
     return isOfRemovedDatabase(tx, this.#keys, jobId);
   }

@@ -13,7 +13,7 @@ export interface StoredOutcome {
   readonly endedMs: number | undefined;
 }
 
-/** Longer texts are useless to readers. */
+/** Maximum length of a stored reason. Longer texts do not help users. */
 const REASON_LENGTH_MAX = 10_000;
 const SEQUENCE_LENGTH_MAX = 10_000;
 

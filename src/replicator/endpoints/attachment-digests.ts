@@ -4,9 +4,9 @@ import { inlineBytes, isMd5Digest, type WireDocument } from "../../protocol/inde
 import type { WriteFailure } from "./endpoint.ts";
 
 /**
- * Returns the failure of a document that holds the bytes of an attachment in its text with another
- * MD5 digest, in CouchDB's words. A digest of bytes that were compressed is not compared: they came
- * otherwise than they are stored.
+ * Returns the failure, in CouchDB's words, for a document whose inline attachment does not match
+ * its MD5 digest. Digests of compressed bytes are not compared, because the bytes were not received
+ * in their stored form.
  */
 export function digestFailure(
   { attachments }: Pick<WireDocument, "attachments">,

@@ -24,7 +24,7 @@ import type { Selection } from "../request/replication.ts";
 export type SourceSequence = unknown;
 
 /**
- * The sequence in a JSON text. Numbers that would lose digits are kept as text, which looks the
+ * Parses the sequence in a JSON text. Numbers that would lose digits are kept as text, which is the
  * same in a query.
  */
 export function parseSequence(text: JsonText): SourceSequence {
@@ -70,19 +70,21 @@ export function isSameSequence(left: SourceSequence, right: SourceSequence): boo
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
 /**
- * Shortest round trip to an endpoint that counts as far away. Below it, other activity on the
- * machine dominates the distance.
+ * Minimum round trip of an endpoint that counts as distant. In shorter times, other activity on the
+ * machine dominates.
  */
 export const FAR_MS_MIN = 10;
 
 export interface EndpointInfo {
   readonly updateSequence: SourceSequence;
   /**
-   * Differs if the database was deleted and re-created; `"0"` for servers that do not report it.
+   * Creation time, which changes if the database is deleted and re-created; `"0"` for servers that
+   * do not report it.
    */
   readonly instanceStartTime: string;
   /**
-   * Whether it has no documents, including deleted ones; false for servers that do not report it.
+   * Whether the database contains no documents, not even deleted ones; false for servers that do
+   * not report it.
    */
   readonly isEmpty: boolean;
 }
@@ -136,7 +138,7 @@ export interface PlainDocument {
   readonly id: string;
   /** Approximate length of the text in characters, which bounds the size of a write. */
   readonly length: number;
-  /** May be rendered on each access. */
+  /** The text, possibly rendered on each access. */
   readonly text: JsonText;
   /** Writes the text, without creating a string if possible. */
   writeTo(writer: Utf8Writer): void;
@@ -216,7 +218,7 @@ export interface StreamedDocument {
   readonly outline: readonly Omit<AttachmentStream, "body">[];
 }
 
-/** The target's reason for refusing a document, in its own words. */
+/** Rejection of a document by the target, in the target's words. */
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
@@ -359,8 +361,8 @@ export interface ServerAnswer {
 }
 
 /**
- * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and
- * `_replicate` show, in CouchDB's words; neither holds a credential.
+ * Thrown if an operation on an endpoint fails. `error` and `reason` are shown by `_scheduler` and
+ * `_replicate`, in CouchDB's words; neither contains a credential.
  */
 /** A value that must be stored unchanged but repeats a credential. */
 export function repeatsCredential(what: string): EndpointError {

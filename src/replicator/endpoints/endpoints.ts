@@ -64,7 +64,7 @@ export interface RunConnections {
   readonly activity?: Activity;
   /** A higher number requests new connections. */
   readonly generation?: number;
-  /** Performs work on a response that may kill the node. */
+  /** Performs work on a response that may crash the node. */
   readonly during?: Hazardous;
   /** Credentials of the job. By default, each endpoint has its own. */
   readonly secrets?: SecretsInUse;
@@ -90,7 +90,7 @@ export class Endpoints {
     this.#fetch = withLoginGate(fetch, { digests, gates: parts.loginGates });
   }
 
-  /** Figures of this process for the servers that it asks most. */
+  /** Measurements of this process for the servers with the most requests. */
   hostMeasures(): readonly HostMeasure[] {
     return hostMeasures(this.#latencies, this.#rateLimits);
   }
@@ -207,7 +207,7 @@ const NO_RIGHTS: Authority = { userName: null, wasAdmin: false };
 const NOT_PERMITTED =
   "The job refers to a secret or a file of the server, but its author is not a server admin";
 
-/** The same budgets; waiting for them does not count as a stall of the run. */
+/** Wraps budgets so that waiting for them does not count as a stall of the run. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
   const over = (spending: Spending): Spending => ({
     spend: (unit, count, signal) => {

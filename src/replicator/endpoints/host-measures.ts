@@ -1,4 +1,4 @@
-/** Figures of a process for the servers that it asks. */
+/** Measurements of a process for the servers that it sends requests to. */
 import type { Latencies, RateLimits } from "../../http-client/index.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 

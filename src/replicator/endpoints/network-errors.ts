@@ -12,7 +12,7 @@ interface NetworkError {
   readonly sentence: string;
 }
 
-/** The server was not reached, and others will not reach it either. */
+/** The server was not reached, and other jobs will not reach it either. */
 function unreachable(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: true, sentence };
 }
@@ -43,13 +43,13 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["ETIMEDOUT", lost("the connection timed out")],
   ["PROXY_FAILED", rejected("the proxy did not connect")],
   ["UND_ERR_CONNECT_TIMEOUT", unreachable("no connection was established in time")],
-  ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not answer in time")],
-  ["UND_ERR_BODY_TIMEOUT", broken("the answer stalled")],
-  ["UND_ERR_SOCKET", lost("the connection was closed before the answer")],
-  ["TOO_MANY_INFORMATIONAL", broken("there were too many informational answers (1xx)")],
+  ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not respond in time")],
+  ["UND_ERR_BODY_TIMEOUT", broken("the response stalled")],
+  ["UND_ERR_SOCKET", lost("the connection was closed before the response")],
+  ["TOO_MANY_INFORMATIONAL", broken("there were too many informational responses (1xx)")],
   ["REQUEST_TIMEOUT", broken("the request took too long")],
-  ["BODY_BROKEN_OFF", broken("the answer was cut off")],
-  ["BODY_MISENCODED", broken("the answer does not match its Content-Encoding")],
+  ["BODY_BROKEN_OFF", broken("the response was incomplete")],
+  ["BODY_MISENCODED", broken("the response does not match its Content-Encoding")],
   ["BAD_REDIRECT", broken("it redirects to no usable address")],
   ["MOVED", broken("it redirects to another server")],
   ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],
@@ -62,7 +62,7 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["CERT_NOT_YET_VALID", rejected("its certificate is not valid yet")],
   ["CERT_REVOKED", rejected("its certificate was revoked")],
   ["CERT_UNTRUSTED", rejected("its certificate is not trusted")],
-  ["ERR_TLS_CERT_ALTNAME_INVALID", rejected("its certificate is for another host")],
+  ["ERR_TLS_CERT_ALTNAME_INVALID", rejected("its certificate is for a different host")],
   ["ERR_SSL_WRONG_VERSION_NUMBER", rejected("it does not speak TLS on this port")],
   ["ERR_SSL_PACKET_LENGTH_TOO_LONG", rejected("it does not speak TLS on this port")],
 ]);
@@ -74,8 +74,8 @@ export function networkError(cause: unknown): NetworkError {
 /** For unlisted codes. A login with an unexpected response reports its status. */
 function sentenceOf(cause: string): string {
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
-  if (status !== undefined) return `the server answered ${status}`;
-  if (cause.startsWith("HPE_")) return "the answer is not HTTP";
+  if (status !== undefined) return `the server responded with ${status}`;
+  if (cause.startsWith("HPE_")) return "the response is not HTTP";
   if (/TLS|SSL|CERT/.test(cause)) return `the TLS connection failed (${cause})`;
   return `the request failed (${cause})`;
 }

@@ -40,7 +40,7 @@ export function mayConcernOne(error: unknown): boolean {
  */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
-/** Like `mayConcernOne`, for a `_revs_diff`, which is refused as a whole. */
+/** Like `mayConcernOne`, but for a `_revs_diff`, which is rejected as a whole. */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);

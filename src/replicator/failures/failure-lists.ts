@@ -102,7 +102,7 @@ export class FailureLists {
     }
     for (const failure of failed) {
       if (failure.id.length > ID_LENGTH_MAX) {
-        throw new EndpointError("doc_id_too_long", "a document with a too long id was refused");
+        throw new EndpointError("doc_id_too_long", "a document id is too long");
       }
       const key = this.#key(baseId, failure.id, failure.revision);
       const value = await tx.get(key);

@@ -21,9 +21,12 @@ export function encodeFailure(failure: ListedFailure): Uint8Array {
 
 export function decodeFailure(value: Uint8Array): ListedFailure {
   const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
-  assert(format === FORMAT, "The failure has a format of this version");
-  assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure has its times");
-  assert(typeof tries === "number" && text instanceof Uint8Array, "A failure has its tries");
+  assert(format === FORMAT, "The failure must have a format of this version");
+  assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure must have times");
+  assert(
+    typeof tries === "number" && text instanceof Uint8Array,
+    "A failure must have a number of attempts",
+  );
   const failure = JSON.parse(utf8Decode(text)) as DocumentFailure;
   return { ...failure, status: failure.status, firstMs, lastMs, tries };
 }
@@ -34,7 +37,7 @@ export function encodeCount(count: number): Uint8Array {
 
 export function decodeCount(value: Uint8Array): number {
   const [format, count] = unpackTuple(value);
-  assert(format === FORMAT && typeof count === "number", "A count is a number");
+  assert(format === FORMAT && typeof count === "number", "A count must be a number");
   return count;
 }
 
@@ -46,7 +49,7 @@ export function encodeRetryRequest({ request, ids }: RetryRequest): Uint8Array {
 
 export function decodeRetryRequest(value: Uint8Array): RetryRequest {
   const [format, request, ids] = unpackTuple(value);
-  assert(format === FORMAT && typeof request === "string", "A wish to try again has an id");
+  assert(format === FORMAT && typeof request === "string", "A retry request must have an id");
   if (!(ids instanceof Uint8Array)) return { request };
   return { request, ids: JSON.parse(utf8Decode(ids)) as string[] };
 }

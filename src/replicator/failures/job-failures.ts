@@ -108,7 +108,7 @@ export class JobFailures {
     return (await kv.read((tx) => failureLists.ofDocuments(tx, baseId, ids))).length;
   }
 
-  /** `rests`: the job is paused. */
+  /** State of the retry. `rests`: the job is paused. */
   async #ask(
     jobId: string,
     baseId: string,

@@ -61,7 +61,10 @@ export function encodeBacklog({ sinceMs, pending, seenMs }: Backlog): Uint8Array
 
 export function decodeBacklog(value: Uint8Array): Backlog {
   const [format, sinceMs, pending, seenMs] = unpackTuple(value);
-  assert(format === FORMAT && typeof seenMs === "number", "A backlog has a format of this version");
+  assert(
+    format === FORMAT && typeof seenMs === "number",
+    "A backlog must have a format of this version",
+  );
   return {
     sinceMs: typeof sinceMs === "number" ? sinceMs : undefined,
     pending: typeof pending === "number" ? pending : undefined,

@@ -36,7 +36,7 @@ export interface HeldBackFacts {
   readonly nowSec: number;
   /** Whether the job becomes due when an unreachable server recovers. */
   readonly awaitsServer: boolean;
-  /** Whether another group is next. */
+  /** Whether another group is scheduled before the group of the job. */
   readonly isOthersTurn: boolean;
   readonly isStoreFull: boolean;
 }

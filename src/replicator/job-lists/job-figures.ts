@@ -1,6 +1,6 @@
 /**
- * Job counts by kind, and the jobs furthest behind, for metrics. Read from the index in one
- * transaction, so that figures are consistent. The cost does not depend on the number of jobs,
+ * Job counts by kind, and the jobs with the longest lags, for metrics. Read from the index in one
+ * transaction, so that the numbers are consistent. The cost does not depend on the number of jobs,
  * except for one key per running job and per kind of failure and host.
  */
 import type { Clock } from "../../base/index.ts";
@@ -18,7 +18,7 @@ import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
 import { type FailingCount, StatusCounts } from "./status-counts.ts";
 
-/** Jobs read to find the groups furthest behind. */
+/** Number of jobs read to find the groups with the longest lags. */
 const LOOKED_AT_MAX = 1000;
 const GROUPS_MAX = 50;
 const WORST_JOBS_MAX = 20;
@@ -32,14 +32,14 @@ export interface Lag {
 
 export interface JobFigures {
   readonly states: Readonly<Record<ReplicationState, number>>;
-  /** Most jobs first. */
+  /** Counts by host, most jobs first. */
   readonly failing: readonly FailingCount[];
   readonly pausedCount: number;
   readonly stalledCount: number;
-  /** Also counted as running in `states`. */
+  /** Number of parked jobs, which are also counted as running in `states`. */
   readonly parkedCount: number;
   readonly leftBehindCount: number;
-  /** Jobs with pending changes. */
+  /** Number of jobs with pending changes. */
   readonly behindCount: number;
   /** Longest lag first. Groups not listed have a shorter lag, or none. */
   readonly groupLags: readonly Lag[];

@@ -1,4 +1,6 @@
-/** Job counts of index lists, from counters. Reads snapshots, so it causes no conflicts. */
+/**
+ * Job counts per index entry, read from counters. Uses snapshot reads and so causes no conflicts.
+ */
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -14,7 +16,10 @@ import { isOfDatabase } from "./job-filter.ts";
 /** Zero counters removed per transaction. */
 const FORGOTTEN_COUNT_MAX = 500;
 
-/** Number of jobs failing with one class at one host; null for no host. */
+/**
+ * Number of jobs that fail with the same error class at the same host; `host` is null if no host is
+ * involved.
+ */
 export interface FailingCount {
   readonly class: FailureClass;
   readonly host: string | null;

@@ -39,7 +39,10 @@ export function encodeJobRun({ reason, ...run }: JobRun): Uint8Array {
 
 export function decodeJobRun(value: Uint8Array): JobRun {
   const [format, text] = unpackTuple(value);
-  assert(format === FORMAT && text instanceof Uint8Array, "A run has a format of this version");
+  assert(
+    format === FORMAT && text instanceof Uint8Array,
+    "A run must have a format of this version",
+  );
   const run = JSON.parse(utf8Decode(text)) as JobRun;
   return { ...run, reason: run.reason, counts: run.counts, lagSec: run.lagSec };
 }

@@ -35,11 +35,11 @@ import type { ParkedJobs } from "./parked-jobs.ts";
 
 /** Polling interval. */
 const TICK_MS = 1000;
-/** Minimum time between two turns of all nodes, in ticks. */
+/** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
 /** Time reserved for a node to choose jobs; after that it is assumed dead or slow. */
 const LOOK_MS_MAX = 10_000;
-/** Jobs asked about per tick, cluster-wide. */
+/** Number of jobs per tick whose source is asked, cluster-wide. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
 /** Jobs scanned per tick; most may be parked. */
@@ -275,7 +275,7 @@ function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
 
 function decodeRound(value: Uint8Array): Round {
   const [format, beganMs, nextMs, , jobId] = unpackTuple(value);
-  assert(format === FORMAT, "A round has a format of this version");
+  assert(format === FORMAT, "A round must have a format of this version");
   const afterId = typeof jobId === "string" ? jobId : undefined;
   return { beganMs: Number(beganMs), nextMs: Number(nextMs), afterId };
 }

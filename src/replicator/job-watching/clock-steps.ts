@@ -5,8 +5,8 @@
  * A job's update time, written by the same clock as its due time, shows whether that clock was
  * ahead: if it is in the future, the job's remaining wait is counted from now. Each node checks its
  * clock, and all waiting jobs after a step back, after another process (whose clock may have been
- * ahead) is gone, and at startup. Parked jobs due within the audit interval are skipped: there are
- * many, and none is urgent.
+ * ahead) has exited, and at startup. Parked jobs due within the audit interval are skipped: there
+ * are many, and none is urgent.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
@@ -121,7 +121,7 @@ export class ClockSteps {
         const job = await jobs.get(tx, name);
         const dueSec = job && this.#newDueSec(job);
         if (job === undefined || dueSec === undefined) return;
-        // With the current update time, the job is not found again.
+        // Sets the update time to the current time, so that the scan does not find the job again.
         const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
         await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
       },

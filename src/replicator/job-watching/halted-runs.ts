@@ -21,7 +21,7 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { type HaltedRun, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 const FORMAT = 1;
-/** Rows read per transaction. They are short, and a node has some hundred runs. */
+/** Number of rows read per transaction. Rows are short, and a node has some hundred runs. */
 const ROWS_MAX = 5000;
 /** Pause before retrying to delete a row after the store failed. */
 const REFUSED_PAUSE_MS = 1000;
@@ -250,4 +250,4 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
 }
 
 /** Created once, as in `job-subscriptions.ts`. */
-const OVER = new Error("The waiting is over");
+const OVER = new Error("The wait has ended");

@@ -27,7 +27,7 @@ const PROBE_INTERVAL_MS = 5000;
 /** Timeout of a probe. */
 const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
-/** Jobs scheduled or checked per transaction. */
+/** Number of jobs scheduled or checked per transaction. */
 const MEMBERS_MAX = 100;
 /** Rate at which jobs return to a recovered server, and the maximum time for all of them. */
 const RETURNS_PER_SEC = 20;
@@ -242,7 +242,10 @@ function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {
 
 function decodeOutage(value: Uint8Array): Outage {
   const [format, probedAtMs, isConfirmed] = unpackTuple(value);
-  assert(format === FORMAT && typeof probedAtMs === "number", "An outage has this format");
+  assert(
+    format === FORMAT && typeof probedAtMs === "number",
+    "An outage must have a format of this version",
+  );
   return { probedAtMs, isConfirmed: isConfirmed === 1 };
 }
 

@@ -82,7 +82,7 @@ export class ParkedJobs {
     const value = await tx.get(key);
     if (value === undefined) return;
     const [format, source, database] = unpackTuple(value);
-    assert(format === FORMAT, "A parked job has a format of this version");
+    assert(format === FORMAT, "A parked job must have a format of this version");
     tx.clear(key);
     tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
@@ -163,6 +163,6 @@ export class ParkedJobs {
 /** Decodes the update sequence in a row of `watched`. */
 function sequenceOf(value: Uint8Array): SourceSequence {
   const [format, json] = unpackTuple(value);
-  assert(format === FORMAT, "A parked job has a format of this version");
+  assert(format === FORMAT, "A parked job must have a format of this version");
   return JSON.parse(String(json));
 }

@@ -124,7 +124,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
 export type Disposition = Ended & {
   /** Seconds since the epoch; `list` defers to `decideList`; `ended` means never. */
   readonly due: number | "list" | "ended";
-  /** An unreachable server whose recovery ends the job's pause. */
+  /** Origin of an unreachable server; the job is due when the server recovers. */
   readonly unreachable: string | undefined;
 };
 
@@ -179,7 +179,7 @@ export function decideRun(
         due: dueForList(ending.kind, nowSec),
       };
     case "completed": {
-      assert(ending.kind === "completed", "Who has completed has a result");
+      assert(ending.kind === "completed", "A completed run must have a result");
       const events = [{ type: "stopped" }] as const;
       const completed = jobOutcome(outcome, undefined, ending.result);
       const counts = { errorCount: 0, stallCount: 0, succeeds: true };
@@ -243,7 +243,7 @@ function dueForList(kind: RunEnding["kind"], nowSec: number): Disposition["due"]
 }
 
 function failureOf(ending: RunEnding): ReplicationFailure {
-  assert("failure" in ending, "Who has crashed or failed has a reason");
+  assert("failure" in ending, "A crashed or failed run must have a reason");
   return ending.failure;
 }
 

@@ -44,7 +44,7 @@ export function encodeHazard({ decision, deathCount, work }: Hazard): Uint8Array
 
 export function decodeHazard(value: Uint8Array): Hazard {
   const [format, decision, deathCount, work] = unpackTuple(value);
-  assert(format === FORMAT, "A hazard has a format of this version");
+  assert(format === FORMAT, "A hazard must have a format of this version");
   const hazard = { decision: Number(decision), deathCount: Number(deathCount) };
   return typeof work === "string" ? { ...hazard, work } : hazard;
 }

@@ -4,16 +4,16 @@ import { type Jobs, type StateCounts, usageSec } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 
-/** Groups read per transaction. */
+/** Number of groups read per transaction. */
 const CHUNK_ROWS_MAX = 100;
 
 export interface JobGroup {
   /** A `_replicator` database, or `user:NAME`. */
   readonly name: string;
   readonly shares: number;
-  /** Run time, decayed. */
+  /** Usage: run time with exponential decay. */
   readonly usageSec: number;
-  /** Usage per share. The group with the lowest standing is next. */
+  /** Usage divided by shares. The group with the lowest standing is scheduled next. */
   readonly standing: number;
   readonly counts: StateCounts;
   /** Waiting time of the first due job; 0 if none is due. */

@@ -181,7 +181,7 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   return ruleUuid === undefined ? rows : [...rows, ...ruleRows(ruleUuid, status)];
 }
 
-/** Rows for summaries of rules. */
+/** Index rows of a job in the summary of its rule. */
 function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   const rows: StatusRow[] = [];
   for (const flag of RULE_FLAGS) {
@@ -319,14 +319,14 @@ export function encodeStatus(status: JobStatus): Uint8Array {
 
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
-  assert(text instanceof Uint8Array, "A status is text");
+  assert(text instanceof Uint8Array, "A status must be text");
   const stored: unknown = JSON.parse(utf8Slice(text, 0, text.length));
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
     return { ...status, failing, replicationId, endedMs: undefined, behindSinceMs: undefined };
   }
-  assert(format === FORMAT, "A status has a format that this version knows");
+  assert(format === FORMAT, "A status must have a format that this version supports");
   return decodeStored(stored as StoredStatus);
 }
 

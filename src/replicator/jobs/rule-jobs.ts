@@ -1,4 +1,4 @@
-/** The jobs of a rule, and the job that follows it. */
+/** Ids of the jobs of a rule, and of the follower job, which keeps them up to date. */
 import { type Random, randomHex } from "../../base/index.ts";
 import { persistentJobId } from "./job-data.ts";
 

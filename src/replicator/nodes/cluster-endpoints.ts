@@ -33,9 +33,9 @@ export interface ClusterEndpoint {
   readonly host: string;
   readonly sourceCount: number;
   readonly targetCount: number;
-  /** Jobs whose last failure was there, by class. */
+  /** Number of jobs whose last failure was at this server, by class. */
   readonly failing: ReadonlyMap<FailureClass, number>;
-  /** Set while it is known to be unreachable. */
+  /** Set while the server is known to be unreachable. */
   readonly outage: KnownOutage | undefined;
   /** Requests of all nodes in the last one to two minutes. */
   readonly requestCount: number;

@@ -7,7 +7,7 @@ import { decodeReport, encodeReport, type NodeId, type NodeReport } from "./node
 export interface StoredNode {
   readonly id: NodeId;
   readonly report: NodeReport;
-  /** Whether it was ordered to drain. */
+  /** Whether the process was ordered to drain. */
   readonly isDraining: boolean;
 }
 

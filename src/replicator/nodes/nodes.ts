@@ -19,7 +19,7 @@ export interface NodesParts {
 
 /**
  * - running: registered as a worker
- * - draining: registered, but accepts no jobs; empty when it holds none
+ * - draining: registered, but accepts no jobs; empty when no jobs are left
  * - dead: has reported, but is not registered: its lease lapsed
  */
 export type NodeState = "running" | "draining" | "dead";
@@ -30,9 +30,9 @@ export interface NodeEntry {
   readonly node: string;
   readonly processId: string;
   readonly state: NodeState;
-  /** Ordered to drain, even if dead. */
+  /** Whether the node was ordered to drain, even if dead. */
   readonly isDraining: boolean;
-  /** Number of jobs it holds; for a dead node, those not yet requeued. */
+  /** Number of jobs of the node; for a dead node, jobs not requeued yet. */
   readonly jobCount: number;
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;

@@ -114,7 +114,7 @@ function encodeCounts({ startCount, failureCount, documentCount }: RunCounts): U
 
 function decodeCounts(value: Uint8Array): RunCounts {
   const [format, startCount, failureCount, documentCount] = unpackTuple(value);
-  assert(format === FORMAT, "Counts have a format of this version");
+  assert(format === FORMAT, "Counts must have a format of this version");
   return {
     startCount: Number(startCount),
     failureCount: Number(failureCount),

@@ -9,12 +9,12 @@ import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.t
 import { stepFor } from "../jobs/job-input.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 
-/** Rows read at once. */
+/** Number of rows read per transaction. */
 const PAGE_ROWS_MAX = 100;
 /** Jobs woken per transaction, and concurrent transactions, each of which waits for the disk. */
 const WOKEN_MAX = 20;
 const TRANSACTIONS_MAX = 4;
-/** Databases looked up per transaction. */
+/** Number of databases looked up per transaction. */
 const DATABASES_MAX = 50;
 
 export interface ParkedJobsWakingParts {
@@ -82,7 +82,7 @@ export class ParkedJobsWaking {
     }
   }
 
-  /** Jobs no longer parked are unchanged. */
+  /** Wakes the given jobs. Jobs that are no longer parked stay unchanged. */
   async wake(jobIds: readonly string[]): Promise<void> {
     const parts = partsOf(jobIds, WOKEN_MAX);
     await forEachConcurrent(parts, TRANSACTIONS_MAX, (some) => this.#wakeSome(some));

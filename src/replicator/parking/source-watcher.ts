@@ -17,9 +17,9 @@ import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
-/** Databases compared per request: CouchDB's limit (`max_db_number_for_dbs_info_req`). */
+/** Number of databases compared per request: CouchDB's limit (`max_db_number_for_dbs_info_req`). */
 const COMPARED_MAX = 100;
-/** Newly parked jobs processed per transaction. */
+/** Number of newly parked jobs processed per transaction. */
 const NEW_MAX = 100;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
@@ -179,7 +179,7 @@ export class SourceWatcher {
     return all;
   }
 
-  /** Wakes jobs whose databases have changed or are gone. */
+  /** Wakes jobs whose databases have changed or were deleted. */
   async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<Comparison> {
     const jobCount = jobs.length;
     if (jobCount === 0) return { jobCount, requestCount: 0, changedCount: 0 };

@@ -138,7 +138,7 @@ export class AskedQuestions {
 }
 
 /** Created once, as in `job-subscriptions.ts`. */
-const OVER = new Error("The waiting is over");
+const OVER = new Error("The wait has ended");
 
 /** A stored check: its twin is looked up again. */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };

@@ -1,7 +1,7 @@
 /**
- * Questions to servers, as jobs of the queue: an API-only node opens no connections to other
- * servers, and leaves them to a replication node. The question is the job's request, sealed as
- * usual; the answer is its data.
+ * Requests to other servers, executed as jobs of the queue: an API-only node opens no connections
+ * to other servers and leaves them to a replication node. The job stores the question as its
+ * request, sealed as usual, and the response as its data.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { JobData } from "../../jobs/index.ts";
@@ -26,7 +26,7 @@ export class NoReplicationNodeError extends OperationalError {
   readonly reason: string;
 
   constructor(reason: string) {
-    super("REPLICATOR_NO_NODE", "No replication node answers", { reason });
+    super("REPLICATOR_NO_NODE", "No replication node has responded", { reason });
     this.reason = reason;
   }
 }

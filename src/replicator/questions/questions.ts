@@ -119,7 +119,7 @@ export class Questions implements SlotlessJobType {
     return { ...answer };
   }
 
-  /** Deletes answers whose askers have gone. */
+  /** Deletes answers that no node is waiting for any more. */
   async #forget(
     tx: Parameters<Parameters<SlotlessJobsParts["kv"]["transact"]>[0]>[0],
   ): Promise<void> {

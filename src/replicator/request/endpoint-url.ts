@@ -30,7 +30,7 @@ const PARSED = new WeakMap<HttpAddress, EndpointUrl>();
 /** The URL must be valid, as it is in every parsed or stored address. */
 export function endpointUrl(address: HttpAddress): EndpointUrl {
   const parsed = validEndpointUrl(address);
-  assert(parsed !== undefined, "The URL of an address is valid");
+  assert(parsed !== undefined, "The URL of an address must be valid");
   return parsed;
 }
 

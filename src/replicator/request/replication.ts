@@ -81,7 +81,7 @@ export interface Replication {
   readonly schedule?: string;
   /** Whether the security object is copied, too, as rules may request. False by default. */
   readonly copiesSecurity?: boolean;
-  /** Whether it also replaces that of an existing target. False by default. */
+  /** Whether the security object of an existing target is replaced too. Default: false. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }

@@ -138,6 +138,6 @@ function isOpen({ opens, closes }: Window, timeSec: number): boolean {
 
 function after(line: Cron, timeSec: number): number {
   const next = line.nextRun(new Date(timeSec * 1000));
-  assert(next !== null, "A line of cron that came once comes again");
+  assert(next !== null, "A cron expression with one occurrence must have another");
   return Math.floor(next.getTime() / 1000);
 }

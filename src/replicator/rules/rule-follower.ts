@@ -33,9 +33,9 @@ import { type ListedNames, listNames, rowsOfRule } from "./rule-listing.ts";
 import { ListingCount } from "./rule-progress.ts";
 import type { RuleDatabase, RuleIdentity, RuleStore } from "./rule-store.ts";
 
-/** Jobs created, changed or removed per transaction. */
+/** Number of jobs created, changed or removed per transaction. */
 const CHANGED_MAX = 20;
-/** Rows read at once. */
+/** Number of rows read per transaction. */
 const ROWS_MAX = 500;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
@@ -43,7 +43,7 @@ const GATHER_MS = 100;
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
 /** Minimum duration of a round through all security objects. */
 const SECURITY_ROUND_MS_MIN = 30_000;
-/** Cost of reading our own store, relative to a request. */
+/** Cost of reading the local store, relative to a request. */
 const LOCAL_COST = 0.1;
 
 export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {

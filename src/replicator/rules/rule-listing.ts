@@ -4,11 +4,11 @@ import { EndpointError } from "../endpoints/endpoint.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
 import type { RuleDatabase, RuleIdentity, RuleStore } from "./rule-store.ts";
 
-/** Names per request. */
+/** Number of names per request. */
 const NAMES_MAX = 1000;
-/** Maximum names per listing, to stop a server that never ends. */
+/** Maximum number of names per listing, in case a server never ends its list. */
 const LISTED_MAX = 1_000_000;
-/** Rows read at once. */
+/** Number of rows read per transaction. */
 const ROWS_MAX = 500;
 
 /** Names after `after` up to and including `last`; undefined for the end of the list. */

@@ -20,12 +20,12 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Stands for a rule without a job for the database. */
+/** Text used if the rule has no job for the database. */
 const NO_JOB = "no job";
 /** Names shown per kind. */
 const NAMES_MAX = 10;
 
-/** A number of databases, with the first names. */
+/** Number of databases, with some of their names. */
 export class PlannedDatabases {
   count = 0;
   readonly first: string[] = [];

@@ -2,7 +2,7 @@
 import type { JobData } from "../../jobs/index.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 
-/** Faults stored; further ones are only counted. */
+/** Maximum number of faults stored; additional ones are only counted. */
 const FAULTS_MAX = 10;
 
 /** A matching database that cannot be copied. */
@@ -21,7 +21,7 @@ export interface RuleProgress {
   /** How many of these cannot be copied, and the first ones. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
-  /** How it learns of new databases; undefined if the source has not been asked yet. */
+  /** How the rule notices new databases; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
   /** Why the source could not be listed, if so. */
   readonly failure: ReplicationFailure | undefined;

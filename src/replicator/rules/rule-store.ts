@@ -193,7 +193,10 @@ export class RuleStore {
 
 function rowOf(value: Uint8Array) {
   const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
-  assert(format === FORMAT && bytes instanceof Uint8Array, "A rule has a format of this version");
+  assert(
+    format === FORMAT && bytes instanceof Uint8Array,
+    "A rule must have a format of this version",
+  );
   return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
 }
 
@@ -207,7 +210,7 @@ function decodeContent(text: JsonText): RuleContent {
 
 function decodeDatabase(database: string, value: Uint8Array): RuleDatabase {
   const [format, generation, digest] = unpackTuple(value);
-  assert(format === FORMAT, "A database of a rule has a format of this version");
+  assert(format === FORMAT, "A database of a rule must have a format of this version");
   const securityDigest = typeof digest === "string" ? digest : undefined;
   return { database, generation: Number(generation), securityDigest };
 }

@@ -16,9 +16,9 @@ export interface RuleSummary extends RuleProgress {
   readonly jobCount: number;
   readonly states: Readonly<Record<ReplicationState, number>>;
   readonly failingCount: number;
-  /** Also counted as running. */
+  /** Number of parked jobs, which are also counted as running. */
   readonly parkedCount: number;
-  /** Jobs with failed documents. */
+  /** Number of jobs with failed documents. */
   readonly leftBehindCount: number;
   /** Longest lag of a job; 0 if none is behind. */
   readonly lagSec: number;

@@ -23,7 +23,7 @@ interface BegunFeed {
 }
 
 /** Aborts a feed started at a different sequence. */
-const NOT_WANTED = new Error("The run begins elsewhere");
+const NOT_WANTED = new Error("The run starts at a different sequence");
 
 export class EarlyChanges {
   readonly #source: Pick<Endpoint, "changes">;

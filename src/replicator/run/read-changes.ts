@@ -1,4 +1,4 @@
-/** Moves changes from the source's feed into the copiers' bounded queue. */
+/** Reads changes from the source's feed into the bounded queue of the copiers. */
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import type { ChangesItem } from "../endpoints/endpoint.ts";
 

@@ -51,8 +51,8 @@ import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** Created once, as in `replication-run.ts`. */
-const OVER = new Error("The run is over");
-/** Error of a server that keeps answering 429. */
+const OVER = new Error("The run has ended");
+/** Error word for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
@@ -251,7 +251,7 @@ export class ReplicationJob {
       },
       () => this.#showLife(undefined, over.signal),
     ]);
-    assert(result !== undefined, "Who ends in good order has a result");
+    assert(result !== undefined, "A completed run must have a result");
     return result.value;
   }
 
@@ -446,7 +446,7 @@ export class ReplicationJob {
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
-    // It ends by itself.
+    // A run that ends on its own is not parked.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const source = beside("source");

@@ -54,7 +54,7 @@ export class StopRequest extends OperationalError {
 }
 
 /** Abort reason at the end of a run. Created once, because errors are expensive. */
-const OVER = new Error("The run is over");
+const OVER = new Error("The run has ended");
 
 export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly ids: Pick<ReplicationId, "id" | "baseId" | "olderBaseIds">;

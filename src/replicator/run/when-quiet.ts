@@ -24,8 +24,9 @@ const BUSY_MS = 5000;
 const OFF_MS = 10_000;
 
 /**
- * Whether a watcher can detect that the job has work. Filter code may change without the source's
- * knowledge, so runs watch it; and without checkpoints each run would start over.
+ * Whether a watcher can detect that the job has work. It cannot if the code of the filter may
+ * change without a change in the source. Jobs without checkpoints are excluded too, because each
+ * run would start over.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
   const schedule = scheduleOf(replication);

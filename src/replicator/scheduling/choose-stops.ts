@@ -4,8 +4,8 @@
  *
  * If there are more jobs than slots, for example after `max_jobs` was lowered, the surplus stops,
  * continuous jobs first. If all slots are in use and jobs are waiting, up to `max_churn` continuous
- * jobs stop that have had their turn. One-shot jobs do not stop for others, because half a snapshot
- * is useless. With free slots nothing stops.
+ * jobs stop after their full time slice. One-shot jobs do not stop for other jobs, because half a
+ * snapshot is useless. With free slots nothing stops.
  *
  * Stops are spread over the length of a turn. Otherwise all jobs would finish their turns together,
  * and a job arriving in between would wait until then.
@@ -16,7 +16,7 @@ export interface RunningJob {
   readonly group: string | undefined;
   readonly isContinuous: boolean;
   readonly startedAtMs: number;
-  /** Relative length of a turn; 100 is the default. */
+  /** Relative length of the job's time slice; 100 is the default. */
   readonly weight: number;
   /** Already requested to stop. */
   readonly isStopping: boolean;
@@ -49,15 +49,16 @@ export function waitingCountMax(running: readonly RunningJob[], slots: Slots): n
 /** Jobs due but not running, from one check of the queue. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
-  /** There may be more. */
+  /** Whether there may be more jobs than counted. */
   readonly isPart: boolean;
 }
 
 export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
- * Counts the jobs due at both checks. Other nodes had or have room for the rest, so they are no
- * reason to stop jobs here. If the first check was incomplete, all are counted.
+ * Counts the jobs due at both checks. Jobs due at only one check were or will be accepted by other
+ * nodes, so they are no reason to stop jobs here. If the first check was incomplete, all are
+ * counted.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {
   if (before.isPart) return now.ids.size;
@@ -122,7 +123,7 @@ export interface OtherNode {
   readonly runningCount: number;
 }
 
-/** Surplus, relative to its share, from which a node yields jobs. */
+/** Excess over its fair share, relative to the share, from which a node yields jobs. */
 const SURPLUS_RATIO = 0.1;
 
 /** The node's share of all running jobs, in proportion to its slots. */
@@ -137,8 +138,9 @@ export function shareOf(
 }
 
 /**
- * Continuous jobs that have had their turn and move to less busy nodes, such as a new one; longest
- * running first. `stopping` jobs already stop in this cycle, and waiting jobs take their place.
+ * Continuous jobs that have run for their full time slice and move to less busy nodes, such as a
+ * new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs take
+ * their place.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],

@@ -41,8 +41,8 @@ import {
 import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
- * Jobs accepted per transaction: few, so that nearly full nodes share new jobs; more with much
- * room, since a dead node may leave hundreds, and each transaction is a round trip.
+ * Jobs accepted per transaction: few, so that nearly full nodes share new jobs; more with many free
+ * slots, since a dead node may leave hundreds of jobs, and each transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 /** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
@@ -140,7 +140,7 @@ export class Scheduler {
     this.#settingsChanged.notify();
   }
 
-  /** Its worker id; undefined while not registered. */
+  /** Id of the scheduler's worker; undefined while not registered. */
   get worker(): WorkerId | undefined {
     return this.#member;
   }

@@ -82,7 +82,7 @@ class SlotlessJobsOfType {
   }
 
   setDraining(isDraining: boolean): void {
-    if (isDraining) this.#stopping.abort(new Error("The node drains"));
+    if (isDraining) this.#stopping.abort(new Error("The node is draining"));
     else if (this.#stopping.signal.aborted) this.#stopping = new AbortController();
     this.#changed.notify();
   }
@@ -97,7 +97,7 @@ class SlotlessJobsOfType {
       }
     } finally {
       unfollow();
-      stop.abort(new Error("The node stops"));
+      stop.abort(new Error("The node is stopping"));
       await Promise.all(this.#running);
     }
   }

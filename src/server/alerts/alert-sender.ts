@@ -10,11 +10,11 @@ import type { AlertSettings } from "../settings/alert-settings.ts";
 import type { Service } from "../supervise.ts";
 import { messageOf, post, type WebhookParts } from "./webhook.ts";
 
-/** Interval for checking the turn and new events. */
+/** Interval for checking for new events, and whether this node is the sender. */
 const TICK_MS = 1000;
 /** Interval for comparing lags with the limit, since growing lags cause no events. */
 const LAGS_MS = 5000;
-/** Time by which a turn outlasts a request. */
+/** Margin by which a node's period as the sender outlasts the request timeout. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */
@@ -23,7 +23,7 @@ const AGE_MS_MAX = 24 * 3_600_000;
 export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
   readonly runtime: Runtime;
   readonly watch: AlertWatch;
-  /** Read on each use. */
+  /** Settings, read on each use. */
   readonly settings: AlertSettings;
   readonly jobs: JobsParts;
 }
@@ -33,10 +33,13 @@ export class AlertSender implements Service {
   readonly #parts: AlertSenderParts;
   /** Consecutive failures for the oldest waiting alert. */
   #failureCount = 0;
-  /** Monotonic time. */
+  /** Monotonic time of the next attempt. */
   #nextTryMs = 0;
   #nextLagsMs = 0;
-  /** Settings for which all breaches were compared; undefined if that is still to be done. */
+  /**
+   * Settings for which all lags were compared with the limit; undefined before the first
+   * comparison.
+   */
   #compared: string | undefined;
 
   constructor(parts: AlertSenderParts) {
@@ -85,7 +88,7 @@ export class AlertSender implements Service {
     this.#nextLagsMs = nowMs + LAGS_MS;
   }
 
-  /** Sends until none is waiting, one fails, or it is another node's turn. */
+  /** Sends alerts until none is waiting, one fails, or another node becomes the sender. */
   async #sendAll(signal: AbortSignal): Promise<void> {
     const { watch, runtime } = this.#parts;
     while (!signal.aborted && runtime.clock.monotonicMs() >= this.#nextTryMs) {
@@ -121,7 +124,7 @@ export class AlertSender implements Service {
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
 
-  /** In the form of the list of jobs, without secrets. */
+  /** The job as in the list of jobs, without secrets. */
   async #jobRow(jobId: string): Promise<unknown> {
     const { jobs } = this.#parts;
     const found = (await jobs.replicator.lists.byId([jobId])).get(jobId);

@@ -12,7 +12,7 @@ export interface WebhookParts {
 
 export interface Receiver {
   readonly url: string;
-  /** Absent for unsigned requests. */
+  /** Key for the signature; undefined for unsigned requests. */
   readonly secret: string | undefined;
   /** Time limit for the response. */
   readonly timeoutMs: number;
@@ -45,8 +45,8 @@ export function signatureOf(body: string, secret: string): string {
 }
 
 /**
- * Returns `undefined` if the receiver accepted it, otherwise the reason. Rejects with the signal's
- * reason.
+ * Sends a message. Returns `undefined` if the receiver accepted it, otherwise the reason why not.
+ * Rejects with the signal's reason.
  */
 export async function post(
   { clock, fetch, userAgent }: WebhookParts,
@@ -66,7 +66,7 @@ export async function post(
     discard();
     return status >= 200 && status < 300 ? undefined : `HTTP status ${status}`;
   };
-  const late = (): Error => new Error(`No answer for ${timeoutMs} ms`);
+  const late = (): Error => new Error(`No response within ${timeoutMs} ms`);
   try {
     return await finishWithin(clock, timeoutMs, signal, { work: send, late });
   } catch (error) {
@@ -75,7 +75,7 @@ export async function post(
   }
 }
 
-/** Omits the URL, whose path may be a secret of the receiver. */
+/** Error text without the URL, because its path may be a secret of the receiver. */
 function reasonOf(error: unknown): string {
   const { cause, reason } = ((error as { details?: object }).details ?? {}) as {
     readonly cause?: unknown;

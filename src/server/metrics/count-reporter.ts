@@ -6,7 +6,7 @@ import type { Clock } from "../../base/index.ts";
 import type { Service } from "../supervise.ts";
 import type { CountReport, EventCounts } from "./metrics.ts";
 
-/** Counts since the last report are lost if the process is killed. */
+/** Interval between reports. Counts since the last report are lost if the process is killed. */
 const REPORT_INTERVAL_MS = 1000;
 
 export class CountReporter implements Service {

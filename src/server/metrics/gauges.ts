@@ -30,7 +30,7 @@ export function plainGauge(path: readonly string[], description: string, value: 
   return { path, description, labels: [], samples: [{ labels: [], value }] };
 }
 
-/** Cluster-wide job figures. */
+/** Cluster-wide gauges of jobs. */
 export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
   const { states, failing, groupLags, jobLags } = figures;
   const jobs = (name: string, description: string, value: number): GaugeRow =>

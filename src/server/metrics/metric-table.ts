@@ -1,6 +1,6 @@
 /**
- * The counters, each with the traced event that it counts. Names are CouchDB's where it has the
- * metric (`couch_replicator.jobs.crashes` in `_stats`,
+ * The counters, each with the traced event that it counts. CouchDB's names are used for metrics
+ * that it has (`couch_replicator.jobs.crashes` in `_stats`,
  * `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
  */
 
@@ -174,7 +174,7 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
   tandem(
     "store.removed_bytes",
-    "number of bytes that were removed in the background",
+    "number of bytes removed in the background",
     "kv.page-removed",
     ({ byteCount }) => byteCount,
   ),

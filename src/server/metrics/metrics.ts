@@ -22,24 +22,24 @@ import { RunTally } from "./run-tally.ts";
 
 const REQUEST_TIME = "couchdb_request_time_seconds";
 /**
- * Smallest value of `nodejs_eventloop_lag_…`: the interval between ticks. Each tick wakes even an
- * idle process.
+ * Interval between ticks, and thus the smallest value of `nodejs_eventloop_lag_…`. Not shorter,
+ * because each tick wakes even an idle process.
  */
 const EVENT_LOOP_TICK_MS = 100;
 const REMOVALS_COUNTED_MAX = 1_000;
 
-/** Counts since the last report: row numbers in the table, label values ("" without), amounts. */
+/** Counts since the last report: row number in the table, label value ("" for none), amount. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
 
 /** Counts events and passes them on. */
 export class EventCounts implements Trace {
   readonly registry = new Registry();
-  /** Figures for the runs of this process only. */
+  /** Statistics on the runs of this process only. */
   readonly runs: RunTally;
   readonly #counters: readonly Counter[];
   /** Row numbers by event. */
   readonly #counting = new Map<EventName, number[]>();
-  /** By row and label. */
+  /** Counters by row and label. */
   readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
   readonly #requestTimes: RequestTimes;
 
@@ -147,13 +147,13 @@ export class EventCounts implements Trace {
 }
 
 /**
- * Request times as a summary. The summary of `prom-client` took 5 % of the time of a process that
- * answers small requests, for its digests of quantiles.
+ * Request times as a summary. The summary of `prom-client` took 5 % of the CPU time of a process
+ * that serves small requests, for its digests of quantiles.
  */
 function summaryOf(times: RequestTimes): Metric {
   const summary = {
     name: REQUEST_TIME,
-    help: "duration of a request until its answer begins",
+    help: "time until the response to a request begins",
     type: "summary",
     get: async () => ({ ...summary, values: times.samples(REQUEST_TIME) }),
     reset: () => {},
@@ -245,7 +245,7 @@ export class Metrics implements NodeMetrics {
       ...jobGauges(figures),
       {
         path: ["tandem", "queue", "jobs"],
-        description: "jobs by their place in the queue",
+        description: "jobs by their state in the queue",
         labels: ["place"],
         samples: Object.entries(counts).map(([place, value]) => ({ labels: [place], value })),
       },
@@ -267,7 +267,7 @@ export class Metrics implements NodeMetrics {
       ),
       plainGauge(
         ["tandem", "store", "available"],
-        "1 while this node's store answers",
+        "1 while this node's store responds",
         Number(kv.isAvailable()),
       ),
       plainGauge(
@@ -283,7 +283,7 @@ interface MutableTree {
   [segment: string]: Statistic | MutableTree;
 }
 
-/** Segments are foreign names, such as hosts, so the object has no prototype. */
+/** The object has no prototype, because segments come from outside, such as host names. */
 function emptyTree(): MutableTree {
   return Object.create(null) as MutableTree;
 }

@@ -7,7 +7,10 @@ import type { Distribution } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 
 const WINDOW_MS = 60_000;
-/** Histograms contain integers from 1. */
+/**
+ * Recorded units per millisecond. Histograms contain positive integers, so times are recorded in
+ * microseconds.
+ */
 const UNITS_PER_MS = 1000;
 /** CouchDB's spelling of 99.9. */
 const PERCENTILES = [
@@ -56,8 +59,8 @@ export class RequestTimes {
   }
 
   /**
-   * In seconds: quantiles over the last one to two minutes, and sum and number of all requests
-   * since startup.
+   * Samples in seconds: quantiles of the last one to two minutes, and sum and number of all
+   * requests since startup.
    */
   samples(name: string): Sample[] {
     const both = this.#both();
@@ -89,7 +92,7 @@ export class RequestTimes {
   }
 }
 
-/** All members are 0. */
+/** A histogram without requests; all members are 0. */
 export function emptyDistribution(): Distribution {
   return distributionOf(createHistogram());
 }

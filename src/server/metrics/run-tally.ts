@@ -1,4 +1,4 @@
-/** Figures for the runs of this process since startup, counted from traced events. */
+/** Statistics on the runs of this process since startup, counted from traced events. */
 import type { EventName, Events, Trace } from "../../base/index.ts";
 import { NO_RUNS, type RunCounts } from "../../replicator/index.ts";
 
@@ -17,7 +17,7 @@ export class RunTally implements Trace {
     this.#next = next;
   }
 
-  /** Never decrease. */
+  /** Totals, which never decrease. */
   get totals(): RunCounts {
     return this.#totals;
   }

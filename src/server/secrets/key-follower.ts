@@ -1,5 +1,6 @@
 /**
- * Follows the key record: when another node has changed the sealing key, this node uses it as well.
+ * Follows the key record: when another node has changed the sealing key, this node uses the new key
+ * too.
  */
 import { type Runtime, waitAtMost } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -37,7 +38,7 @@ export class KeyFollower {
     }
   }
 
-  /** Checks once. */
+  /** Compares the sealing key with the record once. */
   async follow(): Promise<void> {
     const record = await this.#kv.read(readKeyRecord);
     if (record === undefined || record.sealingId === this.#ring.sealingId) return;

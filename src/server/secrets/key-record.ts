@@ -12,7 +12,7 @@ import { describeSource, type KeySource, KeySourceError, makeKeyFile } from "./k
 const FORMAT = 1;
 
 export interface KeyRecord {
-  /** Id of the sealing key. */
+  /** Id of the key used for sealing. */
   readonly sealingId: string;
   /** Ids of all keys that sealed values in the store may refer to, oldest first. */
   readonly inUse: readonly string[];
@@ -22,7 +22,7 @@ export async function readKeyRecord(tx: ReadTransaction): Promise<KeyRecord | un
   const value = await tx.get(KEY_RECORD_KEY);
   if (value === undefined) return undefined;
   const { format, sealingId, inUse } = JSON.parse(utf8Decode(value));
-  assert(format === FORMAT, "The record of the keys has a format of this version");
+  assert(format === FORMAT, "The key record must have a format of this version");
   return { sealingId, inUse };
 }
 
@@ -44,12 +44,12 @@ export interface KeysParts {
 
 /**
  * Finds the sealing key, and creates the first one for a store without keys. Throws a
- * KeySourceError that names a key which the store needs but which is missing.
+ * KeySourceError that names a required key that is missing.
  */
 export async function establishKeys({ random, kv, ring, source }: KeysParts): Promise<void> {
   const known = await kv.read(readKeyRecord);
   if (known === undefined && ring.ids.length === 0) {
-    assert(source.kind === "file", "Keys of the process and of the environment are there");
+    assert(source.kind === "file", "A source without keys must be a file");
     if (source.isNamed) throw new KeySourceError(`${describeSource(source)} has no key`);
     makeKeyFile(source.path, random);
     ring.reload();

@@ -1,11 +1,12 @@
 /**
- * The keys that seal secrets in the store (AES-256-GCM). One key seals, all open, and each sealed
- * value names its key.
+ * The keys that seal secrets in the store (AES-256-GCM). One key is used for sealing, all keys can
+ * open, and each sealed value contains the id of its key.
  *
  *   sealed value   format (1), id of the key (4), nonce (12), the sealed bytes, tag (16)
  *
  * The id of a key is derived from the key itself, so that a wrong key counts as a missing one. The
- * place of a value is its associated data, so that a value that was moved elsewhere does not open.
+ * location of a value is its associated data, so that a value moved to another location cannot be
+ * opened.
  */
 import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
 import {
@@ -47,7 +48,7 @@ export interface KeyRingParts {
 export class KeyRing implements Seal {
   readonly #parts: KeyRingParts;
   #keys: ReadonlyMap<string, Uint8Array> = new Map();
-  /** Default: the newest. */
+  /** Id of the sealing key. Default: the newest key. */
   #sealingId: string | undefined;
 
   /** Throws whatever `readKeys` throws. */
@@ -146,6 +147,6 @@ export class KeyMissingError extends OperationalError {
 }
 
 function damaged(place: string, cause?: unknown): OperationalError {
-  const message = "A sealed value is damaged, or was moved";
+  const message = "A sealed value is damaged, or was moved to a different location";
   return new OperationalError("SECRETS_DAMAGED", message, { place }, { cause });
 }

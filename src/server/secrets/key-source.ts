@@ -39,7 +39,7 @@ export interface KeySourceOptions {
   readonly isLasting: boolean;
 }
 
-/** Unusable keys. The message says where they come from, and what to do. */
+/** Unusable keys. The message names their source and the remedy. */
 export class KeySourceError extends OperationalError {
   override readonly name = "KeySourceError";
 
@@ -49,7 +49,7 @@ export class KeySourceError extends OperationalError {
 }
 
 const FILE_HEAD =
-  "# Keys of Tandem's secrets, the newest last. Without them the secrets of the store are lost: keep a copy elsewhere.\n";
+  "# Keys that seal Tandem's secrets, newest last. Without these keys the secrets of the store are lost; keep a copy elsewhere.\n";
 
 /** The environment takes precedence over the configuration. */
 export function keySource(options: KeySourceOptions): KeySource {
@@ -166,7 +166,7 @@ function syncFolder(path: string): void {
 
 function unwritable(path: string, error: unknown): KeySourceError {
   const advice =
-    "name another by [secrets] key_file or TANDEM_SECRETS_KEY_FILE, or set TANDEM_SECRETS_KEY";
+    "name another file by [secrets] key_file or TANDEM_SECRETS_KEY_FILE, or set TANDEM_SECRETS_KEY";
   const reason = (error as Error).message;
   return new KeySourceError(`key file ${path} cannot be written (${reason}): ${advice}`, {
     cause: error,

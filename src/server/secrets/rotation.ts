@@ -1,15 +1,14 @@
 /**
  * Changes the sealing key and reseals everything while the nodes are serving.
  *
- *   begin     the newest key of the source becomes the sealing key: a given one, or else a new one
- *             that is added to the key file
- *   sealing   everything unsealed, or sealed with a different key, is resealed, page by page
- *   waiting   until every node knows the sealing key
- *   checking  all of it again, until nothing is found sealed with another key meanwhile
- *   done      no other key is needed; others are removed from the key file
+ *   begin the newest key of the source becomes the sealing key. It was added by the operator, or
+ *   else is generated and added to the key file sealing everything unsealed, or sealed with a
+ *   different key, is resealed, page by page waiting until every node knows the sealing key
+ *   checking everything is scanned again, until no value is found sealed with another key done no
+ *   other key is needed; old keys are removed from the key file
  *
- * An interrupted rotation leaves the older keys in the record. Requested again, it continues with
- * them.
+ * An interrupted rotation leaves the older keys in the record. When requested again, the rotation
+ * continues with these keys.
  */
 import { forEachConcurrent, Notifier, OperationalError, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -25,11 +24,14 @@ import { type KeyRecord, readKeyRecord, writeKeyRecord } from "./key-record.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { addKey, describeSource, type KeySource, keepKeys } from "./key-source.ts";
 
-/** Names of databases, changes and jobs read per transaction. */
+/** Maximum number of database names, changes or jobs read per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Documents and jobs resealed concurrently, each in its own transactions. */
+/** Maximum number of documents and jobs resealed concurrently, each in its own transactions. */
 const AT_ONCE_MAX = 16;
-/** Longer than a node needs to follow, and than its last transaction with the former key takes. */
+/**
+ * Waiting time for all nodes to use the new key. Longer than a node needs to notice the change and
+ * finish its last transaction with the old key.
+ */
 const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
 
 export interface RotationParts {
@@ -50,22 +52,22 @@ export interface RotationParts {
 
 export interface RotationProgress {
   readonly state: "idle" | "sealing" | "waiting" | "checking" | "done" | "failed";
-  /** Documents and jobs processed, in all passes. */
+  /** Number of documents and jobs processed, in all passes. */
   readonly seenCount: number;
-  /** Values resealed. */
+  /** Number of values resealed. */
   readonly renewedCount: number;
   /**
    * Ids of keys that were removed from the key file, or that can now be removed from the
    * environment.
    */
   readonly unneededIds: readonly string[];
-  /** Reason of a failure. */
+  /** Reason for the failure. */
   readonly error: string | undefined;
 }
 
 export interface SecretsStatus {
   readonly record: KeyRecord;
-  /** Keys available to this node, oldest first. */
+  /** Ids of the keys available to this node, oldest first. */
   readonly hereIds: readonly string[];
   readonly source: string;
   readonly rotation: RotationProgress;
@@ -92,7 +94,8 @@ export class Rotation {
   async status(): Promise<SecretsStatus> {
     const { kv, ring, source } = this.#parts;
     const record = await kv.read(readKeyRecord);
-    if (record === undefined) throw new Error("A node that serves has established its keys");
+    if (record === undefined)
+      throw new Error("The keys of the store must exist before the node serves requests");
     return { record, hereIds: ring.ids, source: describeSource(source), rotation: this.#progress };
   }
 
@@ -145,8 +148,8 @@ export class Rotation {
   }
 
   /**
-   * The future sealing key: a newer one of the source, that of an interrupted rotation, or a new
-   * one.
+   * The next sealing key: a newer key of the source, the key of an interrupted rotation, or a new
+   * key.
    */
   #targetId({ sealingId, inUse }: KeyRecord): string {
     const { runtime, ring, source, isSharedStore } = this.#parts;
@@ -165,8 +168,7 @@ export class Rotation {
     this.#progress = { ...this.#progress, state: "waiting" };
     await runtime.clock.sleep(NODES_FOLLOW_MS, signal);
     this.#progress = { ...this.#progress, state: "checking" };
-    // A node that does not know the new key yet seals with the former one, so it gets time to learn
-    // it.
+    // Waits until all nodes have loaded the new key; until then they seal with the old one.
     while ((await this.#pass(signal)) > 0) await runtime.clock.sleep(FOLLOW_INTERVAL_MS, signal);
     const unneededIds = await this.#retireKeys();
     this.#progress = { ...this.#progress, state: "done", unneededIds };
@@ -298,7 +300,7 @@ export class Rotation {
   }
 }
 
-/** A new key is needed that this node cannot create for all nodes. */
+/** Thrown if a new key is needed but this node cannot create one for all nodes. */
 export class NoNewKeyError extends OperationalError {
   override readonly name = "NoNewKeyError";
 
@@ -306,7 +308,7 @@ export class NoNewKeyError extends OperationalError {
     const place = describeSource(source);
     const reason =
       source.kind === "process"
-        ? "A store in memory has a key of its own, which ends with the process"
+        ? "The key of an in-memory store exists only until the process ends and cannot be rotated"
         : `Add a new key after the others of ${place} on every node, restart the nodes, then repeat the command`;
     super("SECRETS_NO_NEW_KEY", "There is no newer key", { reason });
   }

@@ -38,7 +38,7 @@ export function sealedRequests(seal: Seal): RequestForm {
       try {
         return open(job, stored);
       } catch (error) {
-        // An unreadable job must not keep others from being listed or run.
+        // An unreadable job must not prevent other jobs from being listed or run.
         if (isSecretsError(error)) return stored;
         throw error;
       }
@@ -62,7 +62,7 @@ function placeOf({ type, id }: JobName): string {
   return JSON.stringify(["request", type, id]);
 }
 
-/** Precedes the base64 of a sealed text. */
+/** Prefix of a sealed text, before its base64. */
 const PREFIX = "sealed:";
 
 export function sealText(seal: Seal, text: string, place: string): string {
@@ -84,7 +84,11 @@ export function isCurrentText(seal: Seal, text: string): boolean {
 function bytesOf(text: string, place: string): Uint8Array {
   const bytes = base64Decode(text);
   if (bytes !== undefined) return bytes;
-  throw new OperationalError("SECRETS_DAMAGED", "A sealed value is damaged, or was moved", {
-    place,
-  });
+  throw new OperationalError(
+    "SECRETS_DAMAGED",
+    "A sealed value is damaged, or was moved to a different location",
+    {
+      place,
+    },
+  );
 }

@@ -16,7 +16,7 @@ const HANDLERS = ["cookie", "default", "proxy", "jwt"];
 const SAME_SITE = ["None", "Lax", "Strict"] as const;
 const HASHES = ["sha", "sha224", "sha256", "sha384", "sha512"] as const;
 
-/** More ids at a time would block other requests. */
+/** Limited, because more ids at a time would block other requests. */
 const UUID_COUNT_MAX = 100_000;
 
 const COMPRESSIBLE_TYPES = [
@@ -29,7 +29,7 @@ const COMPRESSIBLE_TYPES = [
 const tandem = sectionOf("tandem");
 const couchdb = sectionOf("couchdb");
 const chttpd = sectionOf("chttpd");
-/** Settings of `[chttpd]` that used to be in `[httpd]`. */
+/** Settings of `[chttpd]` that older CouchDB versions had in `[httpd]`. */
 const server = sectionOf("chttpd", { former: "httpd" });
 const auth = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });
 const jwt = sectionOf("jwt_auth");
@@ -60,17 +60,17 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   requireValidUser: REQUIRE_VALID_USER,
   requireValidUserExceptForUp: chttpd.flag("require_valid_user_except_for_up", false, {
-    meaning: "the same, but for `/_up`",
+    meaning: "like `require_valid_user`, but not for `/_up`",
   }),
   timeoutSec: auth.integer("timeout", 600, {
     unit: "s",
     meaning: "how long a session lasts without a request",
   }),
   allowsPersistentCookies: auth.flag("allow_persistent_cookies", true, {
-    meaning: "whether the session's cookie outlives the browser",
+    meaning: "whether the session cookie outlives the browser",
   }),
   cookieDomain: auth.text("cookie_domain", undefined, {
-    meaning: "attribute of the session's cookie",
+    meaning: "attribute of the session cookie",
   }),
   sameSite: auth.parsed<(typeof SAME_SITE)[number] | undefined>("same_site", {
     default: undefined,
@@ -89,7 +89,7 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "header that a proxy sets to `https` for TLS",
   }),
   secret: auth.text("secret", undefined, {
-    defaultWords: "drawn once",
+    defaultWords: "generated once",
     meaning: "the key that signs sessions",
   }),
   hashAlgorithms: auth.someOf("hash_algorithms", ["sha256", "sha"], HASHES, {
@@ -128,7 +128,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "whether only administrators list the databases",
   }),
   plusIsSpace: chttpd.flag("decode_plus_to_space", true, {
-    meaning: "whether `+` in a path stands for a space",
+    meaning: "whether `+` in a path is decoded as a space",
   }),
   forwardedHostHeader: server.text("x_forwarded_host", "X-Forwarded-Host", {
     meaning: "header with the requested host from a proxy",
@@ -153,7 +153,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "maximum number of ids per `_uuids` request",
   }),
   usersListed: auth.flag("users_db_public", false, {
-    meaning: "whether they may list the documents by `_all_docs`",
+    meaning: "whether non-administrators may list the documents of `_users` with `_all_docs`",
   }),
   usersSecurityEditable: couchdb.flag("users_db_security_editable", false, {
     meaning: "whether the security object of `_users` can be changed",
@@ -202,7 +202,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "maximum number of waiting requests ([overload](api/README.md)); 0: no waiting",
   }),
   maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
-    meaning: "`true`, `nolb`: `GET /_up` answers 404 for load balancers",
+    meaning: "`true`, `nolb`: `GET /_up` responds with 404 for load balancers",
   }),
 };
 

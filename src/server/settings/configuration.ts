@@ -19,14 +19,17 @@ import { ConfigError, type Setting, type SettingTexts } from "./settings.ts";
 export interface ConfigurationChange {
   readonly section: string;
   readonly key: string;
-  /** Absent if it was removed. */
+  /** The new text; undefined if the setting was removed. */
   readonly value: string | undefined;
 }
 
 export type ConfigurationListener = (change: ConfigurationChange) => void;
 
 export interface ConfigurationParts {
-  /** Files and environment, which do not change at runtime; later ones take precedence. */
+  /**
+   * Settings from files and the environment, which do not change at runtime; later sources take
+   * precedence.
+   */
   readonly given: readonly IniSections[];
   /** Names of the `given` sources in messages, in the same order; undefined for unnamed ones. */
   readonly givenNames?: readonly (string | undefined)[];
@@ -68,25 +71,25 @@ export class Configuration implements SettingTexts {
     return this.#values.get(section) ?? new Map();
   }
 
-  /** In name order. */
+  /** All values, in name order. */
   sections(): IniSections {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
-  /** The settings that this version uses, including their former places. */
+  /** The settings that this version uses, including their former names. */
   get known(): readonly Setting<unknown>[] {
     return [...this.#settings.values()];
   }
 
-  /** The settings that this version knows, each in its current place. */
+  /** The settings that this version uses, with their current names only. */
   get table(): readonly Setting<unknown>[] {
     return this.#parts.settings;
   }
 
   /**
-   * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and
-   * changes nothing, when the text cannot be what it is said to be, and an error with the code
-   * CONFIG_NOT_SAVED when the file cannot be written.
+   * Sets a value. It is in effect when this returns, and saved to disk unless `persist` is false.
+   * Throws a ConfigError if the text is invalid for the setting, and an error with the code
+   * CONFIG_NOT_SAVED if the file cannot be written; in both cases nothing is changed.
    */
   set(section: string, key: string, text: string, { persist = true } = {}): void {
     checkWritable(section, key, text);
@@ -216,7 +219,7 @@ export class Configuration implements SettingTexts {
       this.#modifiedAtMs = this.#fileTime();
     } catch (error) {
       removeDraft(draft);
-      // An error in what another process has written.
+      // Reports an error in a file written by another process.
       if (error instanceof ConfigError) throw error;
       const reason = `${localFile}: ${(error as Error).message}`;
       if (!isSystemError(error)) throw new ConfigError(reason, { cause: error });
@@ -262,14 +265,14 @@ function checkText(
 
 const NOT_SAVED = "The setting could not be saved and is unchanged";
 
-/** A full disk or a read-only folder: the setting is valid and can be saved later. */
+/** Thrown for a full disk or a read-only folder: the setting is valid and can be saved later. */
 function isSystemError(error: unknown): boolean {
   return typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
 /**
- * It contains settings, so it is not left behind. Only the failure to install it is reported, not
- * the failure to remove it.
+ * Removes the temporary file after an error, because it contains settings. Only the first error is
+ * reported.
  */
 function removeDraft(file: string): void {
   try {
@@ -291,7 +294,7 @@ function opened(sections: IniSections, seal: Seal): IniSections {
   );
 }
 
-/** Place to which the seal of a setting is bound. */
+/** Associated data that binds a sealed value to its setting. */
 function placeOf(section: string, key: string): string {
   return JSON.stringify(["setting", section, key]);
 }
@@ -307,7 +310,7 @@ export function readIni(file: string): IniSections {
   }
 }
 
-/** A file in another encoding is refused, since passwords in it would be misread. */
+/** Rejects files in another encoding, because passwords would be misread. */
 function decodeText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -351,7 +354,7 @@ function keysOf(...all: readonly IniSections[]): { section: string; key: string 
   });
 }
 
-/** A written file must be read back unchanged. CouchDB's messages. */
+/** Checks that a pair can be read back unchanged. The messages are CouchDB's. */
 function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten(section, "key", "value")) {
     throw new ConfigError("Invalid configuration section");

@@ -1,14 +1,14 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. Setting one
- * is reported by name (`settings-advice.ts`); docs/configuration.md lists them. All others are
- * settings of ours, with CouchDB's names.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A warning
+ * names each such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All
+ * other settings of CouchDB are supported under the same name.
  */
 import { type Setting, sectionOf } from "./settings.ts";
 
 export interface IneffectiveSettings {
-  /** With a final `*`, all sections with this prefix. */
+  /** Section name; with a final `*`, all sections with this prefix. */
   readonly section: string;
-  /** Absent for the whole section. */
+  /** Keys; undefined for the whole section. */
   readonly keys?: readonly string[];
   /** Reason why setting them has no effect. */
   readonly why: string;
@@ -17,8 +17,8 @@ export interface IneffectiveSettings {
 const NO_SHARDS = "databases have no shards";
 
 /**
- * By reason: sections, with the keys after a colon, or all of them without one. `*` at the end: all
- * sections that begin so.
+ * Sections by reason. Keys follow a colon; without keys, the whole section is meant. A final `*`
+ * matches all sections with this prefix.
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [
@@ -70,7 +70,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["there are no rewrites", `chttpd: secure_rewrites rewrite_limit`],
   ["JSONP is not supported; use CORS", `chttpd: allow_jsonp`],
   ["the header Prefer is ignored", `chttpd: prefer_minimal`],
-  ["an answer begins before it is complete", `chttpd: buffer_response`],
+  ["responses are streamed, and begin before they are complete", `chttpd: buffer_response`],
   ["the request line and all headers may have 64 KiB", `chttpd: max_uri_length`],
   [
     "administrators may change all settings except those read only from the file",
@@ -154,7 +154,10 @@ export const FREE_SECTIONS: readonly string[] = [
   "vendor",
 ];
 
-/** Settings that would be dangerous to ignore. They may only be set to what is done anyway. */
+/**
+ * Settings that would be dangerous to ignore. Only the value that matches the actual behaviour is
+ * accepted.
+ */
 export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
   fixed("chttpd_auth", "authentication_db", "_users", "users are found in no other database"),
   fixed("couch_httpd_auth", "authentication_db", "_users", "users are found in no other database"),
@@ -169,7 +172,7 @@ export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
     "replicator",
     "connect_to",
     "",
-    "jobs would connect to the hosts in their URLs; name the other host there, or use a proxy",
+    "jobs connect to the hosts in their URLs; change the URLs or use a proxy",
   ),
 ];
 

@@ -10,7 +10,7 @@ import { listed, type Setting, type SettingTexts, sectionOf } from "./settings.t
 const EGRESS_SECTION = "replicator.egress";
 
 export const EGRESS_SETTINGS = {
-  allow: rules("allow", "rules of allowed servers; empty: all that `deny` does not match"),
+  allow: rules("allow", "rules for allowed servers; empty: all servers that `deny` does not match"),
   deny: rules("deny", "rules that deny servers"),
 };
 

@@ -41,8 +41,8 @@ function parseLines(lines: readonly string[]): readonly IniLine[] {
 }
 
 /**
- * The last of duplicate keys wins. Throws an Error that names a line which is neither section, pair
- * nor comment, but not its content, since that may be a password.
+ * The last of duplicate keys wins. Throws an Error with the number of a line that is neither
+ * section, pair nor comment, but without its content, which may be a password.
  */
 export function parseIni(text: string): IniSections {
   const sections = new Map<string, Map<string, string>>();

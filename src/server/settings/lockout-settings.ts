@@ -5,7 +5,7 @@ const { choice, integer } = sectionOf("chttpd_auth_lockout");
 
 export const LOCKOUT_SETTINGS = {
   mode: choice("mode", "enforce", ["off", "warn", "enforce"], {
-    meaning: "`warn` writes only to the log, `off` does not count",
+    meaning: "`warn` only writes to the log; `off` disables counting",
   }),
   threshold: integer("threshold", 5, {
     unit: "passwords",

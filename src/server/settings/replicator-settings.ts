@@ -52,17 +52,17 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   intervalSec: integer("interval_sec", DEFAULT.intervalSec, {
     unit: "s",
     meaning:
-      "length of a cycle, at whose end jobs stop for others; if unset, CouchDB 3's `interval` in ms applies",
+      "length of a cycle, at whose end jobs stop so that others can run; if unset, CouchDB 3's `interval` in ms applies",
   }),
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "maximum number of jobs that stop for others per cycle",
+    meaning: "maximum number of jobs that stop per cycle so that others can run",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum run time before a job stops for others",
+    meaning: "minimum run time before a job stops so that others can run",
   }),
   startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, {
     min: 0,
@@ -77,7 +77,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
-    meaning: "longest pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
+    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
   }),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
@@ -199,7 +199,7 @@ const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
     },
   ),
   proxy: someOf("valid_proxy_protocols", PROTOCOLS_DEFAULT.proxy, PROTOCOLS_DEFAULT.proxy, {
-    meaning: "the same for proxies",
+    meaning: "allowed schemes of proxies",
   }),
 };
 
@@ -228,13 +228,13 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   certificateFile: text("cert_file", undefined, {
     meaning: "client certificate (PEM); renewed within ten seconds",
   }),
-  keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
-  password: text("password", undefined, { meaning: "of the key" }),
+  keyFile: text("key_file", undefined, { meaning: "key of the client certificate (PEM)" }),
+  password: text("password", undefined, { meaning: "passphrase of the key file" }),
 };
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
-    meaning: "part of a group's usage left after `fair_share_interval_sec`",
+    meaning: "fraction of a group's usage that remains after `fair_share_interval_sec`",
   }),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
     unit: "s",
@@ -292,7 +292,7 @@ export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
-/** Source of settings, and of sections with arbitrary keys. */
+/** Access to settings, and to sections with arbitrary keys. */
 export interface ReplicatorTexts extends SettingTexts {
   section(section: string): ReadonlyMap<string, string>;
 }
@@ -315,7 +315,10 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   });
 }
 
-/** Setting a number but not its bound must not lead to more for distant servers. */
+/**
+ * If an option is set but its limit for distant servers is not, the limit must not exceed the
+ * option.
+ */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
     get(section, key) {
@@ -342,7 +345,7 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   };
 }
 
-/** Throws a ConfigError for a text that would be interpreted as different shares. */
+/** Throws a ConfigError for a text that would be misinterpreted as different shares. */
 export function checkShares(group: string, shares: string): void {
   const setting = sectionOf(SHARES_SECTION).integer(group, SHARES_DEFAULT, {
     min: SHARES_MIN,

@@ -12,8 +12,8 @@ export function isHiddenSetting(section: string, key: string): boolean {
 export function isSecretSetting(section: string, key: string): boolean {
   if (section === "admins") return false;
   if (section === "jwt_keys") return key.startsWith("hmac:");
-  // Knowing the URL of a receiver often suffices to send to it: its path is the credential.
+  // The URL of a receiver often suffices to send messages to it, because its path is a credential.
   if (section === "alerts" && key === "url") return true;
-  // This one only says whether there is a secret.
+  // `proxy_use_secret` is not a secret, but only says whether one is used.
   return /(^|_)(secret|password)$/.test(key) && key !== "proxy_use_secret";
 }

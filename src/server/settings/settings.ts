@@ -6,7 +6,9 @@
  */
 import { forbidCopies, OperationalError } from "../../base/index.ts";
 
-/** An unusable setting. The message names it, its value, and what would be right. */
+/**
+ * Thrown for an invalid setting. The message contains the name, the value and the accepted values.
+ */
 export class ConfigError extends OperationalError {
   override readonly name = "ConfigError";
 
@@ -25,7 +27,7 @@ export interface Place {
 export interface SettingFacts {
   readonly meaning: string;
   readonly unit?: string;
-  /** The default in words, if its text is empty or says too little. */
+  /** Description of the default, if its text is empty or not informative. */
   readonly defaultWords?: string;
   /** Description of valid values. */
   readonly values?: string;
@@ -62,7 +64,7 @@ interface Parser<T> extends SettingFacts {
 }
 
 interface IntegerFacts extends SettingFacts {
-  /** Default: 1. */
+  /** Minimum. Default: 1. */
   readonly min?: number;
   readonly max?: number;
 }

@@ -11,7 +11,7 @@ import {
 
 /** TLS settings of the API. All files are PEM. */
 export interface ServerTls {
-  /** 0 selects a free port. */
+  /** The port; 0 selects a free port. */
   readonly port: number;
   /** The server's certificate, with intermediate ones. */
   readonly certificateFile: string;
@@ -20,7 +20,7 @@ export interface ServerTls {
   readonly password: string | undefined;
   /** Certificate authorities of the server's own certificate and of clients. */
   readonly authoritiesFile: string | undefined;
-  /** Absent if clients are not asked for certificates. */
+  /** Requirements for client certificates; undefined if clients are not asked for certificates. */
   readonly clients: ClientCertificates | undefined;
   readonly versions: TlsVersions;
   /** OpenSSL names, separated by colons. Default: those of Node.js. */
@@ -29,7 +29,8 @@ export interface ServerTls {
 
 export interface ClientCertificates {
   /**
-   * Whether a client without a certificate is refused. One with an invalid certificate always is.
+   * Whether a client without a certificate is rejected. A client with an invalid certificate is
+   * always rejected.
    */
   readonly areRequired: boolean;
   /** Maximum number of intermediate certificates between a client's and a trusted one. */
@@ -59,8 +60,8 @@ export const SERVER_TLS_SETTINGS = {
   certificateFile: text("cert_file", undefined, {
     meaning: "certificate and intermediate ones (PEM)",
   }),
-  keyFile: text("key_file", undefined, { meaning: "its key (PEM)" }),
-  password: text("password", undefined, { meaning: "of the key" }),
+  keyFile: text("key_file", undefined, { meaning: "key of the certificate (PEM)" }),
+  password: text("password", undefined, { meaning: "passphrase of the key file" }),
   authoritiesFile: text("cacert_file", undefined, {
     meaning: "trusted authorities of clients and of the certificate (PEM)",
   }),
@@ -88,7 +89,7 @@ export const SERVER_TLS_SETTINGS = {
       'a list of OpenSSL\'s names, also in the form `["ECDHE-RSA-AES128-GCM-SHA256"]`. CouchDB: also Erlang tuples',
     parse: parseCiphers,
   }),
-  /** OpenSSL does not support anything else. */
+  /** Only value that OpenSSL supports. */
   renegotiatesSecurely: parsed<true>("secure_renegotiate", {
     default: true,
     meaning: "nothing else is accepted",

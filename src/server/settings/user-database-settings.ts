@@ -8,11 +8,13 @@ const { flag, parsed } = sectionOf(USER_DATABASES_SECTION);
 
 export const USER_DATABASE_SETTINGS = {
   isEnabled: flag("enable", false, { meaning: "whether each user of `_users` has a database" }),
-  deletesDatabases: flag("delete_dbs", false, { meaning: "whether it is deleted with the user" }),
+  deletesDatabases: flag("delete_dbs", false, {
+    meaning: "whether the database is deleted with the user",
+  }),
   /** The bytes of the user's name follow in hex. */
   prefix: parsed<string>("database_prefix", {
     default: "userdb-",
-    meaning: "prefix of its name",
+    meaning: "prefix of the database name",
     // A system database is not a valid prefix: its own hooks would judge what users write.
     parse: (value) =>
       isDatabaseName(value) && !value.startsWith("_")

@@ -1,7 +1,8 @@
 /**
  * Authentication (`chttpd_auth`, `couch_httpd_auth`): the handlers in `[chttpd]
  * authentication_handlers`, in order, until one identifies the user. Without an administrator,
- * every client is one ("admin party"), and the server listens only on the loopback address.
+ * every client has administrator rights ("admin party"), and the server only listens on the
+ * loopback address.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../../api/index.ts";
@@ -19,9 +20,7 @@ import { PeerTurns } from "./peer-turns.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, Turn, UserDirectory } from "./user-directory.ts";
 
-/**
- * Handlers that authenticate users of our own directory. The others rely on someone else's word.
- */
+/** Handlers that authenticate users of the local directory. The others trust another system. */
 const OWN_HANDLERS: ReadonlySet<string> = new Set(["cookie", "default"]);
 
 /** Maximum number of verified credentials, which need not be hashed again. */
@@ -37,13 +36,15 @@ export interface AuthenticationParts {
   readonly cookies: SessionCookies;
   readonly lockout: LoginLockout;
   readonly clock: Clock;
-  /** Whether everyone is an administrator on a server without any. */
+  /**
+   * Whether every user has administrator rights if no administrator is configured ("admin party").
+   */
   readonly allowsParty: boolean;
 }
 
 export class Authentication {
   readonly #parts: AuthenticationParts;
-  /** Keyed with a key of this process, so that the entries reveal no passwords. */
+  /** Digests with a key of this process, so that the entries reveal no passwords. */
   readonly #verified = new Set<string>();
   readonly #verifiedKey = randomBytes(32);
   readonly #turns = new PeerTurns();
@@ -52,7 +53,7 @@ export class Authentication {
     this.#parts = parts;
   }
 
-  /** In the form of `_session`. */
+  /** The session as reported by `_session`. */
   get handlers(): readonly string[] {
     return this.#parts.settings.handlers;
   }
@@ -101,11 +102,11 @@ export class Authentication {
     }
   }
 
-  /** No handler identified the user. */
+  /** Response if no handler identified the user. */
   #unknown({ method, path }: ApiRequest): User {
     const { requireValidUser, requireValidUserExceptForUp } = this.#parts.settings;
     const isLogin = method === "POST" && path === "/_session";
-    // The login page contains nothing else.
+    // Reason shown on the login page.
     const isDashboard = /^\/_dashboard(\/|$)/.test(path);
     const isUp = path === "/_up" && requireValidUserExceptForUp;
     const isFree = isLogin || isDashboard || isUp;
@@ -132,7 +133,7 @@ export class Authentication {
     if (colon < 0) return undefined;
     const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1), peer);
     if (user !== undefined) return userOf(user.name, user.roles);
-    // Without administrators, any name is as good as none.
+    // Without administrators, every name has the same rights as no name.
     if (this.#isParty()) return PARTY;
     throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
   }
@@ -140,13 +141,14 @@ export class Authentication {
   async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
     const { users, lockout } = this.#parts;
     const user = await users.find(name);
-    // Without administrators, user names are no secret: everyone is an administrator.
+    // Without administrators, user names are not secret, because every client has administrator
+    // rights.
     if (user === undefined && this.#isParty()) return undefined;
     const attempt = { name, salt: user?.salt ?? "", peer };
     lockout.check(attempt);
     const turn: Turn = (check) =>
       this.#turns.run(peer, () => {
-        // Checked again, because concurrent guesses have failed meanwhile.
+        // Checked again, because concurrent guesses may have failed in the meantime.
         lockout.check(attempt);
         return check();
       });
@@ -179,7 +181,10 @@ export class Authentication {
     return { ...userOf(user.name, user.roles), ...renewed };
   }
 
-  /** A reverse proxy names the user; with `proxy_use_secret` it proves that it is the proxy. */
+  /**
+   * A reverse proxy names the user; with `proxy_use_secret`, a token proves that the request comes
+   * from the proxy.
+   */
   async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
     const { settings } = this.#parts;
     const header = (name: string): string | undefined => headers.get(name.toLowerCase());
@@ -221,7 +226,7 @@ function isProxyToken(
 
 function strangeHost(): ProtocolError {
   const reason =
-    "Without an administrator this server answers only to localhost, 127.0.0.1 and [::1] in the Host header. Ask for one of these, or create an administrator.";
+    "This server has no administrator and only accepts requests with localhost, 127.0.0.1 or [::1] in the Host header. Use one of these, or create an administrator.";
   return new ProtocolError(403, "forbidden", reason);
 }
 

@@ -5,8 +5,8 @@ import type { ApiRequest } from "../../api/index.ts";
 const FORWARDED_FOR = "x-forwarded-for";
 
 /**
- * The last address that is not a trusted proxy's: each proxy appends the address of its peer, and
- * everything before may be forged by the client.
+ * Returns the last address that does not belong to a trusted proxy. Each proxy appends the address
+ * of its peer; earlier addresses may be forged by the client.
  */
 export function clientAddress({ peer, headers }: ApiRequest, proxies: BlockList): string {
   let client = peer;

@@ -1,8 +1,8 @@
 /**
- * Refuses logins for a while after too many wrong passwords (`couch_auth_lockout`,
+ * Temporarily rejects logins after too many wrong passwords (`couch_auth_lockout`,
  * `[chttpd_auth_lockout]`). Failures are counted per user, as known by one salt, and client
- * address: guessing locks out no other client, and a new password starts a new count. A count ends
- * a fixed time after its first failure. Each node counts separately.
+ * address: guessing does not lock out other clients, and a new password starts a new count. A count
+ * ends a fixed time after its first failure. Each node counts separately.
  */
 import { createHash } from "node:crypto";
 import type { Clock, Trace } from "../../base/index.ts";

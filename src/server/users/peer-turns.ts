@@ -1,6 +1,6 @@
 /**
- * Limits the password checks in progress per address, so that a flood of names from one delays
- * others little.
+ * Limits the password checks in progress per address, so that a flood of logins from one address
+ * hardly delays other clients.
  */
 import { Semaphore } from "../../base/index.ts";
 

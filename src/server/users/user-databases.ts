@@ -35,7 +35,7 @@ import type { Service } from "../supervise.ts";
 import { USER_ID_PREFIX } from "./user-directory.ts";
 
 const USERS = "_users";
-/** Changes per transaction; each may create or delete a database. */
+/** Number of changes per transaction; each may create or delete a database. */
 const PAGE_ROWS_MAX = 20;
 const GROUPS = ["members", "admins"];
 
@@ -94,7 +94,7 @@ export class UserDatabases implements Service {
   /** Processes a page of changes. If none are left, returns a watch for the next change. */
   async #workOff(): Promise<"more" | Watch> {
     const { kv, runtime, databases, progressKey } = this.#parts;
-    // A consistent snapshot for the whole transaction.
+    // Reads all settings once, for the whole transaction.
     const settings = valuesNow(this.#parts.settings);
     const { deeds, next } = await kv.transact(
       async (tx) => {
@@ -138,8 +138,8 @@ export class UserDatabases implements Service {
     if (!id.startsWith(USER_ID_PREFIX)) return undefined;
     const { databases } = this.#parts;
     const userName = id.slice(USER_ID_PREFIX.length);
-    // CouchDB writes a byte below 16 as one digit, so that users whose names contain such bytes get
-    // into the databases of others.
+    // CouchDB writes a byte below 16 as one digit, so users whose names contain such bytes may get
+    // the database of another user.
     const name = prefix + hexEncode(utf8Encode(userName));
     if (!isDatabaseName(name)) return { event: "users.database-refused", database: name };
     const existing = await databases.find(tx, name);

@@ -84,7 +84,7 @@ export class UserDirectory {
   }
 
   /**
-   * Hashes a user's verified password again if new ones are hashed differently now (CouchDB's
+   * Rehashes a verified password if the settings for new hashes have changed (CouchDB's
    * `upgrade_hash_on_auth`), or if its salt is empty. Keeps any other salt, and with it the
    * sessions. Concurrent changes of the document take precedence.
    */

@@ -50,7 +50,8 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
 }
 
 /**
- * Whether it is this directory user's own document. A token or a proxy vouches only for the name.
+ * Whether the document belongs to the user, who must be authenticated by the directory. A token or
+ * a proxy vouches only for the name.
  */
 function isOwn({ id }: { readonly id: string }, subject: SecuritySubject): boolean {
   return subject.vouchedBy === undefined && hasName(id, subject);

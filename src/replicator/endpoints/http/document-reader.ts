@@ -129,7 +129,10 @@ export class HttpDocumentReader {
       },
       (document) => {
         if (document.id === request.id) return consume(document);
-        throw new InvalidDocumentError("bad_request", "The source sent another document");
+        throw new InvalidDocumentError(
+          "bad_request",
+          "The source sent a different document than requested",
+        );
       },
     );
   }

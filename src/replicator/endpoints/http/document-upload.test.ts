@@ -47,6 +47,6 @@ test("attachments follow a document in the order of their names in it", async ()
 test("bytes of one attachment are not sent under the name of another", async () => {
   await expect(uploaded(["two", "one"])).rejects.toMatchObject({
     name: "InvalidDocumentError",
-    reason: "The source sent the attachments in another order than that of `_attachments`",
+    reason: "The source sent the attachments in a different order than listed in `_attachments`",
   });
 });

@@ -18,9 +18,9 @@ export interface DocumentUpload {
 }
 
 /**
- * The attachments can be read once, so an upload cannot be repeated: read the document again. Its
- * stream throws an InvalidDocumentError where the source sends them in another order than it has
- * named them in: servers tell them apart by that.
+ * The attachments can be read only once, so an upload cannot be repeated without reading the
+ * document again. The stream throws an InvalidDocumentError if the order of the attachments differs
+ * from that in the document, because servers identify attachments by their order.
  */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
   if (document.outline.length === 0)
@@ -53,10 +53,10 @@ function attachmentPart(
     length,
     async *body() {
       const next = await stream.next();
-      assert(next.done !== true, "Every attachment of the outline follows");
+      assert(next.done !== true, "Every attachment of the outline must follow");
       if (next.value.name !== name) {
         const reason =
-          "The source sent the attachments in another order than that of `_attachments`";
+          "The source sent the attachments in a different order than listed in `_attachments`";
         throw new InvalidDocumentError("bad_request", reason);
       }
       yield* next.value.body;

@@ -63,13 +63,13 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Servers that write before they acknowledge, whatever they are configured to: CouchDB since 3.0,
- * which has no `delayed_commits` (`_ensure_full_commit` is there for older replicators), and who
- * calls itself that, as we do.
+ * Servers that only acknowledge durable writes, regardless of their configuration: CouchDB since
+ * 3.0, which has no `delayed_commits` and keeps `_ensure_full_commit` only for older replicators,
+ * and compatible servers such as Tandem.
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
-/** A Tandem supports such a request (`docs/api/documents.md`). */
+/** Pattern of the `Server` header of servers that support `_continue` (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
 /**
  * Responses to it if there is no log, if the server lacks it, if the log is too long, and to users
@@ -379,7 +379,7 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
-    // Some services have removed the call: everything they acknowledge is durable.
+    // Some services no longer support this call, because every acknowledged write is durable.
     return (await this.info(signal)).instanceStartTime;
   }
 }

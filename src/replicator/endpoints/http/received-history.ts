@@ -7,9 +7,9 @@ import { parseObject } from "./json-answer.ts";
 const USUAL_BEGINNING = /^\{"start":(\d+),"ids":\["([^"\\]*)"/;
 
 /**
- * Why the history must not be written, if so. Without `_revisions` a target takes the revision for
- * a root: it loses the ancestors and is in conflict with those that the target has. Of two
- * different names the target stores that of `_revisions`.
+ * Returns the reason why the history must not be written, if any. Without `_revisions`, a target
+ * would treat the revision as a root without ancestors, in conflict with existing revisions. If
+ * `_rev` and `_revisions` differ, the target would store the revision in `_revisions`.
  */
 export function historyFault(document: JsonValue): string | undefined {
   const revision = document.member("_rev")?.string;
@@ -23,7 +23,7 @@ export function historyFault(document: JsonValue): string | undefined {
   if (leaf === undefined) return undefined;
   const isSame =
     leaf.start === named.generation && leaf.hash.toLowerCase() === named.hash.toLowerCase();
-  return isSame ? undefined : "The source sent the history of another revision";
+  return isSame ? undefined : "The source sent the history of a different revision";
 }
 
 /**

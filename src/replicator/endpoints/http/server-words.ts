@@ -1,6 +1,6 @@
 /**
- * Text of a server for display: free of credentials, and limited to a few sentences. No other text
- * of a peer is stored or shown.
+ * Formats text received from a server for display, without credentials and limited to a few
+ * sentences. No other text of a peer is stored or shown.
  */
 import type { SecretsInUse } from "../../../http-client/index.ts";
 import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
