@@ -242,8 +242,8 @@ export const NAMED_FAULTS = [
   {
     rule: "a repeated request does not name its failure",
     path: "src/cli/terminal/describe-error.ts",
-    text: "const sentence = error === undefined ?",
-    replacement: "const sentence = true ?",
+    text: "const sentence =\n      error === undefined ?",
+    replacement: "const sentence =\n      true ?",
     tests: ["src/cli/terminal/describe-error.test.ts"],
   },
   {
