@@ -191,7 +191,7 @@ describe("_bulk_docs", () => {
       ...refusal(400, "bad_request", "`docs` parameter must be an array."),
     },
     {
-      name: "requires documents that are objects",
+      name: "requires each document to be an object",
       ask: "POST /films/_bulk_docs",
       body: { docs: [1] },
       ...refusal(400, "bad_request", "Document must be a JSON object"),

@@ -168,7 +168,7 @@ describe("_index", () => {
     ["_bulk_delete", "POST"],
     ["d/json/a", "DELETE"],
     ["_design/d/json/a", "DELETE"],
-  ])("allows at _index/%s only %s", async (path, allowed) => {
+  ])("_index/%s allows only %s", async (path, allowed) => {
     const { ask } = await openFilms();
     for (const method of METHODS.filter((it) => it !== allowed)) {
       const answer = await ask(`${method} /films/_index/${path}`, { body: {} });

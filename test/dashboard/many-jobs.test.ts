@@ -16,7 +16,7 @@ const HEAP_BYTES_MAX = 45_000_000;
 let processes: Processes;
 let node: TandemProcess;
 let browser: Browser;
-/** The node's row of its job. */
+/** The node's real job, from which all other rows are copied. */
 let template: Readonly<Record<string, unknown>>;
 
 beforeAll(async () => {

@@ -326,7 +326,7 @@ test.each(
     ["a", "b"].map((name) => [name, server] as const),
   ),
 )(
-  "a database %s of a %s that is re-created between its answers gets no checkpoint",
+  "no checkpoint is written if database %s of a %s is re-created between two responses",
   async (name, server) => {
     const distant = await openDistant(server);
     await distant.replicate();

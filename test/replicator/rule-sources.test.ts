@@ -71,7 +71,7 @@ test("lists a server with a feed once a minute, in pages", async () => {
   expect(asked.filter((path) => path === "/_all_dbs")).toHaveLength(3);
 });
 
-test("lists a server that forbids its feed every few seconds, and a new database has its job within ten", async () => {
+test("if a server forbids its feed, its databases are listed every few seconds, and a new one has a job within ten seconds", async () => {
   const names = ["other", "user-a"];
   const { summary, pass } = await open((path, query) =>
     path === "/_all_dbs" ? listed(names, query) : { status: 403, json: { error: "forbidden" } },
