@@ -39,7 +39,7 @@ describe("_bulk_docs", () => {
     ]);
   });
 
-  test("reports nothing for written revisions of other servers", async () => {
+  test("returns no rows for replicated revisions that were written", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },

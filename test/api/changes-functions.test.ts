@@ -136,7 +136,7 @@ describe("filter functions", () => {
       ...failed("Error", "bad thing"),
     },
     {
-      name: "that throw fail a continuous feed",
+      name: "end a continuous feed with an error if they throw",
       differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=d/throws&feed=continuous&timeout=10`,
       ...failed("Error", "bad thing"),
@@ -154,7 +154,7 @@ describe("filter functions", () => {
       ...failed("os_process_error", "OS process timed out."),
     },
     {
-      name: "that are views and throw fail",
+      name: "fail if they are views and throw",
       differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=_view&view=d/broken`,
       status: 500,

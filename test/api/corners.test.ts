@@ -169,7 +169,7 @@ describe("a range of an attachment", () => {
       answers: { "Content-Range": "bytes 0-3/10", "Content-Length": "4" },
     },
     {
-      name: "of another version than the client's is the whole attachment",
+      name: "is replaced by the whole attachment if the client has another version",
       differs: "CouchDB ignores If-Range",
       ask: "GET /films/b/digits",
       headers: { Range: "bytes=0-3", "If-Range": '"x"' },

@@ -352,7 +352,7 @@ describe("a 401 offers a way to log in", () => {
 });
 
 describe("errors", () => {
-  test("an unexpected one is announced, and reveals nothing to the client", async () => {
+  test("an unexpected error is logged, and its details are hidden from the client", async () => {
     const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
@@ -365,7 +365,7 @@ describe("errors", () => {
     );
   });
 
-  test("temporary ones of the store ask the client to retry", async () => {
+  test("temporary errors of the store ask the client to retry", async () => {
     const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });

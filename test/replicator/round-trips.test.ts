@@ -159,7 +159,7 @@ const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
 
 const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
 
-test("a run without changes queries both sides concurrently, then changes, and nothing else", async () => {
+test("a run without changes only queries both sides concurrently, then the changes", async () => {
   const distant = await openDistant();
   await distant.replicate();
   const { requests, tripCount } = await distant.replicate();

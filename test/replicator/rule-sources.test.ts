@@ -85,7 +85,10 @@ test("if a server forbids its feed, its databases are listed every few seconds, 
 
 test.each<[string, (query: URLSearchParams) => Answer]>([
   ["ignores limit and start", () => ({ status: 200, json: numbered(1_001) })],
-  ["ignores both, and has more names", () => ({ status: 200, json: numbered(1_500) })],
+  [
+    "ignores limit and start, and has more names than a page",
+    () => ({ status: 200, json: numbered(1_500) }),
+  ],
   [
     "lists invalid names",
     (query) => listed([...numbered(10), "user-\u0000", "user-\ud800"], query),
