@@ -128,7 +128,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/_design%2Fx/a%2Fb")).text).toBe("0123456789");
   });
 
-  test("of text is stored compressed, and sent in the encoding that the client accepts", async () => {
+  test("is stored compressed if it is text, and sent in an encoding that the client accepts", async () => {
     const { ask } = await openFilms();
     const text = "hello world ".repeat(100);
     await ask("PUT /films/a/t", { body: text, headers: { "Content-Type": "text/plain" } });
@@ -190,7 +190,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
 
-  test("of a megabyte is returned byte for byte, in every encoding", async () => {
+  test("is returned byte for byte in every encoding if it has a megabyte", async () => {
     const { ask } = await openFilms();
     const bytes = randomBytes(1_300_000);
     await ask("PUT /films/a/big", {
@@ -379,7 +379,7 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a")).text).toContain('"n":1.0');
   });
 
-  test("of hundreds of small parts is written in a few transactions", async () => {
+  test("is written in a few transactions if it has hundreds of small parts", async () => {
     let commitCount = 0;
     const counting = (engine: Engine): Engine => {
       const begin = engine.begin.bind(engine);

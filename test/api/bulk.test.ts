@@ -39,7 +39,7 @@ describe("_bulk_docs", () => {
     ]);
   });
 
-  test("reports nothing for written revisions of other servers", async () => {
+  test("returns no rows for replicated revisions that were written", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },
@@ -191,7 +191,7 @@ describe("_bulk_docs", () => {
       ...refusal(400, "bad_request", "`docs` parameter must be an array."),
     },
     {
-      name: "requires documents that are objects",
+      name: "requires each document to be an object",
       ask: "POST /films/_bulk_docs",
       body: { docs: [1] },
       ...refusal(400, "bad_request", "Document must be a JSON object"),

@@ -24,7 +24,7 @@ test("repeated edits appear once", async () => {
 });
 
 test.each<CommitOutcome>(["carried out", "lost"])(
-  "a commit with an unknown outcome that was %s is neither a conflict nor a loss",
+  "requests succeed if the outcome of their commit is unknown and the commit was %s",
   async (outcome) => {
     const outcomes: CommitOutcome[] = [];
     const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, outcomes) });

@@ -157,10 +157,10 @@ describe("a range of an attachment", () => {
       status: 206,
       answers: { "Content-Range": "bytes 0-0/10" },
     },
-    { name: "does not end before it begins", ...range("bytes=5-2"), ...unsatisfiable },
-    { name: "is not behind the end", ...range("bytes=20-30"), ...unsatisfiable },
-    { name: "is of bytes", ...range("items=0-3"), status: 200 },
-    { name: "is of numbers", ...range("bytes=a-b"), status: 200 },
+    { name: "is refused if its end precedes its start", ...range("bytes=5-2"), ...unsatisfiable },
+    { name: "is refused if it starts after the end", ...range("bytes=20-30"), ...unsatisfiable },
+    { name: "is ignored if its unit is not bytes", ...range("items=0-3"), status: 200 },
+    { name: "is ignored if its bounds are not numbers", ...range("bytes=a-b"), status: 200 },
     {
       name: "answers HEAD",
       ...range("bytes=0-3"),
@@ -169,7 +169,7 @@ describe("a range of an attachment", () => {
       answers: { "Content-Range": "bytes 0-3/10", "Content-Length": "4" },
     },
     {
-      name: "of another version than the client's is the whole attachment",
+      name: "is replaced by the whole attachment if the client has another version",
       differs: "CouchDB ignores If-Range",
       ask: "GET /films/b/digits",
       headers: { Range: "bytes=0-3", "If-Range": '"x"' },

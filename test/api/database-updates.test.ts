@@ -41,7 +41,7 @@ testRows(openNoted, [
       "bad_request",
       "Supported `feed` types: normal, continuous, live, longpoll, eventsource",
     ),
-    differs: "CouchDB does not name `live` here",
+    differs: "CouchDB's message does not mention `live` here",
   },
   {
     name: "a sequence of another server is refused",

@@ -27,12 +27,12 @@ describe("databases", () => {
       ...refusal(400, "illegal_database_name", `Name: 'Films'. ${ILLEGAL_NAME}`),
     },
     {
-      name: "a missing one does not exist",
+      name: "GET of a missing database responds with 404",
       ask: "GET /nope",
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "an invalid name does not exist either",
+      name: "GET of an invalid database name responds with 404",
       onlyHere: "It has other limits for a request line",
       ask: `GET /${"x".repeat(20_000)}`,
       ...refusal(404, "not_found", "Database does not exist."),

@@ -56,7 +56,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "the latest of an old revision is a leaf",
+      name: "latest=true returns the leaf that descends from an old revision",
       ask: "GET /films/b?rev=1-r&latest=true",
       status: 200,
       has: { _rev: "2-y" },
@@ -165,7 +165,7 @@ describe("reading a document", () => {
       json: { _id: "b", _rev: "2-y", v: "y" },
     },
     {
-      name: "an id with an underscore is reserved, and missing",
+      name: "an id with a leading underscore is reserved, and reported as missing",
       ask: "GET /films/_b",
       ...refusal(404, "not_found", "missing"),
     },
@@ -411,7 +411,7 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "with another revision than its etag",
+        name: "with a revision other than its etag",
         ask: "PUT /films/a",
         headers: { "If-Match": '"1-b"' },
         body: { _rev: "1-a" },

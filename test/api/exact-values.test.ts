@@ -64,7 +64,7 @@ const idsOf = (rows: readonly { readonly _id?: string; readonly id?: string }[])
   rows.map(({ _id, id }) => _id ?? id).sort();
 
 test.each(["short", "long"] as const)(
-  "selectors compare exact values in %s documents",
+  "selectors compare numbers and member order exactly in %s documents",
   async (store) => {
     const { ask } = await openBodies(store);
     for (const [selector, ids] of CASES) {

@@ -263,12 +263,12 @@ describe("_explain", () => {
         covering,
       ),
       explain(
-        "is an index with the list that is looked through",
+        "is an index with the list that `$elemMatch` tests",
         { selector: { list: { $elemMatch: { b: 1 } } }, fields: ["list"], use_index: "list" },
         covering,
       ),
       explain(
-        "is an index in whose order is sorted",
+        "is an index with the requested sort order",
         { selector: {}, sort: ["n"], fields: ["n"] },
         covering,
       ),

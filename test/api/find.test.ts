@@ -181,9 +181,9 @@ describe("_find", () => {
       { selector: { _id: { $lt: "d3" } }, sort: [{ _id: "desc" }], fields },
       ids("d2", "d1"),
     ),
-    find("does not sort by id what says nothing of ids", { selector, sort: ["_id"] }, unusable),
+    find("does not sort by id without a condition on ids", { selector, sort: ["_id"] }, unusable),
     find(
-      "does not sort by id what ids cannot be sought by",
+      "does not sort by id with a condition that is not a range of ids",
       { selector: { _id: { $regex: "d" } }, sort: ["_id"] },
       unusable,
     ),

@@ -64,7 +64,7 @@ describe("a form", () => {
     expect((await api.ask("GET /films/a/old")).text).toBe("new");
   });
 
-  test("for an older revision is a conflict", async () => {
+  test("is a conflict if its revision is old", async () => {
     const api = await openFilms();
     const rev = await openWithOthers(api);
     await api.ask("PUT /films/a", { body: { _rev: rev } });

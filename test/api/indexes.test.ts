@@ -168,7 +168,7 @@ describe("_index", () => {
     ["_bulk_delete", "POST"],
     ["d/json/a", "DELETE"],
     ["_design/d/json/a", "DELETE"],
-  ])("allows at _index/%s only %s", async (path, allowed) => {
+  ])("_index/%s allows only %s", async (path, allowed) => {
     const { ask } = await openFilms();
     for (const method of METHODS.filter((it) => it !== allowed)) {
       const answer = await ask(`${method} /films/_index/${path}`, { body: {} });
@@ -271,7 +271,7 @@ describe("an index", () => {
     expect(warning).toMatch(/^The number of documents examined is high in proportion/);
   });
 
-  test("follows what is written, deleted and replicated", async () => {
+  test("reflects writes, replicated edits and purges", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const seven = { selector: { n: 7 } };
     const { json } = await api.ask("GET /films/d17");
@@ -334,7 +334,7 @@ describe("an index", () => {
     ]);
   });
 
-  test("with a partial filter serves only queries that name it", async () => {
+  test("serves only queries that name it if its filter is partial", async () => {
     const api = await openIndexed();
     await makeIndex(api, ["n"], { even: true });
     const selector = { n: 4 };
@@ -346,7 +346,7 @@ describe("an index", () => {
     expect(odd.warning).toBeUndefined();
   });
 
-  test("with another collation is rebuilt by the first node that finds it", async () => {
+  test("is rebuilt by the first node that finds it with another collation", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { kv, databases, indexes } = api.parts;
     await kv.transact(async (tx) => {
@@ -584,7 +584,7 @@ test("the first query indexes design documents stored by a version without index
   expect(await kv.read((tx) => parts.indexes.list(tx, opened))).toHaveLength(1);
 });
 
-test("execution_stats count quorum documents separately, as CouchDB does", async () => {
+test("execution_stats count quorum documents separately, as in CouchDB", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/a", { body: { n: 1 } });
   const body = { selector: { n: 1 }, execution_stats: true };
@@ -597,7 +597,7 @@ test("execution_stats count quorum documents separately, as CouchDB does", async
   expect(await countsOf({ r: 3 })).toEqual([0, 1]);
 });
 
-test("an index of type null is refused, as CouchDB does", async () => {
+test("an index of type null is refused, as in CouchDB", async () => {
   const { ask } = await openFilms();
   const { status, json } = await ask("POST /films/_index", {
     body: { index: { fields: ["a"] }, type: null },

@@ -201,7 +201,7 @@ describe("yields to other requests while", () => {
     expect(turnCount).toBeGreaterThan(0);
   });
 
-  test("_find tests documents of which none match", async () => {
+  test("_find tests documents that do not match", async () => {
     const docs = Array.from({ length: 100 }, () => ({}));
     await api.ask("POST /films/_bulk_docs", { body: { docs } });
     turnCount = 0;

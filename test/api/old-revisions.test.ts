@@ -82,7 +82,7 @@ test("editing one is a conflict", async () => {
   expect((await api.ask(`DELETE /films/moon?rev=${revisions[1]}`)).json).toMatchObject(conflict);
 });
 
-test("none are kept if the setting disables them", async () => {
+test("old revisions are not kept if the setting disables them", async () => {
   api = await openFilms();
   revisions = [];
   await put({ year: 1902 });

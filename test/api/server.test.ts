@@ -50,7 +50,7 @@ describe("the server", () => {
       json: [],
     },
     {
-      name: "lists databases up to a name, and without it",
+      name: "lists databases up to an exclusive end key",
       ask: 'GET /_all_dbs?startkey="_users"&endkey="_users"&inclusive_end=false',
       status: 200,
       json: [],
@@ -329,7 +329,7 @@ describe("a 401 offers a way to log in", () => {
   };
   const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
 
-  test("as the client wants, as configured, or as CouchDB does", async () => {
+  test("the challenge is the client's choice, the configured one, or CouchDB's default", async () => {
     const both = { challenge: "Negotiate", requireValidUser: true };
     expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
     expect(await ask(both)).toBe("Negotiate");
@@ -337,13 +337,13 @@ describe("a 401 offers a way to log in", () => {
     expect(await ask({})).toBeUndefined();
   });
 
-  test("never with text that is invalid in a header", async () => {
+  test("a requested challenge that is invalid in a header is ignored", async () => {
     for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
       expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
     }
   });
 
-  test("and other responses do not", async () => {
+  test("a 404 has no challenge", async () => {
     const settings = { ...SETTINGS, challenge: "Negotiate" };
     const answer = await (await openApi({ parts: { settings } })).ask("GET /films");
     expect(answer.status).toBe(404);
@@ -352,7 +352,7 @@ describe("a 401 offers a way to log in", () => {
 });
 
 describe("errors", () => {
-  test("an unexpected one is announced, and reveals nothing to the client", async () => {
+  test("an unexpected error is logged, and its details are hidden from the client", async () => {
     const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
@@ -365,7 +365,7 @@ describe("errors", () => {
     );
   });
 
-  test("temporary ones of the store ask the client to retry", async () => {
+  test("temporary errors of the store ask the client to retry", async () => {
     const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });

@@ -66,8 +66,8 @@ interface Login {
 }
 
 /**
- * The scrollable areas, and whether they or a control inside can be focused. Independent of the
- * browser, some of which make them focusable.
+ * The scrollable areas, and whether they or a control inside can be focused. Computed from the
+ * markup, because some browsers make scrollable areas focusable themselves.
  */
 const SCROLLING = `[...document.querySelectorAll("*")].flatMap((element) => {
   const { overflowX, overflowY } = getComputedStyle(element);
@@ -669,7 +669,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(seen.filter(([, isReached]) => !isReached)).toEqual([]);
   });
 
-  test("every view has an address, and a changed filter has another one", async () => {
+  test("every view has its own URL, which changes with the filter", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?state=running&target=copy");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();

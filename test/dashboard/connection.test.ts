@@ -83,8 +83,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("navigation").waitFor();
   });
 
-  test("a filter that the node refuses is not a lost connection, nor is the bookmark of a page a filter", async () => {
+  test("a filter that the node refuses is shown as an error, not as a lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
+    // `skip` and `limit` belong to the page, and are not sent as filters.
     await show("/jobs?skip=0&limit=7&paused=true");
     await page.getByText("Live", { exact: true }).waitFor();
     await show("/jobs?paused=perhaps");

@@ -62,7 +62,7 @@ describe("figures and texts", () => {
     expect(formatDuration(seconds)).toBe(text);
   });
 
-  test("relative times point in both directions", () => {
+  test("relative times cover past and future", () => {
     const nowMs = Date.parse("2026-01-01T12:00:00Z");
     expect(formatDistance("2026-01-01T11:58:30Z", nowMs)).toBe("1 min ago");
     expect(formatDistance("2026-01-01T12:00:20Z", nowMs)).toBe("in 20 s");
@@ -336,7 +336,7 @@ describe("the form of a replication", () => {
     ["tenant/a/_replicator", true],
     ["src2", false],
     ["my_replicator", false],
-  ])("for the database %s creates a document: %s", (database, isMade) => {
+  ])("the form accepts the database %s: %s", (database, isMade) => {
     const make = () => documentOf({ ...fieldsOf(document, database, "copy") }, document);
     if (isMade) expect(make()).toEqual(document);
     else expect(make).toThrow("expected _replicator");
@@ -406,7 +406,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("hides secrets, in the command as well, and quotes for the shell", () => {
+  test("hides secrets, also in the command, and quotes arguments for the shell", () => {
     expect(
       masked({ url: "https://h/?token=x", headers: { cookie: "x" }, password: "env:A" }),
     ).toEqual({

@@ -16,7 +16,7 @@ const HEAP_BYTES_MAX = 45_000_000;
 let processes: Processes;
 let node: TandemProcess;
 let browser: Browser;
-/** The node's row of its job. */
+/** The node's real job, from which all other rows are copied. */
 let template: Readonly<Record<string, unknown>>;
 
 beforeAll(async () => {
@@ -76,7 +76,7 @@ async function heapBytes(page: Page): Promise<number> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
-  test("only the visible ones are drawn, and pages are read by bookmarks", async () => {
+  test("only the visible jobs are drawn, and pages are read by bookmarks", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -96,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     await page.getByText("100,000 selected").waitFor();
   });
 
-  test("the last is reached by scrolling, a change of the first is drawn, and a filter finds three", async () => {
+  test("the last job is reached by scrolling, a change of the first job is drawn, and a filter finds three jobs", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");

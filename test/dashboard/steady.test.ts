@@ -134,7 +134,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await button.boundingBox()).not.toEqual(before);
   });
 
-  test("a line that appears and disappears moves nothing", async () => {
+  test("lines that appear and disappear do not move the page", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");

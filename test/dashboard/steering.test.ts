@@ -132,7 +132,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(control).toMatchObject([{ why: "once more" }]);
   });
 
-  test("the event log loads older pages to its start, and new events as they occur", async () => {
+  test("the event log loads older pages back to its start, and adds new events as they occur", async () => {
     // More than one page. The number of events of a pause depends on the progress of the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
@@ -156,11 +156,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const count = await rows.count();
     expect(count).toBeGreaterThan(100);
     await page.getByText("added", { exact: true }).first().waitFor();
-    await ask("POST", `${GOOD}/_pause`, { why: "the last of all" });
-    await page.getByText("the last of all").first().waitFor();
+    await ask("POST", `${GOOD}/_pause`, { why: "the newest event" });
+    await page.getByText("the newest event").first().waitFor();
     expect(await rows.count()).toBeGreaterThan(count);
     await show("/events?decisions=true");
-    await page.getByText("the last of all").first().waitFor();
+    await page.getByText("the newest event").first().waitFor();
     expect(await page.getByText("added", { exact: true }).count()).toBe(0);
     expect(faults).toEqual([]);
   });

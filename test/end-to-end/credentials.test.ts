@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // On a slow machine a session may be older than that when the server forgets it, and is then
-      // requested again.
+      // On a slow machine a session may be older than the default when the server forgets it. It
+      // would then be renewed instead.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),

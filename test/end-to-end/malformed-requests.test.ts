@@ -70,7 +70,11 @@ test.each<[string, string | Buffer, number]>([
   ["a header without a colon", get("/", "nonsense"), 400],
   ["a header with a line break in its name", get("/", "a\nb: c"), 400],
   ["two lengths", get("/", "Content-Length: 1", "Content-Length: 2"), 400],
-  ["a length and chunks", get("/", "Content-Length: 1", "Transfer-Encoding: chunked"), 400],
+  [
+    "both a length and chunked encoding",
+    get("/", "Content-Length: 1", "Transfer-Encoding: chunked"),
+    400,
+  ],
   [
     "a body in chunks, twice",
     get("/", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip"),

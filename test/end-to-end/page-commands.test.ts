@@ -62,7 +62,7 @@ const PAGES = [
 ];
 const ran = new Set<string>();
 
-/** The block of a page that contains a text, with the addresses and folders of this test. */
+/** The shell block of `page` that contains `part`, with the test's addresses and folders. */
 function take(page: string, part: string): string {
   const block = shellBlocks(page).find(({ text }) => text.includes(part));
   if (block === undefined) throw new Error(`No block of ${page} has ${part}`);
@@ -98,7 +98,7 @@ async function put(server: TandemProcess, path: string, body?: object): Promise<
   expect(status).toBe(201);
 }
 
-test("the first replications of docs/replicating.md arrive on this node and on another server", async () => {
+test("the first examples of docs/replicating.md copy to this node and to another server", async () => {
   await put(couch, "/films");
   const output = await shell.run(take("docs/replicating.md", "/_replicate"));
   expect(output).toContain('"docs_written":1');

@@ -193,7 +193,7 @@ test("resubmit_finished_updates_job_data", async () => {
   expect((await acceptOne()).job).toMatchObject({ scheduledAtSec: 6, data: { n: 2 } });
 });
 
-test("resubmit_running_updates_job_data of the next run only (CouchDB drops it)", async () => {
+test("resubmit_running_updates_job_data: only the next run gets the new data (CouchDB discards it)", async () => {
   await add(J1, { n: 1 });
   const { held } = await acceptOne();
   await transact((tx) => jobs.resubmit(tx, J1, 6, { n: 2 }));

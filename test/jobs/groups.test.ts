@@ -109,7 +109,7 @@ test("a batch ends where another group's turn begins", async () => {
   for (let number = 0; number < 8; number++) await add(`a${number}`, "a");
   await add("b", "b");
   await charge(["a", 30], ["b", 100]);
-  // Five prepayments of 15 s raise one above the other.
+  // After five prepayments of 15 s, `a` has used more than `b`.
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(Array(5).fill("a"));
   expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(["b"]);
   expect((await acceptSome(8)).jobs.length).toBe(3);
@@ -316,7 +316,7 @@ test("counters count by type, group and state", async () => {
   expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(all.pending);
 });
 
-test("the longest wait is that of the job due longest, in any group", async () => {
+test("the longest wait is that of the job with the earliest due time, in any group", async () => {
   const longest = () => jobs.groups.longestDueSec(kv, TYPE);
   expect(await longest()).toBeUndefined();
   const now = Math.floor(nowSec());
@@ -424,7 +424,7 @@ test("a group that gets a job while it is scanned keeps its counters", async () 
   expect((await kv.read((tx) => jobs.counts.read(tx, TYPE, "back"))).pending).toBe(1);
 });
 
-test("concurrent job changes in one transaction leave the group where its first job is due", async () => {
+test("after concurrent job changes in one transaction, a group is due when its first job is due", async () => {
   const due = [300, 100, 200];
   const name = (index: number) => ({ type: TYPE, id: `j${index}` });
   await transact((tx) =>

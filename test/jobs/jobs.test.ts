@@ -69,7 +69,7 @@ test("a repeated identical add writes nothing", async () => {
   expect(versionstamp).toBeUndefined();
 });
 
-test("new data of a pending job is stored, for the same time or another", async () => {
+test("new data of a pending job is stored, whether or not its due time changes", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   await transact((tx) => jobs.add(tx, J1, { n: 2 }));
   expect(await get(J1)).toMatchObject({ scheduledAtSec: 0, data: { n: 2 } });

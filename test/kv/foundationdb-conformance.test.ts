@@ -36,8 +36,8 @@ async function openFoundationDb(file: string): Promise<OpenedEngines> {
     engine,
     peer: await open(),
     async passReadVersionAge() {
-      // The cluster has its own time, and a storage server drops old versions when it receives new
-      // ones.
+      // The cluster has its own clock. A storage server drops old versions only when it receives
+      // new versions.
       for (let passedMs = 0; passedMs < READ_VERSION_AGE_MS_MAX + 2_000; passedMs += 500) {
         await runtime.clock.sleep(500);
         const attempt = engine.begin();

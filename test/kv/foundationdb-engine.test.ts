@@ -83,7 +83,7 @@ test.skipIf(!hasCluster)("polls after a short time if no watch is available", as
       ),
     );
     const last = watches.length - 1;
-    // Those without a watch fire after their time.
+    // Keys without a watch fire when their polling interval is over.
     await firing[last];
     expect(fired.size).toBeLessThanOrEqual(100);
     expect(fired.has(0)).toBe(false);

@@ -28,7 +28,7 @@ test("a watch over the client's limit fires after a pause, not immediately", asy
   expect(pauses[0]?.aborted).toBe(true);
 });
 
-test("a watch that is lost otherwise fires without a pause", async () => {
+test("a watch that is lost for another reason fires without a pause", async () => {
   const transaction = opened({ watch: () => failedWatch(1009) }, () => {
     throw new Error("It is not to pause");
   });

@@ -24,8 +24,9 @@ const FIRST_SEED = Number(process.env.DISK_SEED ?? 1);
 /** Transactions per run. */
 const TRANSACTION_COUNT = 40;
 const WRITER_COUNT_MAX = 3;
-/** Disks per run, and files per disk, each after a part of the entries. */
+/** Simulated disks per run. */
 const DISK_COUNT = 5;
+/** Fraction of the disk entries after which an image of the file is checked. */
 const IMAGE_RATIO = 0.15;
 /** Fraction of the transactions that are preceded by a fault. */
 const FAULT_RATIO = 0.15;

@@ -53,7 +53,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "while the disk fails transactions are refused, and an unknown one is applied wholly or never",
+  "transactions are refused while the disk fails, and one of unknown outcome is applied completely or not at all",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();

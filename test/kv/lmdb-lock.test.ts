@@ -13,7 +13,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
 
-test("a commit waiting for the lock ends even if its waiting is unknown to others", async () => {
+test("a commit that waits for the lock ends even if no other process knows that it waits", async () => {
   await withDirectory(async (directory) => {
     const events: string[] = [];
     const trace = { event: (name: string) => events.push(name) };

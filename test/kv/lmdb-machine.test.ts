@@ -139,7 +139,7 @@ test.skipIf(!canMountMemory)(
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
         for (;;) {
-          // Spread over the whole tree, to need as many new pages.
+          // Spread over the whole tree, so that many new pages are needed.
           const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
           await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
           acknowledgedCount++;

@@ -48,7 +48,7 @@ test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT}
     await Promise.all(names.map((name) => ledger.start(name)));
     for (let kill = 0; kill < KILL_COUNT; kill++) {
       const victim = names[kill % names.length] as string;
-      // Some acknowledgements, so that kills hit every phase of a group.
+      // Waits for a random number of acknowledgements, so that kills hit every phase of a group.
       await ledger.progress(victim, 1 + Math.floor(Math.random() * 20));
       await ledger.kill(victim);
       const others = names.filter((name) => name !== victim);
@@ -59,7 +59,7 @@ test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT}
     await Promise.all(names.map((name) => ledger.stop(name)));
     const { transactionCount } = await ledger.check();
     expect(transactionCount).toBeGreaterThanOrEqual(ledger.acknowledgedCount);
-    const count = `${ledger.acknowledgedCount} acknowledged transactions, ${transactionCount} there`;
+    const count = `${ledger.acknowledgedCount} transactions acknowledged, ${transactionCount} found`;
     process.stdout.write(`${KILL_COUNT} kills: ${count}\n`);
   });
 }, 1_200_000);

@@ -70,7 +70,7 @@ test("transaction ids do not accumulate", async () => {
   expect(page.entries.length).toBeLessThanOrEqual(2);
 });
 
-test("concurrent transactions clear different ids of settled ones", async () => {
+test("concurrent transactions each remove the ids of different settled transactions", async () => {
   const { kvs } = openNodes(32, {});
   const [kv] = kvs as [KeyValueStore];
   const atOnce = 500;
@@ -100,7 +100,7 @@ test("the same seed fails the same way, another one differently", async () => {
   expect(await trace(22)).not.toBe(await trace(21));
 });
 
-/** Three nodes of one store under a clock that does not wait. */
+/** Three nodes that share one store, with a clock that advances without waiting. */
 function openNodes(
   seed: number,
   faults: Omit<MemoryFaults, "random">,

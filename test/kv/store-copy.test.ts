@@ -158,7 +158,7 @@ test.each(["cluster", "folder"])(
 );
 
 test.each(["cluster", "folder"])(
-  "a store written to meanwhile leaves nothing in a %s",
+  "a copy to a %s fails and leaves nothing there if the store is written to during the copy",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();

@@ -50,7 +50,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.kv.close());
 
-/** A watch that has taken the lead. */
+/** A watch that has become the leader. */
 async function begun(): Promise<AlertWatch> {
   const watch = world.watch();
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");

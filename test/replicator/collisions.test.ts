@@ -241,7 +241,7 @@ describe("the same replication requested by two users", () => {
     await node.stop();
   });
 
-  test("copies nothing twice: of two runs that have begun, the one accepted first continues", async () => {
+  test("is copied by one run: if two have started, the one accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

@@ -245,7 +245,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get nothing for the password before the last valid one", async () => {
+  test("get no new password if another one was valid more recently than theirs", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });

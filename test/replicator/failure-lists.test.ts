@@ -120,7 +120,7 @@ test("a list that would exceed its limit stays unchanged and reports why", async
   ]);
 });
 
-test("a job that lost its lock lists nothing, and may not pass failed documents", async () => {
+test("a job that lost its lock can neither list failed documents nor skip them", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   let held = true;

@@ -66,7 +66,7 @@ test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
   expect(left).toEqual(["2-gone not_found"]);
 });
 
-test("a source that is gone itself removes nothing", async () => {
+test("failed documents stay on the list if the source database is gone", async () => {
   const source = await openEndpoint("local");
   const retried = leftAfterRetry(overriding(source, { readRevision: async () => false }));
   await expect(retried).rejects.toMatchObject({ error: "db_not_found" });

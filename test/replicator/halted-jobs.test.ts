@@ -5,7 +5,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 
-test("only runs whose job has the halted prefix end", async () => {
+test("halting a prefix ends only the runs of jobs with that prefix", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 0 } });
   const { world, replicator, scheduler } = node;
   const halted: unknown[] = [];

@@ -565,7 +565,7 @@ test("reports missing revisions as requested, however the server writes them", a
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
-test("distinguishes revisions that differ only in case; if the server does not, each of them is missing", async () => {
+test("distinguishes revisions that differ only in case, and reports both as missing if the server does not", async () => {
   const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
   const missingBy = async (named: readonly string[]) => {
     const body = JSON.stringify({ a: { missing: named } });

@@ -65,7 +65,7 @@ test("a job that is due after the next poll wakes no node", async () => {
   await node.stop();
 });
 
-test("of eight waiting nodes usually one accepts a new job", async () => {
+test("a new job is usually accepted by only one of eight waiting nodes", async () => {
   const first = await openIdleNode();
   const nodes: IdleNode[] = [first];
   while (nodes.length < 8) nodes.push(await openIdleNode(first.world));

@@ -100,7 +100,7 @@ test("an acceptance without a run is not recorded", async () => {
   expect(await runs()).toEqual([]);
 });
 
-test("the last fifty are kept, newest first", async () => {
+test("the last fifty runs are kept, newest first", async () => {
   for (let count = 1; count <= 53; count++) await run(count);
   const kept = await runs();
   const newestFirst = Array.from({ length: 50 }, (_, n) => 53 - n);

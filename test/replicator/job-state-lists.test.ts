@@ -86,8 +86,8 @@ async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
 }
 
 test.each([
-  ["few, which are sorted", 100],
-  ["many, which are scanned", 4500],
+  ["a few, in sorted order", 100],
+  ["many, by a scan", 4500],
 ])("lists and counts jobs by the states that are shown: %s", async (_, count) => {
   const shown = await addJobs(count);
   const asked: ReplicationState[][] = [

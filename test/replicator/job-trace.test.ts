@@ -1,4 +1,4 @@
-/** Every event of a job identifies it: the job, its document, source and target, and no secrets. */
+/** Every event of a job names the job, its document, source and target, and has no secrets. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";

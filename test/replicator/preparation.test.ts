@@ -140,7 +140,7 @@ test("an ended job stays ended if its node stops before retrying its failure lis
   });
 });
 
-test("a job that copies nothing for long keeps its lock", async () => {
+test("a job without changes for a long time keeps its lock", async () => {
   const node = openVirtualNode({ config: { activityTimeoutSec: 8, parkAfterSec: 0 } });
   const { world, replicator } = node;
   await node.start();

@@ -189,7 +189,7 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("a document that ended meanwhile and is adopted again has an ended job", async () => {
+test("a taken-over document whose replication has since completed has a completed job", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);

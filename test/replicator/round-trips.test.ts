@@ -159,7 +159,7 @@ const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
 
 const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
 
-test("a run without changes queries both sides concurrently, then changes, and nothing else", async () => {
+test("a run without changes only queries both sides concurrently, then the changes", async () => {
   const distant = await openDistant();
   await distant.replicate();
   const { requests, tripCount } = await distant.replicate();
@@ -326,7 +326,7 @@ test.each(
     ["a", "b"].map((name) => [name, server] as const),
   ),
 )(
-  "a database %s of a %s that is re-created between its answers gets no checkpoint",
+  "no checkpoint is written if database %s of a %s is re-created between two responses",
   async (name, server) => {
     const distant = await openDistant(server);
     await distant.replicate();

@@ -71,7 +71,7 @@ test("lists a server with a feed once a minute, in pages", async () => {
   expect(asked.filter((path) => path === "/_all_dbs")).toHaveLength(3);
 });
 
-test("lists a server that forbids its feed every few seconds, and a new database has its job within ten", async () => {
+test("if a server forbids its feed, its databases are listed every few seconds, and a new one has a job within ten seconds", async () => {
   const names = ["other", "user-a"];
   const { summary, pass } = await open((path, query) =>
     path === "/_all_dbs" ? listed(names, query) : { status: 403, json: { error: "forbidden" } },
@@ -85,7 +85,10 @@ test("lists a server that forbids its feed every few seconds, and a new database
 
 test.each<[string, (query: URLSearchParams) => Answer]>([
   ["ignores limit and start", () => ({ status: 200, json: numbered(1_001) })],
-  ["ignores both, and has more names", () => ({ status: 200, json: numbered(1_500) })],
+  [
+    "ignores limit and start, and has more names than a page",
+    () => ({ status: 200, json: numbered(1_500) }),
+  ],
   [
     "lists invalid names",
     (query) => listed([...numbered(10), "user-\u0000", "user-\ud800"], query),

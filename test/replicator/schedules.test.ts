@@ -77,7 +77,7 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
 
-test("each run copies the changes since the last one, and nothing before its time", async () => {
+test("each run copies the changes since the previous run, and starts only when it is due", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "first", {});

@@ -268,7 +268,7 @@ test("falls back to reading the checkpoint if a self-described Tandem does not k
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("the first change of an empty database costs few extra requests, because no checkpoint identifies the databases", async () => {
+test("the first change of an empty database costs two extra requests, which identify the databases in place of a checkpoint", async () => {
   const node = await openParked(undefined, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);

@@ -106,7 +106,7 @@ test("shows a failed document as failed, with its reason", async () => {
   expect(await shown("silent")).toMatchObject({ info: { error } });
 });
 
-test("both are listed and counted by state, and neither runs", async () => {
+test("completed and failed documents are listed and counted by state, and do not run", async () => {
   await arrive("done", COMPLETED);
   await arrive("failed", FAILED);
   const states = async (state: "completed" | "failed" | "pending") => {

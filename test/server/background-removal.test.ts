@@ -126,7 +126,7 @@ test("the failure list of an abandoned replication is deleted page by page, with
   expect(await keyCount(node, keys.abandoned.range())).toBe(0);
 });
 
-test("purge records over a lowered limit are deleted by several purges, and not shown before", async () => {
+test("purge records above a lowered limit are hidden immediately, and deleted by the next purges", async () => {
   const node = await open();
   await node.createDatabase("films");
   const purge = (count: number) =>
@@ -184,7 +184,7 @@ test("no job of a deleted _replicator database starts or continues, even before 
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
   const eventCount = node.events.length;
   await node.createDatabase("x/_replicator");
-  // The replication of a job of the deleted database, which still owns it.
+  // The same replication as a job of the deleted database, which still owns the replication.
   await node.put("x/_replicator", "job-0", job(0));
   await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
   await node.put("a", "later", "{}");

@@ -146,7 +146,7 @@ test("filters report only jobs that start or stop matching", async () => {
   expect(new Set(back.map(({ data }) => data.job.doc_id))).toEqual(new Set(["bad"]));
 });
 
-test("pauses are reported with the user who decided them", async () => {
+test("pauses are reported with the user who requested them", async () => {
   const messages = await followFromNow("?database=_replicator&paused=true");
   const job = { source: "a", target: "held", create_target: true, continuous: true };
   await ask("PUT", "/_replicator/held", job);

@@ -121,7 +121,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     },
   );
 
-  test("shows others the numbers of a selector as written, even next to an address", async () => {
+  test("shows other users the numbers of a selector unchanged, even if a URL has hidden credentials", async () => {
     const selector = '{"n":[369553424691494913,1.0,1e3,-0.0],"m":"a@b","o":{"2":1,"1":0}}';
     const url = JSON.stringify('https://u:hidden@h/a"\\');
     const rest = `"selector":${selector},"u":[${url},"\\u00e9",1.0]`;

@@ -131,7 +131,7 @@ test("a user vouched for by another handler neither sees nor cancels a user's jo
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Another run than joe's, which would block it.
+    // A run other than joe's. A run with the same id would be blocked by his.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);

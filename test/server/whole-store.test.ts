@@ -86,7 +86,7 @@ test.each(readers)("%s refuses an empty store, and rows of another program", asy
 });
 
 test.each(entrances.filter(([name]) => name !== "a backup"))(
-  "%s reports an unreachable cluster by its file",
+  "%s names the cluster file if the cluster is unreachable",
   async (_, enter) => {
     const clock = {
       ...runtime.clock,

@@ -168,7 +168,7 @@ test.each(seeds)("no turn comes later than the documented bound (mix %i)", async
   const oneShotSecMax = 120;
   const usages: { atSec: number; usage: Map<string, number> }[] = [];
   for (let step = 0; step < 60; step++) {
-    // Groups arrive and leave in bursts. The first two start alone, so that they have used much
+    // Groups arrive and leave in bursts. The first two start alone, so that their usage is high
     // when the others arrive.
     for (const { name } of groups.slice(0, step < 10 ? 2 : groups.length)) {
       if (!random.chance(0.15)) continue;

@@ -49,7 +49,7 @@ test("a seed gives the same run each time", async () => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** A disabled part of the program, and how it is disabled. `firstSeed` detects it soon. */
+/** A disabled part of the program, and how it is disabled. Seeds from `firstSeed` on detect it. */
 const IDLE: [
   name: string,
   options: WatchingClusterOptions,

@@ -33,7 +33,8 @@ function fetchInto(folder: string): boolean {
     if (!runs("npm", "pack", `fauxton@${VERSION}`)) return false;
     const archive = `fauxton-${VERSION}.tgz`;
     const digest = createHash("sha512").update(readFileSync(join(staging, archive)));
-    if (digest.digest("base64") !== SHA512) throw new Error(`${archive} has another checksum`);
+    if (digest.digest("base64") !== SHA512)
+      throw new Error(`The checksum of ${archive} does not match`);
     if (!runs("tar", "-xzf", archive)) return false;
     renameSync(staging, folder);
     return true;

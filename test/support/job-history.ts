@@ -66,7 +66,7 @@ export class History {
   readonly #made: (job: number) => HistoryJob;
   readonly #held = new Map<string, HeldReplication>();
 
-  /** Creates jobs, transient ones without `made`. */
+  /** `made` creates the jobs by number. By default they are transient. */
   constructor(node: HistoryNode, made: (job: number) => HistoryJob = transientJobs(node)) {
     this.#node = node;
     this.#made = made;

@@ -45,8 +45,8 @@ const VARYING_TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, "<time>"],
   [/\b\d+-[0-9a-f]{24}\b/g, "<sequence>"],
   [/\b[0-9a-f]{24}\b/g, "<place of an event>"],
-  // Ids of servers, sessions, workers, replications, and generated document ids. After a hyphen it
-  // is a revision, which does not vary.
+  // Ids of servers, sessions, workers, replications, and generated document ids. Digits after a
+  // hyphen belong to a revision, which does not vary.
   [/(?<![-0-9a-f])[0-9a-f]{32}\b/g, "<unique id>"],
   // Ids of processes and keys.
   [/(?<![-0-9a-f])([0-9a-f]{8}|[0-9a-f]{12})\b(?![-:])/g, "<short id>"],

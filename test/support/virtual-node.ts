@@ -63,7 +63,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
       const outcome = await world.until(writing);
       if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
     },
-    /** The job of a replication document, once it passes `passes`. */
+    /** The job of a replication document, as soon as `passes` accepts it. */
     async document(
       id: string,
       passes: (entry: NonNullable<Awaited<ReturnType<typeof replicator.find>>>) => boolean,

@@ -83,7 +83,8 @@ export async function checkQueue(
       JSON.stringify(await jobs.counts.read(tx, type, group)),
       JSON.stringify(await jobs.counts.recount(tx, type, group)),
     ];
-    if (counted !== recounted) problems.push(`counter of ${group} ${counted}, is ${recounted}`);
+    if (counted !== recounted)
+      problems.push(`counter of ${group} is ${counted}, but recounting gives ${recounted}`);
   }
   return problems;
 }

@@ -94,7 +94,7 @@ function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
   const older = value.slice(0, value.length - (isWithoutWorker ? 2 : 1));
   assert(
     value.subarray(older.length).every((byte) => byte === NULL),
-    "What is not there stands as null at the end of a record",
+    "Missing members must be null, at the end of a record",
   );
   older[FORMAT_AT] = writable;
   return older;

@@ -51,8 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // Not at acceptance: of two jobs with the same replication, one finds that the other runs,
-      // and takes nothing from it.
+      // Not at acceptance: if two jobs have the same replication, the second finds that the first
+      // is running, and does not replace it.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
