@@ -113,9 +113,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("alert").getByText("Database: expected _replicator").waitFor();
     await page.getByLabel("Database", { exact: false }).first().fill("_replicator");
     await page.getByLabel("Id", { exact: true }).fill("..");
-    await page.getByRole("status").getByText("A browser cannot ask for").waitFor();
+    await page.getByRole("status").getByText("Browsers cannot request").waitFor();
     await page.getByRole("button", { name: "Create" }).click();
-    await page.getByRole("alert").getByText("A browser cannot ask for").waitFor();
+    await page.getByRole("alert").getByText("Browsers cannot request").waitFor();
     expect(changes).toEqual([]);
     await page.getByLabel("Id", { exact: true }).fill(" spaced ");
     await page.getByRole("button", { name: "Create" }).click();
@@ -128,7 +128,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     for (const view of ["/rules/.", "/jobs/.", "/jobs/..", "/rules/..?edit=true"]) {
       await show(view);
-      await page.getByText("A browser cannot ask for what is named .").waitFor();
+      await page.getByText("Browsers cannot request a resource named .").waitFor();
     }
     const job = await ask("GET", "/_tandem/jobs/_replicator%2Fonce");
     await page.route(/\/_tandem\/jobs\/_replicator%2F\.\.$/, (route) =>
@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       route.fulfill({ json: { total_rows: 0, counts: [] } }),
     );
     await show("/jobs/_replicator%2F..");
-    await page.getByText("A browser cannot ask for what is named ..").waitFor();
+    await page.getByText("Browsers cannot request a resource named ..").waitFor();
     expect(await page.getByText("Welcome").count()).toBe(0);
     expect(faults).toEqual([]);
   });

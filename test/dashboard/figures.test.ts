@@ -327,7 +327,7 @@ describe("the form of a replication", () => {
       auth: { basic: { username: "bob", password: "new" } },
     });
     expect(() => withLogin("none", "https://couch.example/b?token=*****")).toThrow(
-      "enter it again",
+      "enter the secret again",
     );
   });
 

@@ -118,10 +118,10 @@ test("an empty failure list says so", async () => {
 });
 
 test.each([
-  [["pause"], 2, "name one job by its id"],
+  [["pause"], 2, "expected the id of one job"],
   [["pause", ""], 2, "argument 'id' is empty: expected a value"],
   [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
-  [["pause", "_replicator/nobody"], 1, "There is no job _replicator/nobody: ids look like"],
+  [["pause", "_replicator/nobody"], 1, "There is no job _replicator/nobody: use DATABASE/DOCUMENT"],
   [["show", "j4"], 1, "There is no job j4: use DATABASE/DOCUMENT, or an id shown by"],
   [["list", "--limit", "x"], 2, "query_parse_error"],
   [["list", "--sort", "foo"], 2, "sort"],

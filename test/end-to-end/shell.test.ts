@@ -228,7 +228,7 @@ test("an attachment that differs within a revision is reported as not repaired, 
   expect([first.code, first.text]).toEqual([
     1,
     expect.stringContaining(
-      "1 attachment differs and cannot be repaired: both sides have the revision",
+      "1 attachment differs and cannot be repaired: both sides have this revision",
     ),
   ]);
   await server.call("POST", "/flags-there/_purge", { flag: [doc("")._rev] });
