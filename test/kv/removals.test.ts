@@ -125,7 +125,7 @@ test("clearing more keys one by one within a transaction is refused in memory", 
   const clearAll = (tx: Transaction) => {
     for (let number = 0; number < count; number++) tx.clear(OLD.pack([number]));
   };
-  await expect(cluster.write(clearAll)).rejects.toThrow("bounded number of keys");
+  await expect(cluster.write(clearAll)).rejects.toThrow("maximum number of keys");
 });
 
 test("ids of transactions left by crashed processes are cleared in pages, after a day", async () => {
