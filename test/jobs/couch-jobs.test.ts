@@ -243,7 +243,7 @@ test("accept_max_schedtime", async () => {
 test("accept_no_schedule", async () => {
   const anywhere = { noSchedule: true, countMax: 1 };
   const late = transact((tx) => jobs.accept(tx, TYPE, { ...anywhere, dueBySec: 1 }));
-  await expect(late).rejects.toThrow("Without a schedule");
+  await expect(late).rejects.toThrow("Jobs without a schedule must be due at 0");
   const ids = Array.from({ length: 25 }, () => randomHex(runtime.random));
   for (const id of ids) await add({ type: TYPE, id });
   const accepted: string[] = [];
