@@ -208,7 +208,7 @@ test("a database that cannot be copied is named, and the others are copied", asy
 test.each([
   ["replicate", ["nosuch*"], [], "no database matches 'nosuch*'"],
   ["verify", ["nosuch*"], [], "no database matches 'nosuch*'"],
-  ["verify", ["no*", "shop-a"], ["shop-*"], "no database matches 'no*', 'shop-a' without 'shop-*'"],
+  ["verify", ["no*", "shop-a"], ["shop-*"], "no database matches 'no*', 'shop-a', except 'shop-*'"],
 ])("%s --all with %j, and except for %j, which match nothing, fails", async (...given) => {
   const [command, databases, except, reason] = given;
   const sides = [withCredentials(source), withCredentials(target)];
