@@ -115,7 +115,9 @@ test("large values end a page before the number of keys does", async () => {
 test("clearing a range of more keys within a transaction is refused in memory", async () => {
   const cluster = openCluster("bound");
   await cluster.fill(OLD, CLEARED_KEYS_MAX + 1);
-  await expect(cluster.write((tx) => tx.clearRange(OLD.range()))).rejects.toThrow("must not clear a range of more");
+  await expect(cluster.write((tx) => tx.clearRange(OLD.range()))).rejects.toThrow(
+    "must not clear a range of more",
+  );
 });
 
 test("clearing more keys one by one within a transaction is refused in memory", async () => {
