@@ -33,7 +33,7 @@ const JOINED_MS = 15_000;
  * Jobs that a node holds while all jobs of the rule are parked: the watcher, and the follower of
  * the rule.
  */
-const HELPER_JOBS = 2;
+const SLOTLESS_JOBS = 2;
 /** Time limit for a node to hold both. */
 const HOLDS_ATTEMPTS_MAX = 60;
 const HOLDS_PAUSE_MS = 500;
@@ -168,7 +168,7 @@ async function soleHolder(nodes, attemptsMax) {
     if (attempt > 0) await pause(HOLDS_PAUSE_MS);
     const listed = await listedNodes(nodes[0]);
     const holding = listed.filter(({ jobs }) => jobs > 0);
-    if (holding.length !== 1 || holding[0].jobs !== HELPER_JOBS) continue;
+    if (holding.length !== 1 || holding[0].jobs !== SLOTLESS_JOBS) continue;
     return nodes.find(({ child }) => String(child.pid) === holding[0].pid);
   }
   return undefined;

@@ -5,7 +5,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
-import { collectYielding, leaveSomeGarbage } from "../host/index.ts";
+import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addMoveCommand } from "./move/move.ts";
@@ -150,6 +150,6 @@ addMoveCommand(program);
 // The concurrent work of a job listens to one signal; by default, Node.js reports more than ten
 // listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
-collectYielding();
+collectBetweenTurns();
 leaveSomeGarbage();
 await program.parseAsync();

@@ -57,7 +57,7 @@ export { onParentGone, parentListener, startChildProgram } from "./system/child-
 export { systemClock } from "./system/clock.ts";
 export { systemCompression } from "./system/compression.ts";
 export { systemDigests } from "./system/digests.ts";
-export { boundHeap, collectYielding, leaveSomeGarbage } from "./system/garbage-collection.ts";
+export { boundHeap, collectBetweenTurns, leaveSomeGarbage } from "./system/garbage-collection.ts";
 export type { LogLevel } from "./system/log-writer.ts";
 export { createLogWriter, type LogOptions } from "./system/log-writer.ts";
 export type { OpenSpans } from "./system/open-telemetry.ts";

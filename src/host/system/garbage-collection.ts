@@ -57,7 +57,7 @@ export function growthPercent(aliveBytes: number, percentOfMany: number): number
  * of a collection depends on the live objects: a whole batch of documents within a turn, but so few
  * between turns that waking helper threads would cost more.
  */
-export function collectYielding(): void {
+export function collectBetweenTurns(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);
   setFlagsFromString(HELPERS_FLAG);
 }
