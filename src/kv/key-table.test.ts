@@ -36,8 +36,16 @@ describe("a table of keys", () => {
   test("has ranges of the first elements", () => {
     expect(keys.job.range()).toEqual(SUBSPACE.range([2]));
     expect(keys.job.range({ type: "a" })).toEqual(SUBSPACE.range([2, "a"]));
-    expect(keys.job.range({ type: undefined })).toEqual(SUBSPACE.range([2]));
     expect(keys.job.prefixKey({ type: "a" })).toEqual(SUBSPACE.pack([2, "a"]));
+  });
+
+  test("refuses an undefined element, which would widen a range, and an incomplete key", () => {
+    const missing = undefined as unknown as string;
+    expect(() => keys.job.range({ type: missing })).toThrow("must be defined");
+    expect(() => keys.job.key({ type: "a", id: missing })).toThrow("must be defined");
+    expect(() => keys.job.key({ type: "a" } as { type: string; id: string })).toThrow(
+      "all elements",
+    );
   });
 
   test("unpacks what it packed, and refuses keys of another subspace", () => {

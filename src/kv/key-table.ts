@@ -10,6 +10,7 @@
  *     keys.job.range({ type: "a" });          // all jobs of the type
  *     keys.job.unpack(key).id;
  */
+import { assert } from "../base/index.ts";
 import type { KeyShape } from "./key-shape.ts";
 import type { Subspace } from "./subspace.ts";
 import type { Key } from "./transaction.ts";
@@ -26,7 +27,7 @@ export interface KeyBounds {
 type Elements = Readonly<Record<string, TupleItem>>;
 
 /** The first elements, which all keys of a range have in common. */
-type First<Of> = { readonly [Name in keyof Of]?: Of[Name] | undefined };
+type First<Of> = { readonly [Name in keyof Of]?: Of[Name] };
 
 /** One kind of key: a number, then the named elements in this order. */
 export interface KeyRow<Of> {
@@ -57,7 +58,9 @@ export class Keys<Of extends Elements> {
   }
 
   key(elements: Of): Key {
-    return this.#subspace.pack(this.#tuple(elements));
+    const tuple = this.#tuple(elements);
+    assert(tuple.length > this.#row.names.length, "A key must have all elements of its row");
+    return this.#subspace.pack(tuple);
   }
 
   /** A key whose element `versionstamp` the commit completes. */
@@ -81,12 +84,16 @@ export class Keys<Of extends Elements> {
     return Object.fromEntries(this.#row.names.map((name, at) => [name, items[at]])) as Of;
   }
 
-  /** Ends before the first absent element. */
+  /**
+   * Ends before the first element that is not a member. An undefined element is an error: a range
+   * of fewer elements would contain the keys of others.
+   */
   #tuple(elements: First<Elements>): TupleItem[] {
     const tuple: TupleItem[] = [this.#row.number];
     for (const name of this.#row.names) {
+      if (!(name in elements)) break;
       const item = elements[name];
-      if (item === undefined) break;
+      assert(item !== undefined, "An element of a key must be defined");
       tuple.push(item);
     }
     return tuple;

@@ -117,8 +117,9 @@ export class ParkedJobs {
       limit,
     }: { readonly database?: string; readonly after?: ParkedJob; readonly limit: number },
   ): Promise<readonly ParkedJob[]> {
-    const { begin, end } = this.#keys.watched.range({ source, database });
     const { watched } = this.#keys;
+    const first = database === undefined ? { source } : { source, database };
+    const { begin, end } = watched.range(first);
     const from = after === undefined ? begin : keyAfter(watched.key({ source, ...after }));
     const page = await tx.getRangePage({ begin: from, end }, { limit });
     return page.entries.map(({ key, value }) => {
