@@ -3,7 +3,7 @@ import { Utf8Text } from "../base/index.ts";
 import { Subspace } from "../kv/index.ts";
 import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
-import { CONTEXT, interactive, openStore, revisionOf } from "./store.fixture.ts";
+import { CONTEXT, interactive, openStore, replicated, revisionOf } from "./store.fixture.ts";
 
 /** As in `openStore`. */
 const ROOT = Subspace.fromTuple([1]);
@@ -204,6 +204,39 @@ describe("hooks", () => {
     });
     await expect(failing).rejects.toThrow("given up");
     expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
+  });
+
+  test("a follow-up replaces afterWrite for an edit that becomes the winner, and only for it", async () => {
+    const seen: string[] = [];
+    const store = await openStore({
+      hooks: [
+        {
+          appliesTo: (name) => name === "films",
+          beforeWrite: (_tx, _database, edit) => {
+            const followUp = async ({ body }: { readonly body: Utf8Text }): Promise<void> => {
+              seen.push(`follow-up of ${edit.body.text}: ${body.text}`);
+            };
+            return edit.id === "plain" ? { edit } : { edit, followUp };
+          },
+          afterWrite: async (_tx, _database, { body }) => void seen.push(`after: ${body.text}`),
+        },
+      ],
+    });
+    const loser = "1-0";
+    await store.edit(
+      interactive("plain", undefined, { body: "1" }),
+      replicated("a", [loser], { body: "2" }),
+      replicated("a", ["3-b", "2-b", "1-b"], { body: "3" }),
+      interactive("a", loser, { body: "4" }),
+      interactive("a", "1-unknown", { body: "5" }),
+    );
+    expect(seen).toEqual([
+      "after: 1",
+      "follow-up of 2: 2",
+      "follow-up of 3: 3",
+      // The edit of the losing leaf.
+      "after: 3",
+    ]);
   });
 
   test("a hook is called once with all writes of a batch, and with the index set", async () => {

@@ -64,7 +64,7 @@ export type FollowUp = (winner: Document) => Promise<void>;
 export type EditVerdict =
   | {
       readonly edit: DocumentEdit;
-      /** Called instead of the hook's `afterWrite` if the edit becomes the winner. */
+      /** Replaces `afterWrite`, which the hook must have, if the edit becomes the winner. */
       readonly followUp?: FollowUp;
     }
   | {

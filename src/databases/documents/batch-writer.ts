@@ -2,7 +2,7 @@
  * Writes a batch of edits in one transaction. The result is the same as for individual writes in
  * order, but the reads are concurrent.
  */
-import { mapAtOnce, type Runtime } from "../../base/index.ts";
+import { assert, mapAtOnce, type Runtime } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
@@ -201,7 +201,9 @@ export class BatchWriter {
         return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
       }
       accepted = verdict.edit;
-      if (verdict.followUp !== undefined) followUps.set(hook, verdict.followUp);
+      if (verdict.followUp === undefined) continue;
+      assert(hook.afterWrite !== undefined, "A hook with a follow-up must have afterWrite");
+      followUps.set(hook, verdict.followUp);
     }
     const prepared = await this.#writer.prepare(tx, accepted, judged);
     return "kind" in prepared || followUps.size === 0 ? prepared : { ...prepared, followUps };
