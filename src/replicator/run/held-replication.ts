@@ -73,6 +73,7 @@ import type { TargetOrigin } from "./replication-run.ts";
 import { StopRequest } from "./replication-run.ts";
 import {
   isCheckpointed,
+  isStartStored,
   isStartUnstored,
   type PhaseEvent,
   phaseAfter,
@@ -560,7 +561,7 @@ export class HeldReplication {
   }
 
   #writeRuns(tx: Transaction, runs: readonly JobRun[]): Promise<void> {
-    const isRecorded = this.#phase.startsWith("running");
+    const isRecorded = isStartStored(this.#phase);
     const lost = this.#lostRun === undefined || isRecorded ? [] : [this.#lostRun];
     return this.parts.runs.add(tx, this.held.id, [...lost, ...runs]);
   }

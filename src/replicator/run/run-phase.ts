@@ -63,6 +63,10 @@ export function isStartUnstored(phase: RunPhase): boolean {
   return phase === "begun" || phase === "begun-checkpointed";
 }
 
+export function isStartStored(phase: RunPhase): boolean {
+  return phase === "running" || phase === "running-checkpointed";
+}
+
 /** Whether the next run resumes at a checkpoint of this one. */
 export function isCheckpointed(phase: RunPhase): boolean {
   return phase === "begun-checkpointed" || phase === "running-checkpointed";
