@@ -216,7 +216,7 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** A user's database was created for `[couch_peruser]`. */
+  /** For `[couch_peruser]`. A database whose name would be invalid is refused. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };

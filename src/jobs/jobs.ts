@@ -237,8 +237,8 @@ export class Jobs {
   }
 
   /**
-   * Adds a job in state finished, for a job that ended elsewhere. It runs only if it is added
-   * again.
+   * Adds a job in state finished, for a job that ended elsewhere. It runs once it is added again or
+   * resubmitted.
    */
   async addFinished(
     tx: Transaction,

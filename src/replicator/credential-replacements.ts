@@ -49,9 +49,10 @@ export interface CredentialReplacement {
 }
 
 /**
- * - replaced: the job has the new credentials - unmatched: the job uses other credentials or does
- *   not exist - withheld: the job belongs to another user, and there is no evidence that its
- *   credential was valid - refused: the document of the job no longer exists in this form
+ * - replaced: the job has the new credentials
+ * - unmatched: the job uses other credentials, or does not exist
+ * - withheld: the job belongs to another user, without evidence that its credential was valid
+ * - refused: the document of the job no longer exists in this form
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
 

@@ -13,7 +13,8 @@ import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
  * The version of all stored formats together. A program that knows only an older one must not
  * write.
  *
- *   1 nothing is sealed 2 secrets are sealed; unsealed values of version 1 are still read
+ *   1   nothing is sealed
+ *   2   secrets are sealed; unsealed values of version 1 are still read
  */
 const LAYOUT_VERSION = 2;
 

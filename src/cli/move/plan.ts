@@ -30,9 +30,10 @@ const QUESTIONS_MAX = 8;
 /**
  * Effect of `take` on a document:
  *
- *   take copied, because the document does not exist here update copied again, because the document
- *   has changed on the old server here none, because the document already exists here, perhaps
- *   changed refused none, for the stated reason
+ *   take      copied, because the document does not exist here
+ *   update    copied again, because the document has changed on the old server
+ *   here      none, because the document already exists here, perhaps changed
+ *   refused   none, for the stated reason
  */
 export type Taking =
   | { readonly kind: "take" | "update" | "here" }

@@ -2,10 +2,12 @@
  * The steps of a move, document by document. Each checks both servers for what has already been
  * done and continues from there, so that an interrupted step can be repeated.
  *
- *   take copies documents from the old server unchanged, with their revisions; their jobs are
- *   paused stop deletes the documents on the old server, since CouchDB has no other way to end a
- *   job; `back` can restore them start resumes jobs here that the old server no longer runs back
- *   pauses jobs here, writes their documents to the old server, and deletes them here
+ *   take    copies documents from the old server unchanged, with their revisions, and pauses their
+ *           jobs here
+ *   stop    deletes the documents on the old server, since CouchDB has no other way to end a job;
+ *           `back` can restore them
+ *   start   resumes jobs here that the old server no longer runs
+ *   back    pauses jobs here, writes their documents to the old server, and deletes them here
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -61,8 +61,8 @@ export async function* parseMultipart(
       }
       announce({ kind: "part", part: { headers, body: bytesOf(stream, onPartRead) } });
     });
-    // Dicer emits no headers for a part that ends within its headers. Headers must have been
-    // received before `readable`.
+    // Dicer drops a part that ends within its headers, without an error. It emits the headers
+    // before the stream becomes readable.
     stream.once("readable", () => {
       if (!hasHeaders)
         announce({ kind: "error", error: new Error("The headers of a part end early") });

@@ -13,8 +13,9 @@ import type { EgressRules } from "./egress-rules.ts";
  * separate, unlimited pool, because idle feeds of continuous jobs would block other requests.
  */
 const CONNECTIONS_MAX = 200;
-/** Time after which an unused pool is closed, and a pool in use is reopened. */
+/** Time after which an unused pool is closed. */
 const UNUSED_MS_MAX = 10 * 60_000;
+/** Age at which a pool in use is reopened. */
 const AGE_MS_MAX = 24 * 3_600_000;
 /** TLS settings for proxies and for requests without their own, such as webhooks and commands. */
 const DEFAULT_TLS: TlsSettings = { verify: true };

@@ -1,11 +1,12 @@
 /**
  * Changes the sealing key and reseals everything while the nodes are serving.
  *
- *   begin the newest key of the source becomes the sealing key. It was added by the operator, or
- *   else is generated and added to the key file sealing everything unsealed, or sealed with a
- *   different key, is resealed, page by page waiting until every node knows the sealing key
- *   checking everything is scanned again, until no value is found sealed with another key done no
- *   other key is needed; old keys are removed from the key file
+ *   begin      the newest key of the source becomes the sealing key; if the operator has given no
+ *              new key, one is generated and added to the key file
+ *   sealing    everything unsealed, or sealed with a different key, is resealed, page by page
+ *   waiting    until every node knows the sealing key
+ *   checking   everything is scanned again, until no value is found sealed with another key
+ *   done       no other key is needed; old keys are removed from the key file
  *
  * An interrupted rotation leaves the older keys in the record. When requested again, the rotation
  * continues with these keys.
