@@ -3,7 +3,7 @@
  *
  *   npm run build && node bench/load/slow-connections.mjs [CONNECTIONS] [HANDLES] [SECONDS]
  *
- * Of 10,000 connections, a quarter sends half of its headers, a quarter adds a character to them
+ * A quarter of 10,000 connections sends half of its headers, a quarter adds a character to them
  * every five seconds, a quarter does so with a body, and a quarter follows a feed without reading
  * it. Connections closed by the node are reopened. HANDLES limits the files of the node (default:
  * the hard limit of the machine). Meanwhile another client writes to a database that a continuous

@@ -15,8 +15,8 @@ const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   countMax: 500,
   lengthMax: 1_000_000,
   lengthOf: (edit) => edit.id.length + edit.body.length + historyLength(edit),
-  // Each edit rewrites the revision tree of its document, so many edits of one document would block
-  // other writers.
+  // Each edit rewrites the revision tree of its document: a long series of edits of one document
+  // would block other writers.
   alike: { keyOf: ({ id }) => id, countMax: 10 },
 };
 

@@ -340,7 +340,7 @@ describe("_find", () => {
       refusal(400, "invalid_boolean", "Invalid boolean value: 1"),
     ),
     find(
-      "refuses a bookmark of somebody else",
+      "refuses a bookmark of another user",
       { selector, bookmark: "x" },
       refusal(400, "invalid_bookmark", 'Invalid bookmark value: "x"'),
     ),

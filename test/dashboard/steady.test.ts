@@ -21,7 +21,7 @@ let browser: Browser;
 
 function groupAt(host: string, count: number): FailingGroup {
   const since = "2026-01-01T00:00:00Z";
-  const reported = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
+  const reported = { error: "no_route", reason: "connection refused", example: "_replicator/a" };
   return { class: "unreachable", side: "source", host, count, since, next_try: null, ...reported };
 }
 
@@ -130,7 +130,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await isRead;
     expect(await button.boundingBox()).toEqual(before);
     await page.clock.runFor(ROUND_MS);
-    await page.getByText("nobody answers").waitFor();
+    await page.getByText("connection refused").waitFor();
     expect(await button.boundingBox()).not.toEqual(before);
   });
 

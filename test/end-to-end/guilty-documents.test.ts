@@ -392,7 +392,7 @@ const TROUBLES = [
   ["a target that breaks off each write", "target", isWrite, CUT],
   ["a target whose disk is full", "target", isWrite, BROKEN],
   ["a source that can read nothing", "source", isRead, BROKEN],
-  ["a source that lets nobody read any more", "source", isRead, { ...BROKEN, status: 401 }],
+  ["a source that rejects all further reads", "source", isRead, { ...BROKEN, status: 401 }],
 ] as const;
 
 test.concurrent.each(

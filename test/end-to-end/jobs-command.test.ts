@@ -121,7 +121,11 @@ test.each([
   [["pause"], 2, "expected the id of one job"],
   [["pause", ""], 2, "argument 'id' is empty: expected a value"],
   [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
-  [["pause", "_replicator/nobody"], 1, "There is no job _replicator/nobody: use DATABASE/DOCUMENT"],
+  [
+    ["pause", "_replicator/unknown"],
+    1,
+    "There is no job _replicator/unknown: use DATABASE/DOCUMENT",
+  ],
   [["show", "j4"], 1, "There is no job j4: use DATABASE/DOCUMENT, or an id shown by"],
   [["list", "--limit", "x"], 2, "query_parse_error"],
   [["list", "--sort", "foo"], 2, "sort"],

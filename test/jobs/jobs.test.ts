@@ -200,7 +200,7 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
     ["called", (tx) => jobs.callHolder(tx, J1)],
     ["resubmitted", (tx) => jobs.resubmit(tx, J1, 5)],
     ["resubmitted again", (tx) => jobs.resubmit(tx, J1, 6)],
-    ["added anew", (tx) => jobs.add(tx, J1, { n: 2 })],
+    ["added again", (tx) => jobs.add(tx, J1, { n: 2 })],
     ["requeued", (tx) => jobs.requeueHeldBy(tx, ring.id, 10)],
     ["removed", (tx) => jobs.remove(tx, J1)],
   ];

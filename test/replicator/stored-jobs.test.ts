@@ -101,7 +101,7 @@ test("runs a job stored by an older version, and stores its request separately f
 
 test("a job stored by an older version keeps its request when an operator resets it", async () => {
   const { node, id } = await openWithJob({ continuous: true });
-  const failure = { error: "econnrefused", reason: "nobody there" };
+  const failure = { error: "econnrefused", reason: "connection refused" };
   await storeFlat(node, id, { state: "crashing", failure, errorCount: 3 });
   const before = await node.replicator.find(id);
   expect(before).toMatchObject({ state: "crashing", data: { failure, errorCount: 3 } });

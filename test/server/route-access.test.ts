@@ -75,10 +75,10 @@ const SECURITY = {
 
 /** `in`: any response that is not a refusal. */
 type Outcome = "in" | 401 | 403;
-type Outcomes = Readonly<Record<"nobody" | keyof typeof PEOPLE, Outcome>>;
+type Outcomes = Readonly<Record<"anonymous" | keyof typeof PEOPLE, Outcome>>;
 
 const EVERYBODY: Outcomes = {
-  nobody: "in",
+  anonymous: "in",
   stranger: "in",
   monitor: "in",
   reader: "in",
@@ -86,11 +86,11 @@ const EVERYBODY: Outcomes = {
   chief: "in",
   admin: "in",
 };
-const REPLICATING_USER: Outcomes = { ...EVERYBODY, nobody: 401, reader: 403 };
-const MEMBER: Outcomes = { ...EVERYBODY, nobody: 401, stranger: 403, monitor: 403, reader: 403 };
+const REPLICATING_USER: Outcomes = { ...EVERYBODY, anonymous: 401, reader: 403 };
+const MEMBER: Outcomes = { ...EVERYBODY, anonymous: 401, stranger: 403, monitor: 403, reader: 403 };
 const DATABASE_ADMIN: Outcomes = { ...MEMBER, member: 403 };
 const SERVER_ADMIN: Outcomes = {
-  nobody: 401,
+  anonymous: 401,
   stranger: 401,
   monitor: 401,
   reader: 401,
@@ -445,8 +445,8 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
         const { status } = await world.ask(request, { ...options, headers });
         return status === 401 || status === 403 ? status : "in";
       };
-      const found: Record<string, unknown> = { nobody: await ask({}) };
-      const expected: Record<string, unknown> = { nobody: outcomes.nobody };
+      const found: Record<string, unknown> = { anonymous: await ask({}) };
+      const expected: Record<string, unknown> = { anonymous: outcomes.anonymous };
       for (const [who, person] of Object.entries(PEOPLE)) {
         for (const [way, logIn] of Object.entries(WAYS)) {
           found[`${who} by ${way}`] = await ask(await logIn(person, world));
@@ -463,9 +463,9 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
  * Work that takes effect later, without a request: it has the rights of a user who requested it.
  */
 describe("deferred work has the rights of its author", () => {
-  type Allowed = Readonly<Record<"nobody" | keyof typeof PEOPLE, boolean>>;
+  type Allowed = Readonly<Record<"anonymous" | keyof typeof PEOPLE, boolean>>;
   const ANONYMOUS: Allowed = {
-    nobody: false,
+    anonymous: false,
     stranger: false,
     monitor: false,
     reader: false,
@@ -558,7 +558,7 @@ describe("deferred work has the rights of its author", () => {
     for (const who of Object.keys(allowed) as (keyof Allowed)[]) {
       world = await openWorld();
       await asAdmin("PUT /_replicator/_security", {});
-      const person = who === "nobody" ? undefined : PEOPLE[who];
+      const person = who === "anonymous" ? undefined : PEOPLE[who];
       const login = person === undefined ? {} : await WAYS[way]?.(person, world);
       found[who] = await take(login ?? {}, person?.name ?? null);
     }

@@ -19,7 +19,7 @@ const NEED_A_CLUSTER: readonly Reason[] = [
 const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
   ["docs/five-minutes.md", "npm ci", "the same"],
-  ["docs/clusters.md", "docker build", "needs Docker, and images that nobody has built yet"],
+  ["docs/clusters.md", "docker build", "needs Docker, and images that have not been built yet"],
   ["docs/clusters.md", "openssl rand", "draws a key; `docs/secrets.md` mentions it in a list"],
   ["docs/clusters.md", "fdbcli", "changes the versions of a cluster that other tests use"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
@@ -29,7 +29,7 @@ const NOT_RUN: readonly Reason[] = [
     "npm install --global",
     "`packaging.test.ts` installs the package elsewhere",
   ],
-  ["docs/installing.md", "docker build", "needs Docker; nobody has built the image yet"],
+  ["docs/installing.md", "docker build", "needs Docker; the image has not been built yet"],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
   ["docs/performance.md", "npx vitest run", "a test itself, which takes long"],

@@ -8,7 +8,7 @@ const RUN: JobRun = {
   startMs: 1,
   endMs: 2,
   cause: "crashed",
-  reason: "nxdomain: nobody",
+  reason: "nxdomain: unknown host",
   counts: { ...NO_STATISTICS, docsWritten: 3, bytes: 4 },
   lagSec: 5,
   checkpoint: ["any", { json: "value" }],

@@ -23,7 +23,7 @@ import { ended, jobOutcome, newJobData, type ReplicationJobData } from "./job-da
 
 const PAGE = readFileSync(new URL("../../../docs/spec/replicator.md", import.meta.url), "utf8");
 const NOW_SEC = 1000;
-const FAILURE = { error: "econnrefused", reason: "nobody there" };
+const FAILURE = { error: "econnrefused", reason: "connection refused" };
 const CAUSE: FailureCause = {
   class: "unreachable",
   phase: "changes",

@@ -16,7 +16,7 @@ const STATISTICS = {
   bulkGetAttempts: 6,
   bulkGetDocs: 7,
 };
-const FAILURE = { error: "econnrefused", reason: "nobody there" };
+const FAILURE = { error: "econnrefused", reason: "connection refused" };
 /** Format 1: one object, without a format number. */
 const FLAT = {
   replication: REPLICATION,

@@ -35,7 +35,7 @@ test("the default history holds ten crashes", () => {
 });
 
 describe("a failing job", () => {
-  const refusal = { error: "econnrefused", reason: "nobody there" };
+  const refusal = { error: "econnrefused", reason: "connection refused" };
   const failing = failingAfter(undefined, refusal, { ...NO_PLACE, class: "unreachable" }, 5);
   const origin = { document: undefined, userName: null, replicationId: "id" };
   const job = { ...newJobData({ replication: undefined, refusal, ...origin }, 0), failing };

@@ -106,7 +106,7 @@ export class Convergence implements Workload {
     )) {
       const strays = await contentOf(tx, await databases.open(tx, target), (id) => !selects(id));
       for (const revision of strays.keys()) {
-        problems.push(`${target} has ${revision}, which nobody selected`);
+        problems.push(`${target} has ${revision}, which no filter selected`);
       }
     }
     return problems;
