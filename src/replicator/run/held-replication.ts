@@ -427,7 +427,7 @@ export class HeldReplication {
     };
     this.#learnTimeout(await kv.transact(store, { whenUnknown }));
     this.#noteStored(stored);
-    this.#phase = phaseAfter(this.#phase, "store");
+    if (begins) this.#phase = phaseAfter(this.#phase, "store");
     if (backlog !== undefined) this.#backlog.noteStored(backlog);
     runtime.trace.event("replication.reported", { jobId: this.held.id });
     // The restart position is no longer needed.
