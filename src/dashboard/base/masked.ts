@@ -1,5 +1,5 @@
 /** Replication documents with secrets masked, for display. Pure. */
-import { isJsonObject } from "../../base/index.ts";
+import { isJsonObject, objectOf } from "../../base/index.ts";
 
 export const MASK = "*****";
 
@@ -18,7 +18,7 @@ export function masked(value: unknown, name = ""): unknown {
   if (Array.isArray(value)) return value.map((element) => masked(element, name));
   if (!isJsonObject(value)) return value;
   const isHeaders = name.toLowerCase() === "headers";
-  return Object.fromEntries(
+  return objectOf(
     Object.entries(value).map(([member, inner]) => [
       member,
       masked(inner, isHeaders ? "secret" : member),
