@@ -13,6 +13,7 @@ import {
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
 import { NEVER_SEC } from "../../src/replicator/jobs/decide.ts";
+import { decodeJob } from "../../src/replicator/jobs/job-data-record.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { type Node, openNode } from "../support/open-node.ts";
@@ -42,6 +43,8 @@ class RacedStore extends KeyValueStore {
 let node: Node;
 let store: RacedStore;
 let job: HeldReplication;
+/** Accepts the next due job. */
+let accept: () => Promise<HeldReplication>;
 /** The same job on a node whose store marks the job's database as deleted. */
 let doomed: HeldReplication;
 
@@ -53,15 +56,18 @@ beforeEach(async () => {
   store = new RacedStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
   const parts = composeNode({ runtime, kv: store, config });
   await node.replicator.start(REPLICATION, { userName: null, isAdmin: true });
-  const { held, accepted } = await store.transact(async (tx) => {
-    const options = { dueBySec: 2 ** 36, countMax: 1 };
-    const acceptance = await node.jobs.accept(tx, REPLICATION_JOB_TYPE, options);
-    if (acceptance.kind === "none-due") throw new Error("No job is due");
-    return { held: acceptance.held[0] as HeldJob, accepted: acceptance.jobs[0] as Job };
-  });
-  job = new HeldReplication(parts, held, accepted);
+  const acceptNext = async (): Promise<readonly [HeldJob, Job]> =>
+    store.transact(async (tx) => {
+      const options = { dueBySec: 2 ** 36, countMax: 1 };
+      const acceptance = await node.jobs.accept(tx, REPLICATION_JOB_TYPE, options);
+      if (acceptance.kind === "none-due") throw new Error("No job is due");
+      return [acceptance.held[0] as HeldJob, acceptance.jobs[0] as Job];
+    });
+  accept = async () => new HeldReplication(parts, ...(await acceptNext()));
+  const accepted = await acceptNext();
+  job = new HeldReplication(parts, ...accepted);
   const removedDatabases = { has: async () => true, removeHalted: async () => {} };
-  doomed = new HeldReplication({ ...parts, removedDatabases }, held, accepted);
+  doomed = new HeldReplication({ ...parts, removedDatabases }, ...accepted);
   await job.readControl();
 });
 
@@ -107,6 +113,21 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);
   });
+});
+
+test("an update in progress when a short run begins does not count as the start of the run", async () => {
+  await job.begin("id");
+  await job.end({ kind: "stopped" });
+  const again = await accept();
+  store.meanwhile = () => again.begin("id", { isShort: true });
+  await again.update();
+  const lastEvent = async (): Promise<string | undefined> => {
+    const stored = await node.kv.read((tx) => node.jobs.get(tx, again.held));
+    return stored && decodeJob(stored).history[0]?.type;
+  };
+  expect(await lastEvent()).toBe("pending");
+  await again.storeStart();
+  expect(await lastEvent()).toBe("started");
 });
 
 test("a job whose database is gone is halted before it begins", async () => {
