@@ -47,6 +47,7 @@ export { budgetRoutes } from "./replication/budgets.ts";
 export type { CheckParts } from "./replication/check.ts";
 export { checkRoutes } from "./replication/check.ts";
 export { checkpointRoutes } from "./replication/checkpoints.ts";
+export { commandRoutes } from "./replication/commands.ts";
 export { credentialsRoutes } from "./replication/credentials.ts";
 export type { EventsParts } from "./replication/events.ts";
 export { eventRoutes } from "./replication/events.ts";

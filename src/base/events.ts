@@ -187,6 +187,7 @@ export interface Events {
   };
   /** The response to another node's request could not be stored. */
   "replication.question-lost": { readonly error: string };
+  "replication.command-failed": { readonly command: string; readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How sources of parked jobs are watched: by the server's feed, or by polling. */

@@ -3,6 +3,9 @@
  * its OpenAPI document. The API, the command line and the dashboard share it.
  */
 export type {
+  BulkCommand,
+  CommandedJobs,
+  CommandPage,
   ControlEvent,
   DocumentFailure,
   FailingGroup,
@@ -58,4 +61,11 @@ export type {
   RulesPage,
 } from "./rules.ts";
 export type { SecretsStatus } from "./secrets.ts";
-export { FAILURE_CLASSES, type FailureClass, JOB_STATES, type JobState } from "./words.ts";
+export {
+  FAILURE_CLASSES,
+  type FailureClass,
+  JOB_STATES,
+  type JobState,
+  type StatedJob,
+  stateWord,
+} from "./words.ts";

@@ -38,6 +38,7 @@ export const ControlEvent = exactly({
   timestamp: time,
   why: nullable(text, { description: "the reason given with the command" }),
   since: optional(json),
+  command: optional(described(text, "id of the command, if it was for several jobs")),
 });
 export type ControlEvent = Shape<typeof ControlEvent>;
 
@@ -47,6 +48,7 @@ export type HistoryEvent = Shape<typeof HistoryEvent>;
 /** A row of `GET /_tandem/jobs`. */
 export const Job = exactly({
   id: described(text, "the replication id, or the job id before it is known"),
+  name: described(text, "`database/document`, `rule/database`, or the id of a transient job"),
   database: nullable(text),
   doc_id: nullable(text),
   source: nullable(text),
@@ -155,15 +157,37 @@ export const FailingPage = exactly({
 });
 export type FailingPage = Shape<typeof FailingPage>;
 
-/** Response to a command for several jobs. */
+/** Response to a command for several jobs; `Location` names the command. */
 export const CommandedJobs = exactly({
   ok: flag,
+  id: optional(described(text, "id of the command, only while it goes on (202)")),
   matched: count,
-  changed: count,
+  changed: optional(described(count, "absent while the command goes on (202)")),
   jobs: optional(
-    nullable(listOf(text), { description: "ids of the jobs, if `list=true`; null if too many" }),
+    nullable(listOf(text), { description: "changed jobs, if `list=true`; null if too many" }),
   ),
 });
+export type CommandedJobs = Shape<typeof CommandedJobs>;
+
+/** A command for several jobs. */
+export const BulkCommand = exactly({
+  id: text,
+  action: text,
+  user: nullable(text),
+  why: nullable(text),
+  undoes: nullable(text, { description: "the command that this one undoes" }),
+  state: oneOf(["running", "completed", "cancelled"]),
+  matched: described(count, "number of selected jobs"),
+  done: described(count, "number of jobs processed"),
+  changed: count,
+  failed: described(count, "number of jobs whose state does not permit the action"),
+  started: time,
+  ended: nullable(time),
+});
+export type BulkCommand = Shape<typeof BulkCommand>;
+
+export const CommandPage = exactly({ commands: described(listOf(BulkCommand), "newest first") });
+export type CommandPage = Shape<typeof CommandPage>;
 
 export const JobEvent = exactly({
   place: described(text, "id of the event in the log"),

@@ -4,7 +4,9 @@
  */
 import { type TSchema, Type } from "@sinclair/typebox";
 import {
+  BulkCommand,
   CommandedJobs,
+  CommandPage,
   FailingPage,
   FailureCounts,
   FailurePage,
@@ -82,6 +84,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Retry failed documents",
     answer: RetriedFailures,
   },
+  "GET /_tandem/commands": {
+    summary: "List commands for several jobs, newest first",
+    answer: CommandPage,
+  },
+  "GET /_tandem/commands/{id}": { summary: "Show a command", answer: BulkCommand },
+  "DELETE /_tandem/commands/{id}": { summary: "Cancel a command", answer: Done },
+  "POST /_tandem/commands/{id}/_undo": { summary: "Undo a command", answer: CommandedJobs },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },

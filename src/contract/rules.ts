@@ -112,6 +112,7 @@ export const CheckedReplication = exactly({
   job: nullable(
     exactly({
       id: text,
+      name: text,
       database: nullable(text),
       doc_id: nullable(text),
       state: oneOf(JOB_STATES),

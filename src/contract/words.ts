@@ -3,6 +3,22 @@
 export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
+/** Members of a job by which `stateWord` describes it. */
+export interface StatedJob {
+  readonly paused: boolean;
+  readonly failing: boolean;
+  readonly parked: boolean;
+  readonly state: JobState;
+}
+
+/** The state of a job for operators: a pause or a failure hides the state in the queue. */
+export function stateWord({ paused, failing, parked, state }: StatedJob): string {
+  if (paused) return "paused";
+  if (failing) return "failing";
+  if (parked) return "parked";
+  return state === "pending" ? "waiting" : state;
+}
+
 export const FAILURE_CLASSES = [
   "unreachable",
   "dns",

@@ -37,7 +37,13 @@ export const REMOVAL_KEY_SHAPES: readonly KeyShape[] = [
 /**
  * Kind of a removal. For `replication-jobs`, jobs are removed rather than the keys of the range.
  */
-export type RemovalKind = "database" | "index" | "rule" | "attachment" | "replication-jobs";
+export type RemovalKind =
+  | "database"
+  | "index"
+  | "rule"
+  | "command"
+  | "attachment"
+  | "replication-jobs";
 
 /** Object that a removal belongs to, for operators and for the handler of its kind. */
 export interface RemovalOrigin {

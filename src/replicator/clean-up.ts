@@ -36,7 +36,7 @@ export interface CleanUpParts extends RemoveJobParts {
   readonly index: JobIndex;
   readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
-  readonly replicator: Pick<Replicator, "nodes" | "figures">;
+  readonly replicator: Pick<Replicator, "nodes" | "figures" | "bulk">;
   /** Live: read at each use. */
   readonly config: Pick<
     ReplicatorConfig,
@@ -98,6 +98,7 @@ export class CleanUp {
     await abandoned.prune(config.abandonedSecMax);
     await this.compareIndex();
     await this.#forgetGroups();
+    while (await replicator.bulk.forget());
   }
 
   /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */

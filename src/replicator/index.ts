@@ -14,6 +14,7 @@
  *   job-watching   outages, backlogs, parked jobs, removed jobs whose run has not ended
  *   job-changes    adding, replacing and removing jobs; ownership of a replication
  *   failures       lists of documents that did not arrive
+ *   commands       operator commands for one job and for many
  *   slotless       jobs that a node runs outside its slots
  *   questions      requests to servers that a frontend has a replication node make
  *   parking        watchers that wake parked jobs
@@ -43,6 +44,12 @@ export type { ReplicationLog } from "./checkpoints/replication-log.ts";
 export { continuedLog, isOfOneRun, parseReplicationLog } from "./checkpoints/replication-log.ts";
 export { ChecksBusyError } from "./checks-busy.ts";
 export { CleanUp } from "./clean-up.ts";
+export type { BulkAction, BulkCommand } from "./commands/bulk-command.ts";
+export { BULK_ACTIONS } from "./commands/bulk-command.ts";
+export type { UndoRefusal } from "./commands/bulk-commands.ts";
+export { CommandJobs } from "./commands/command-jobs.ts";
+export type { CommandOutcome } from "./commands/job-commands.ts";
+export { JobCommands } from "./commands/job-commands.ts";
 export type { Comparison, ComparisonObserver, Difference } from "./copying/compare-databases.ts";
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
@@ -75,8 +82,6 @@ export type { DocumentFailure, RunFailures } from "./failures/run-failures.ts";
 export { MemoryRunFailures } from "./failures/run-failures.ts";
 export { AbandonedReplications } from "./job-changes/abandoned-replications.ts";
 export { ReplicationOwnership } from "./job-changes/replication-ownership.ts";
-export type { CommandOutcome } from "./job-commands.ts";
-export { JobCommands } from "./job-commands.ts";
 export { Backlogs } from "./job-lists/backlogs.ts";
 export type { FailingGroup } from "./job-lists/failing-groups.ts";
 export { IndexFolder } from "./job-lists/index-folder.ts";
@@ -100,7 +105,12 @@ export { ClockSteps, dueAfterStep } from "./job-watching/clock-steps.ts";
 export { HaltedRuns } from "./job-watching/halted-runs.ts";
 export type { OutagesParts } from "./job-watching/outages.ts";
 export { Outages } from "./job-watching/outages.ts";
-export { JOB_TYPES, ParkedJobs, SOURCE_WATCH_TYPE } from "./job-watching/parked-jobs.ts";
+export {
+  COMMAND_TYPE,
+  JOB_TYPES,
+  ParkedJobs,
+  SOURCE_WATCH_TYPE,
+} from "./job-watching/parked-jobs.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
 export type { Failing, ReplicationFailure } from "./jobs/failing.ts";
 export { FAILURE_SIDES, NONE } from "./jobs/failure-cause.ts";
@@ -111,6 +121,7 @@ export type { ReplicationState } from "./jobs/job-data.ts";
 export { hasEnded, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 export { splitJobData } from "./jobs/job-data-record.ts";
 export type { JobGroup } from "./jobs/job-groups.ts";
+export { jobName } from "./jobs/job-name.ts";
 export { LOCAL_RULE_TYPE, RULE_TYPES } from "./jobs/rule-jobs.ts";
 export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";

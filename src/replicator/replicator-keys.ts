@@ -288,6 +288,18 @@ const ROWS = {
     "counter",
     "grows with each change of 62; watched by workers and waiting callers",
   ),
+  command: keyRow<{ id: string }>(
+    65,
+    ["id"],
+    "(1, json)",
+    "a command for many jobs, and its progress; the id begins with the time of its start; deleted after a week",
+  ),
+  commandPage: keyRow<{ id: string; page: number }>(
+    66,
+    ["id", "page"],
+    "(1, json)",
+    "ids of the jobs that a command has selected, in the order of their processing",
+  ),
 };
 
 /** 17 to 20 were the index of jobs in older versions. */

@@ -3,12 +3,13 @@ import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
+import { BulkCommands } from "./commands/bulk-commands.ts";
+import { JobCommands } from "./commands/job-commands.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { addJob } from "./job-changes/add-job.ts";
 import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
-import { JobCommands } from "./job-commands.ts";
 import { FailingGroups } from "./job-lists/failing-groups.ts";
 import { JobEvents } from "./job-lists/job-events.ts";
 import { JobFiguresReader } from "./job-lists/job-figures.ts";
@@ -16,6 +17,7 @@ import type { JobIndex } from "./job-lists/job-index.ts";
 import { entryOf, JobLists } from "./job-lists/job-lists.ts";
 import { JobMeasures } from "./job-lists/job-measures.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
+import { NamedJobs } from "./job-lists/named-jobs.ts";
 import type { JobEventLog } from "./job-log/job-event-log.ts";
 import { JOB_TYPES } from "./job-watching/parked-jobs.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
@@ -85,10 +87,14 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
 export class Replicator {
   /** Lists of failures. */
   readonly failures: JobFailures;
-  /** Operator commands. */
+  /** Operator commands for one job. */
   readonly commands: JobCommands;
+  /** Operator commands for many jobs. */
+  readonly bulk: BulkCommands;
   /** Filtered pages of jobs. */
   readonly lists: JobLists;
+  /** Jobs by their names. */
+  readonly named: NamedJobs;
   /** Groups of failing jobs. */
   readonly failing: FailingGroups;
   /** Job events. */
@@ -114,6 +120,9 @@ export class Replicator {
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
     this.lists = new JobLists(parts);
+    this.named = new NamedJobs(parts);
+    const { lists, commands, failures } = this;
+    this.bulk = new BulkCommands({ ...parts, lists, commands, failures });
     this.failing = new FailingGroups(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);

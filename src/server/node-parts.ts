@@ -16,6 +16,8 @@ import {
   Budgets,
   CleanUp,
   ClockSteps,
+  COMMAND_TYPE,
+  CommandJobs,
   Endpoints,
   type EndpointsParts,
   FailureLists,
@@ -233,6 +235,7 @@ export function joinReplication(
     new SourceWatches(watching),
     ...RULE_TYPES.map((type) => new RuleFollowers(watching, type)),
     parts.indexBuilds,
+    new CommandJobs({ ...parts, bulk: parts.replicator.bulk }),
     new Questions({
       ...parts,
       checks: new ReplicationChecks({ ...parts, endpoints }),
@@ -267,19 +270,22 @@ export interface FollowLocalRulesOptions {
 }
 
 /**
- * Creates the worker of a frontend. It follows rules whose source is the local store, which
- * requires no connections, and detects dead workers even if no replication node is left.
+ * Creates the worker of a frontend. It follows rules whose source is the local store and applies
+ * commands for many jobs, which requires no connections, and detects dead workers even if no replication node is left.
  */
 export function followLocalRules(
   parts: NodeParts,
   { endpoints, renewer, nodeName: node, processId }: FollowLocalRulesOptions,
 ) {
   const { runtime, config, ruleStore: store } = parts;
-  const types = [LOCAL_RULE_TYPE];
+  const types = [LOCAL_RULE_TYPE, COMMAND_TYPE];
   const leaseMs = config.workerLeaseSec * 1000;
   const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs });
   const watching = { ...parts, store, endpoints, pace: new SweepPace(runtime.clock) };
-  const slotlessJobs = new SlotlessJobs(parts, [new RuleFollowers(watching, LOCAL_RULE_TYPE)]);
+  const slotlessJobs = new SlotlessJobs(parts, [
+    new RuleFollowers(watching, LOCAL_RULE_TYPE),
+    new CommandJobs({ ...parts, bulk: parts.replicator.bulk }),
+  ]);
   return {
     name: "replicator.local-rules",
     run: (signal: AbortSignal): Promise<void> =>

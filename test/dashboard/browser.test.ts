@@ -172,7 +172,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         for (const fault of await check()) found.push(`${view} ${where}: ${fault}`);
       }
       await show("/jobs/_replicator%2Fbilling-0");
-      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.getByRole("button", { name: "Delete" }).click();
       await page.getByRole("dialog").waitFor();
       for (const fault of await check()) found.push(`dialog ${where}: ${fault}`);
       found.push(...faults);
@@ -325,7 +325,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
     }
-    await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Retry \d/ })
+      .click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
     // A password was changed.
@@ -340,7 +343,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     // The last server stays unreachable.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Pause \d/ })
+      .click();
     await page.getByRole("link", { name: new RegExp(`^Paused\\s*${AWAY_COUNT}`) }).waitFor();
     expect(faults).toEqual([]);
   });
@@ -360,7 +366,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const before = await paused();
     await page.getByRole("button", { name: "Select all that match" }).click();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Pause \d/ })
+      .click();
     await page
       .getByText(`Paused: ${FAILING_COUNT + 1 - before} of ${FAILING_COUNT + 1} jobs`)
       .waitFor();
@@ -442,8 +451,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "_replicator/by-form" }).waitFor();
     const document = await ask("GET", "/_replicator/by-form");
     expect(document).toMatchObject({ source: "films", worker_batch_size: 7, continuous: true });
-    await page.getByRole("button", { name: "Cancel" }).click();
-    const remove = page.getByRole("dialog").getByRole("button", { name: "Cancel" });
+    await page.getByRole("button", { name: "Delete" }).click();
+    const remove = page.getByRole("dialog").getByRole("button", { name: "Delete 1 job" });
     expect(await remove.isDisabled()).toBe(true);
     await page.getByLabel("cannot be undone").check();
     await remove.click();
@@ -564,7 +573,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Reason (kept in the log)").fill("<b>The disk is full</b>");
-    await dialog.getByRole("button", { name: "Pause", exact: true }).click();
+    await dialog.getByRole("button", { name: /^Pause \d/ }).click();
     await page.getByText("by root: <b>The disk is full</b>").first().waitFor();
     expect(await places()).toEqual(before);
     expect(await page.getByRole("button", { name: "Pause", exact: true }).isDisabled()).toBe(true);
@@ -604,7 +613,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(missed).toEqual([]);
 
     await show("/jobs/_replicator%2Fbilling-0");
-    const cancel = page.getByRole("button", { name: "Cancel" });
+    const cancel = page.getByRole("button", { name: "Delete" });
     await cancel.press("Enter");
     await page.getByRole("dialog").waitFor();
     const insides = new Set<string>();
@@ -622,11 +631,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const focused = () => page.evaluate("document.activeElement.textContent");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    expect(await focused()).toBe("Cancel");
+    expect(await focused()).toBe("Delete");
     await page.keyboard.press("Space");
-    await page.getByRole("dialog").getByRole("button", { name: "Leave" }).press("Enter");
+    await page.getByRole("dialog").getByRole("button", { name: "Keep it" }).press("Enter");
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    expect(await focused()).toBe("Cancel");
+    expect(await focused()).toBe("Delete");
     await page.getByRole("button", { name: "Skip to the content" }).press("Enter");
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });

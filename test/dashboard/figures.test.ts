@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
-import { LISTED_JOBS_MAX } from "../../src/api/replication/jobs.ts";
 import { parseJson, printJson } from "../../src/base/index.ts";
 import {
   DOCUMENT_OPTIONS,
@@ -436,7 +435,6 @@ describe("the node's rules known to the dashboard", () => {
   test("words and limits match the node", () => {
     expect(JOB_STATES.toSorted()).toEqual(REPLICATION_STATES.toSorted());
     expect({ ...limits }).toEqual({
-      CHANGED_NAMES_MAX: LISTED_JOBS_MAX,
       WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,
       RETRY_IDS_MAX: replicator.RETRY_IDS_MAX,
       SHARES_MAX,
@@ -464,8 +462,8 @@ describe("the node's rules known to the dashboard", () => {
 });
 
 describe("events", () => {
-  const job = (id: string, doc: string) =>
-    ({ id, doc_id: doc, database: "_replicator", history: [], control: [] }) as unknown as Job;
+  const job = (id: string, name: string) =>
+    ({ id, name, history: [], control: [] }) as unknown as Job;
   const event = (id: string, reported: Partial<JobEvent>): JobEvent => ({
     ...{ place: "1", time: "2026-01-01T00:00:00Z", id, changes: ["started"], matches: true },
     ...{ job: job(id, id), ...reported },
@@ -481,7 +479,7 @@ describe("events", () => {
       event("other", {}),
     ];
     const { lines: after, goneCount, others } = linesAfter(lines, events);
-    expect(after.map(({ id, doc_id }) => [id, doc_id])).toEqual([
+    expect(after.map(({ id, name }) => [id, name])).toEqual([
       ["new id", "b"],
       ["c", "told last"],
     ]);

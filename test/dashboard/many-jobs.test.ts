@@ -39,7 +39,12 @@ afterAll(async () => {
 
 function row(index: number): object {
   if (index === REAL_INDEX) return template;
-  return { ...template, id: `${index}`.padStart(40, "0"), doc_id: `job-${index}` };
+  return {
+    ...template,
+    id: `${index}`.padStart(40, "0"),
+    doc_id: `job-${index}`,
+    name: `_replicator/job-${index}`,
+  };
 }
 
 interface Crowd {

@@ -94,7 +94,7 @@ test("failing jobs are shown in groups, with the command that applies to a group
   const command = rest.find((line) => line.startsWith("  tandem jobs ")) ?? "";
   const [, , ...flags] = command.trim().split(" ");
   expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
-  const steered = await tandem(...flags, "--server", server);
+  const steered = await tandem(...flags, "--yes", "--server", server);
   expect(steered.output).toMatch(/^1 job found, /);
 });
 
@@ -107,8 +107,33 @@ test("a paused job stays paused after a restart, with the user who paused it", a
   const shown = await tandem("show", FOLLOW, "--server", server);
   expect(shown.output).toMatch(/state +paused \(pending\)/);
   expect(shown.output).toMatch(/pause +by adm/);
-  const all = await tandem("resume", "--source", "a", "--server", server);
-  expect(all.output).toBe("1 job found, 1 changed\n");
+  const all = await tandem("resume", "--source", "a", "--yes", "--server", server);
+  expect(all.output).toMatch(/^1 job found, 1 changed\nTo undo: tandem jobs undo [0-9a-f]{32}\n$/);
+  await stateOnce(FOLLOW, "running");
+});
+
+test("a command for several jobs is previewed, confirmed and undone", async () => {
+  const preview = await tandem("pause", "--all", "--dry-run", "--server", server);
+  expect(preview).toMatchObject({ code: 0, errors: "" });
+  expect(preview.output).toBe("would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n");
+  const refused = await tandem("pause", "--name", "_replicator/", "--server", server);
+  expect(refused.code).toBe(2);
+  expect(refused.errors).toContain("add --yes to pause 2 jobs:");
+  expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
+  const paused = await tandem("pause", "--name", "*/follow", "--yes", "--server", server);
+  expect(paused.output).toMatch(/^1 job found, 1 changed\n/);
+  // A job paused on purpose remains paused.
+  expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
+    /^2 jobs found, 1 changed\n/,
+  );
+  const undone = await tandem("undo", "--server", server);
+  expect(undone).toMatchObject({ code: 0, output: "2 jobs found, 1 changed\n" });
+  const { body } = await ask("GET", "/_tandem/jobs?paused=true");
+  expect(body.jobs.map(({ name }: { readonly name: string }) => name)).toEqual([FOLLOW]);
+  const [, , id = ""] = /undo ((\w+))/.exec(paused.output) ?? [];
+  expect((await tandem("undo", id, "--server", server)).output).toMatch(/^1 job found, 1 changed/);
+  const listed = await tandem("commands", "--server", server);
+  expect(listed.output.split("\n")[1]).toMatch(/^[0-9a-f]{32} +resume .* completed +1 of 1 +adm$/);
   await stateOnce(FOLLOW, "running");
 });
 
@@ -124,9 +149,13 @@ test.each([
   [
     ["pause", "_replicator/unknown"],
     1,
-    "There is no job _replicator/unknown: use DATABASE/DOCUMENT",
+    "There is no job _replicator/unknown: use DATABASE/DOCUMENT, RULE/DATABASE",
   ],
-  [["show", "j4"], 1, "There is no job j4: use DATABASE/DOCUMENT, or an id shown by"],
+  [
+    ["show", "j4"],
+    1,
+    "There is no job j4: use DATABASE/DOCUMENT, RULE/DATABASE, or an id shown by",
+  ],
   [["list", "--limit", "x"], 2, "query_parse_error"],
   [["list", "--sort", "foo"], 2, "sort"],
   [["watch", "--error", "foo"], 2, "error"],
@@ -185,7 +214,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Select jobs by state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or select all jobs with all=true",
+        "Select jobs by name, state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or select all jobs with all=true",
     },
   ],
   [

@@ -1,4 +1,4 @@
-/** Every event of a job names the job, its document, source and target, and has no secrets. */
+/** Every event of a job names the job, its source and target, and has no secrets. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";
@@ -13,8 +13,8 @@ afterEach(() => node.stop());
 function described(): ReadonlyMap<string, object> {
   const found = node.events.filter(({ name }) => name.startsWith("replication."));
   return new Map(
-    found.map(({ name, fields: { jobId, document, source, target } }) => {
-      return [name, { jobId, document, source, target }];
+    found.map(({ name, fields: { jobId, job, source, target } }) => {
+      return [name, { jobId, job, source, target }];
     }),
   );
 }
@@ -27,7 +27,7 @@ test("each event of a transient job names the job, its source and its target", a
   const replication = parseReplication({ source: "a", target: "b", create_target: true });
   const jobId = await node.replicator.start(replication, USER);
   await node.replicator.ended(jobId, FOREVER);
-  const job = { jobId, document: undefined, source: "a", target: "b" };
+  const job = { jobId, job: undefined, source: "a", target: "b" };
   const names = ["added", "accepted", "started", "checkpoint", "ended"];
   for (const name of names) expect(described().get(`replication.${name}`), name).toEqual(job);
   await node.replicator.commands.cancel(jobId, { userName: null, why: "moved" });
@@ -36,7 +36,7 @@ test("each event of a transient job names the job, its source and its target", a
   expect(cancelled?.fields).toMatchObject({ userName: null, why: "moved" });
 });
 
-test("the failure of a document's job names the document, and the server without its password", async () => {
+test("the failure of a document's job has its name, and the server without its password", async () => {
   node = await openNode({
     fetch: async () => {
       throw new Error("connection refused");
@@ -48,7 +48,7 @@ test("the failure of a document's job names the document, and the server without
   await node.put("_replicator", "copy", JSON.stringify({ source, target: "b" }));
   const { jobId } = await node.event("replication.crashed");
   const shown = "http://far.example/a?token=*****";
-  const job = { jobId, document: "_replicator/copy", source: shown, target: "b" };
+  const job = { jobId, job: "_replicator/copy", source: shown, target: "b" };
   expect(described().get("replication.crashed")).toEqual(job);
   await node.replicator.commands.pause(String(jobId), { userName: null });
   expect(described().get("replication.controlled")).toEqual(job);

@@ -129,7 +129,7 @@ test("a bookmark leads to the next page", async () => {
 });
 
 test.each([
-  ["sorce=x", "Unknown parameter sorce. Choose from: state, database"],
+  ["sorce=x", "Unknown parameter sorce. Choose from: name, state, database"],
   ["state=dead", "Unknown state dead. Choose from: running"],
   ["error=whatever", "Unknown error whatever. Choose from: unreachable, dns"],
   ["side=left", "Unknown side left. Choose from: source, target, -"],

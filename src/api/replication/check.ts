@@ -5,7 +5,12 @@
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import type { EndpointCheck, JobEntry, ReplicationChecks } from "../../replicator/index.ts";
+import {
+  type EndpointCheck,
+  type JobEntry,
+  jobName,
+  type ReplicationChecks,
+} from "../../replicator/index.ts";
 import { authorizeInDatabase } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
@@ -75,9 +80,11 @@ function endpointView(checked: EndpointCheck | undefined): CheckedEndpoint | nul
   };
 }
 
-function twinView({ jobId, state, data: { document, replicationId } }: JobEntry) {
+function twinView({ jobId, state, data }: JobEntry) {
+  const { document, replicationId } = data;
   return {
     id: replicationId ?? jobId,
+    name: jobName(jobId, data),
     database: document?.database ?? null,
     doc_id: document?.id ?? null,
     state,

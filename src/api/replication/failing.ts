@@ -3,12 +3,7 @@
  * CouchDB has no counterpart.
  */
 import type { FailingPage, FailingGroup as FailingRow } from "../../contract/index.ts";
-import {
-  type FailingGroup,
-  isoTime,
-  type JobEntry,
-  type Replicator,
-} from "../../replicator/index.ts";
+import { type FailingGroup, isoTime, jobName, type Replicator } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
@@ -48,11 +43,6 @@ function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup)
     next_try: nextTryMs === undefined ? null : isoTime(nextTryMs),
     error: failing.error,
     reason: failing.reason,
-    example: nameOf(example),
+    example: jobName(example.jobId, example.data),
   };
-}
-
-/** Id of the job for `/_tandem/jobs/{id}`. */
-function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
-  return document === undefined ? (replicationId ?? jobId) : `${document.database}/${document.id}`;
 }

@@ -24,26 +24,29 @@ export const REPLICATION_STATES: readonly ReplicationState[] = [
 ];
 const LIMIT_DEFAULT = 100;
 const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
-const NAMES = ["owner", "source", "target", "host", "reason"] as const;
+const TEXTS = ["owner", "source", "target", "host", "reason"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** All supported filters. */
 export const FILTERS = [
+  "name",
   "state",
   "database",
   "rule",
   "error",
   "side",
   ...FLAGS,
-  ...NAMES,
+  ...TEXTS,
   "behind",
   "behind_sec",
 ] as const;
 export const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
-/** The query as given, before database, rule and time are resolved. */
+/** The query as given, before name, database, rule and time are resolved. */
 export interface AskedFilter {
   readonly filter: JobFilter;
+  /** Prefix of the jobs' names, or a pattern with stars. */
+  readonly name: string | undefined;
   readonly database: string | undefined;
   /** Name of the rule that created the jobs. */
   readonly rule: string | undefined;
@@ -87,9 +90,9 @@ export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter 
 export function commandFilterOf(call: Call): AskedFilter {
   refuseUnknown(call, [...FILTERS, "all", "list"]);
   const asked = filterOf(call);
-  const { filter, database, rule, behindSec } = asked;
+  const { filter, name, database, rule, behindSec } = asked;
   const isFiltered =
-    [database, rule, behindSec].some((value) => value !== undefined) ||
+    [name, database, rule, behindSec].some((value) => value !== undefined) ||
     Object.keys(filter).length > 0;
   if (!isFiltered && !booleanParameter(call, "all")) {
     throw badRequest(`Select jobs by ${FILTERS.join(", ")}, or select all jobs with all=true`);
@@ -114,7 +117,7 @@ function filterOf(call: Call): AskedFilter {
   const flags = FLAGS.filter((flag) => query.get(flag) !== undefined).map(
     (flag) => [flag, booleanParameter(call, flag)] as const,
   );
-  const names = NAMES.flatMap((name) => {
+  const texts = TEXTS.flatMap((name) => {
     const text = query.get(name);
     return text === undefined ? [] : [[name, text] as const];
   });
@@ -124,10 +127,11 @@ function filterOf(call: Call): AskedFilter {
     ...(state === undefined ? {} : { states: state }),
     ...(error === undefined ? {} : { error: error satisfies FailureClass }),
     ...(side === undefined ? {} : { side }),
-    ...Object.fromEntries([...flags, ...names]),
+    ...Object.fromEntries([...flags, ...texts]),
   };
   const behindSec = integerParameter(call, "behind_sec") ?? (isBehind === true ? 0 : undefined);
-  return { filter, database: query.get("database"), rule: query.get("rule"), behindSec };
+  const [name, database, rule] = ["name", "database", "rule"].map((key) => query.get(key));
+  return { filter, name, database, rule, behindSec };
 }
 
 function refuseUnknown({ request }: Call, known: readonly string[]): void {

@@ -3,7 +3,7 @@
  * retries, resets or cancels one or several. CouchDB has no counterpart.
  */
 
-import { errorCode } from "../../base/index.ts";
+import { append, errorCode } from "../../base/index.ts";
 import type {
   ControlEvent as ControlRow,
   Job,
@@ -12,9 +12,11 @@ import type {
   JobRun as RunRow,
 } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
-import type { ReadTransaction } from "../../kv/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
+  BULK_ACTIONS,
+  type BulkAction,
   type CommandOutcome,
   type ControlEvent,
   type Decider,
@@ -25,6 +27,7 @@ import {
   type JobFilter,
   type JobMeasure,
   type JobRun,
+  jobName,
   jobView,
   parseSequence,
   type Replicator,
@@ -36,19 +39,20 @@ import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { commandAnswer } from "./commands.ts";
 import { deciderOf, readDecider } from "./decider.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
 import { type AskedFilter, bookmarkOf, commandFilterOf, pageOf } from "./job-query.ts";
 
+/** Maximum number of changed jobs listed in a response. */
+const LISTED_JOBS_MAX = 1_000;
+
 export interface JobsParts extends FindJobParts {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
   readonly shownUrl: () => string;
 }
 
-/**
- * Maximum number of changed jobs listed in a response. To undo a command for more jobs, select them
- * with a filter.
- */
-export const LISTED_JOBS_MAX = 1_000;
 /** Placeholder that matches no database or rule, because real uuids are longer. */
 const NO_UUID = "none";
 
@@ -64,22 +68,22 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 export function jobRoutes(parts: JobsParts): readonly Route[] {
   const commands = Object.entries(COMMANDS).flatMap(([name, command]) => [
-    defineRoute("POST", `/_tandem/jobs/${name}`, OPERATIONS, (call) =>
-      commandAll(parts, call, command),
-    ),
     defineRoute("POST", `/_tandem/jobs/{id}/${name}`, OPERATIONS, (call) =>
       commandOne(parts, call, command),
     ),
   ]);
+  const bulk = BULK_ACTIONS.map((action) =>
+    defineRoute("POST", `/_tandem/jobs/_${action}`, OPERATIONS, (call) =>
+      commandAll(parts, call, action),
+    ),
+  );
   return [
+    ...bulk,
     defineRoute("GET", "/_tandem/jobs", OPERATIONS, (call) => listJobs(parts, call)),
     defineRoute("GET", "/_tandem/jobs/{id}", OPERATIONS, (call) => showJob(parts, call)),
     defineRoute("GET", "/_tandem/jobs/{id}/runs", OPERATIONS, (call) => listRuns(parts, call)),
     defineRoute("POST", "/_tandem/jobs/{id}/_start_from", OPERATIONS, (call) =>
       startFrom(parts, call),
-    ),
-    defineRoute("POST", "/_tandem/jobs/_retry_failures", OPERATIONS, (call) =>
-      retryAllFailures(parts, call),
     ),
     ...commands,
   ];
@@ -105,13 +109,14 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
  */
 export async function resolvedFilter(
   { kv, databases, replicator }: JobsParts,
-  { filter: others, database, rule, behindSec }: AskedFilter,
+  { filter: others, name, database, rule, behindSec }: AskedFilter,
 ): Promise<JobFilter> {
-  const { measures } = replicator;
-  const filter =
-    behindSec === undefined
-      ? others
-      : { ...others, behindSinceMs: measures.behindSinceMs(behindSec) };
+  const { measures, named } = replicator;
+  const filter = {
+    ...others,
+    ...(behindSec === undefined ? {} : { behindSinceMs: measures.behindSinceMs(behindSec) }),
+    ...(name === undefined ? {} : { name: await named.filter(name) }),
+  };
   if (database === undefined && rule === undefined) return filter;
   if (database !== undefined && rule !== undefined) return { ...filter, databaseUuid: NO_UUID };
   const uuid =
@@ -156,46 +161,31 @@ async function commandOne(parts: JobsParts, call: Call, command: Command): Promi
 }
 
 /** Applies a command to the jobs that match a filter, or to all jobs if explicitly requested. */
-async function commandAll(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
-  const { replicator } = parts;
+async function commandAll(parts: JobsParts, call: Call, action: BulkAction): Promise<ApiResponse> {
   const decider = await readDecider(call);
-  return forAll(parts, call, async ({ jobId }) => {
-    return (await command(replicator, jobId, decider)) === "done";
-  });
-}
-
-/** Requests that nodes retry failed documents of jobs. Does not wait for the retries. */
-async function retryAllFailures(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  const { failures } = parts.replicator;
-  return forAll(parts, call, (entry) => failures.askRetry(entry));
-}
-
-/** Processes the jobs page by page. `change` returns whether it had an effect. */
-async function forAll(
-  parts: JobsParts,
-  call: Call,
-  change: (entry: JobEntry) => Promise<boolean>,
-): Promise<ApiResponse> {
   const filter = await resolvedFilter(parts, commandFilterOf(call));
-  const isListed = booleanParameter(call, "list");
-  const changed: string[] = [];
-  let matchedCount = 0;
-  let changedCount = 0;
-  for await (const entry of parts.replicator.lists.all(filter)) {
-    matchedCount++;
-    if (!(await change(entry))) continue;
-    changedCount++;
-    if (isListed && changedCount <= LISTED_JOBS_MAX) changed.push(nameOf(entry));
+  const { bulk } = parts.replicator;
+  if (!booleanParameter(call, "list")) {
+    return commandAnswer(await bulk.start(action, filter, decider));
   }
-  const counts = { ok: true, matched: matchedCount, changed: changedCount };
-  if (!isListed) return json(200, counts);
-  return json(200, { ...counts, jobs: changedCount > LISTED_JOBS_MAX ? null : changed });
+  const names = await namesOf(parts, filter);
+  const changed: string[] = [];
+  const command = await bulk.start(action, filter, decider, (ids) => append(changed, ids));
+  const jobs = changed.length > LISTED_JOBS_MAX ? null : changed.map((id) => names.get(id) ?? id);
+  return commandAnswer(command, { jobs });
 }
 
-/** Id of the job for `{id}` in a path. */
-function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
-  if (document !== undefined) return `${document.database}/${document.id}`;
-  return replicationId ?? jobId;
+/** Names of the jobs that match, by id; incomplete if there are more than can be listed. */
+async function namesOf(
+  { replicator }: JobsParts,
+  filter: JobFilter,
+): Promise<ReadonlyMap<string, string>> {
+  const names = new Map<string, string>();
+  for await (const { jobId, data } of replicator.lists.all(filter)) {
+    if (names.size > LISTED_JOBS_MAX) break;
+    names.set(jobId, jobName(jobId, data));
+  }
+  return names;
 }
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
@@ -246,7 +236,10 @@ export async function jobRows(
     const { isPaused, restartAt, events } = controls[index] as JobControl;
     const { failing, errorCount, stallCount } = entry.data;
     const measure = measures[index] as JobMeasure;
-    const rule = { rule: entry.data.rule ?? null };
+    const named = {
+      name: jobName(entry.jobId, entry.data),
+      rule: entry.data.rule ?? null,
+    };
     const troubles = {
       error_count: errorCount,
       failing: failing !== undefined,
@@ -265,7 +258,7 @@ export async function jobRows(
     // has many rows.
     return Object.assign(
       jobView(entry, shownUrl()),
-      rule,
+      named,
       troubles,
       measureView(measure),
       decisions,
@@ -324,7 +317,13 @@ function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: 
   };
 }
 
-function controlView({ action, userName, timeMs, why, since }: ControlEvent): ControlRow {
-  const event = { action, user: userName, timestamp: isoTime(timeMs), why: why ?? null };
-  return since === undefined ? event : { ...event, since };
+function controlView({ action, userName, timeMs, why, since, command }: ControlEvent): ControlRow {
+  return {
+    action,
+    user: userName,
+    timestamp: isoTime(timeMs),
+    why: why ?? null,
+    ...(since === undefined ? {} : { since }),
+    ...(command === undefined ? {} : { command }),
+  };
 }

@@ -1,6 +1,13 @@
 /** Formats the server's JSON about jobs for the terminal. */
 import { printJson } from "../../base/index.ts";
-import type { FailurePage, Job, JobEvent, JobPage, JobRun } from "../../contract/index.ts";
+import {
+  type FailurePage,
+  type Job,
+  type JobEvent,
+  type JobPage,
+  type JobRun,
+  stateWord,
+} from "../../contract/index.ts";
 import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 
@@ -13,8 +20,8 @@ export interface ShownJob extends Job {
 export function printJobs(answer: unknown): string {
   const { jobs, total_rows: total, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
-    nameOf(job),
-    stateOf(job),
+    job.name,
+    stateWord(job),
     lagOf(job),
     `${job.source} → ${job.target}`,
     failureOf(job),
@@ -24,17 +31,12 @@ export function printJobs(answer: unknown): string {
   return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
 }
 
-function stateOf({ paused, parked, state }: Job): string {
-  if (paused) return "paused";
-  return parked ? "parked" : state;
-}
-
 /** A line for an event. `gap`: some events were dropped before they were reported. */
 export function printEvent(event: string | undefined, data: unknown): string {
   if (event !== "job")
     return "some events were missed: run tandem jobs list for the current state\n";
   const { time, id, changes, job } = data as JobEvent;
-  const name = job === null ? id : nameOf(job);
+  const name = job === null ? id : job.name;
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
@@ -48,9 +50,9 @@ function failureOf({ last_failure: failure, info }: Job): string {
 export function printJob(answer: unknown): string {
   const job = answerWith<ShownJob>(answer, { id: "string", state: "string", runs: "array" });
   const facts = [
-    ["job", nameOf(job)],
+    ["job", job.name],
     ["replication id", job.id],
-    ["state", job.paused ? `paused (${job.state})` : stateOf(job)],
+    ["state", `${stateWord(job)} (${job.state})`],
     ["source", String(job.source)],
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
@@ -135,8 +137,4 @@ export function printFailures(answer: unknown): string {
     reason,
   ]);
   return table([["DOCUMENT", "REVISION", "PHASE", "STATUS", "TRIES", "REASON"], ...rows]);
-}
-
-function nameOf({ id, database, doc_id: documentId }: Job): string {
-  return documentId === null ? id : `${database}/${documentId}`;
 }

@@ -6,9 +6,9 @@
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
-import { counted } from "../terminal/counted.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
+import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
 import { printFailingGroups } from "./failing-groups.ts";
 import {
   printEvent,
@@ -19,7 +19,7 @@ import {
   runsOf,
   type ShownJob,
 } from "./job-output.ts";
-import type { Printer, Server } from "./server-client.ts";
+import type { CreatingServer, Printer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 /** Filters supported by the API, with the value that each is compared with. */
@@ -28,6 +28,11 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
     "state",
     "<state>",
     "pending, running, crashing, completed or failed; separate several states by commas",
+  ],
+  [
+    "name",
+    "<prefix>",
+    "beginning of DATABASE/DOCUMENT, RULE/DATABASE or an id; with * anywhere, a pattern",
   ],
   ["database", "<name>", "the _replicator database of the job's document"],
   ["rule", "<name>", "the rule that created the job"],
@@ -64,7 +69,7 @@ const WHY = ["--why <text>", "reason for the command, stored with the job"] as c
 /** Number of runs printed by `show`. */
 const RUNS_SHOWN = 10;
 
-interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
+interface Flags extends ConfirmFlags, Readonly<Record<string, string | boolean | undefined>> {
   readonly server: string;
   readonly json?: boolean;
 }
@@ -105,14 +110,16 @@ export function addJobsCommand(program: Command): void {
       );
     },
   );
-  define("show <id>", "show one job, given by its id or as DATABASE/DOCUMENT").action(
-    (id: string, flags: Flags) =>
-      askServer(flags, async (server) => {
-        const job = await server.ask("GET", jobPath(id));
-        if (flags.json === true) return [job, printJob];
-        const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
-        return [{ ...(job as ShownJob), runs }, printJob];
-      }),
+  define(
+    "show <id>",
+    "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
+  ).action((id: string, flags: Flags) =>
+    askServer(flags, async (server) => {
+      const job = await server.ask("GET", jobPath(id));
+      if (flags.json === true) return [job, printJob];
+      const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
+      return [{ ...(job as ShownJob), runs }, printJob];
+    }),
   );
   define("runs <id>", "list the last runs of a job, newest first").action(
     (id: string, flags: Flags) =>
@@ -137,20 +144,35 @@ export function addJobsCommand(program: Command): void {
     ["reset", "restart jobs from the beginning of the source, ignoring checkpoints"],
     ["cancel", "cancel jobs permanently; deletes the documents of persistent jobs"],
   ] as const) {
-    withFilters(define(`${name} [id]`, description))
-      .option("--all", "select all jobs of the server")
+    withConfirmation(withFilters(define(`${name} [id]`, description)))
       .option(...WHY)
       .action((id: string | undefined, flags: Flags) =>
         askServer(flags, (server) => command(server, name, id, flags)),
       );
   }
-  withFilters(
-    define("retry-failures", "retry the failed documents of jobs, without waiting for the result"),
-  )
-    .option("--all", "select all jobs of the server")
-    .action((flags: Flags) =>
-      askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
-    );
+  withConfirmation(
+    withFilters(
+      define(
+        "retry-failures",
+        "retry the failed documents of jobs, without waiting for the result",
+      ),
+    ),
+  ).action((flags: Flags) =>
+    askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
+  );
+  define(
+    "undo [command]",
+    "undo a pause or resume of several jobs; by default the last one",
+  ).action((id: string | undefined, flags: Flags) =>
+    askServer(flags, (server) => undoCommand(server, id)),
+  );
+  define("commands", "list the last commands for several jobs, newest first").action(
+    (flags: Flags) =>
+      askServer(flags, async (server) => [
+        await server.ask("GET", "/_tandem/commands"),
+        printCommands,
+      ]),
+  );
   define("start-from <id> <sequence>", "restart a job at this update sequence of the source")
     .option(...WHY)
     .action((id: string, sequence: string, flags: Flags) =>
@@ -162,7 +184,7 @@ export function addJobsCommand(program: Command): void {
 }
 
 async function command(
-  server: Server,
+  server: CreatingServer,
   name: string,
   id: string | undefined,
   flags: Flags,
@@ -171,8 +193,19 @@ async function command(
   if ((id === undefined) === (found === "")) {
     throw new WrongUse("expected the id of one job, a filter for several, or --all");
   }
-  const path = id === undefined ? `/_tandem/jobs/_${name}?${found}` : `${jobPath(id)}/_${name}`;
-  return [await server.ask("POST", path, whyOf(flags)), printDone];
+  if (id !== undefined) {
+    return [await server.ask("POST", `${jobPath(id)}/_${name}`, whyOf(flags)), printDone];
+  }
+  const asked = { action: name, query: new URLSearchParams(found), body: whyOf(flags) };
+  return commandJobs(server, asked, flags);
+}
+
+/** Options of a command that can apply to several jobs. */
+function withConfirmation(command: Command): Command {
+  return command
+    .option("--all", "select all jobs of the server")
+    .option("--yes", "do not ask for confirmation if several jobs are selected")
+    .option("--dry-run", "only show the jobs that would be affected");
 }
 
 /** The body with the reason, or `undefined` if none is given. */
@@ -224,15 +257,8 @@ function sequenceOf(text: string): unknown {
   }
 }
 
-/** Prints the response to a command for one job or for all matching jobs. */
-interface Steered {
-  readonly matched?: number;
-  readonly changed?: number;
-  readonly no_changes?: boolean;
-}
-
+/** Prints the response to a command for one job. */
 function printDone(answer: unknown): string {
-  const { matched, changed, no_changes } = answerWith<Steered>(answer, { ok: "boolean" });
-  if (matched !== undefined) return `${counted(matched, "job")} found, ${changed} changed\n`;
+  const { no_changes } = answerWith<{ readonly no_changes?: boolean }>(answer, { ok: "boolean" });
   return no_changes === true ? "nothing to change\n" : "done\n";
 }

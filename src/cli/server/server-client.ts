@@ -22,11 +22,24 @@ export interface Server {
   ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
 }
 
+/** A server that reports the resources that a request has created. */
+export interface CreatingServer extends Server {
+  create(path: string, body?: unknown): Promise<Created>;
+}
+
+export interface Created {
+  readonly answer: unknown;
+  /** Path of the created resource, if any. */
+  readonly location: string | undefined;
+}
+
 /** Formats a response. */
 export type Printer = (answer: unknown) => string;
 
 /** Sends the requests of a command; returns the last response with its printer. */
-export type ServerWork = (server: Server) => Promise<readonly [answer: unknown, print: Printer]>;
+export type ServerWork = (
+  server: CreatingServer,
+) => Promise<readonly [answer: unknown, print: Printer]>;
 
 /** Runs the requests of a command, and prints the response or the error. */
 export async function workWithServer(
@@ -55,20 +68,27 @@ export async function openServer(
   { fetch }: Pick<UndiciFetch, "fetch">,
   url: URL,
   sources = systemCredentialSources(),
-): Promise<Server> {
+): Promise<CreatingServer> {
   const asker = await askerOf(url, sources);
+  const send: (...asked: Parameters<Server["ask"]>) => Promise<Created> = async (
+    method,
+    path,
+    body,
+  ) => {
+    const response = await fetch({
+      method,
+      url: url.origin + path,
+      headers: asker.headers,
+      ...(body === undefined ? {} : { body: printJson(body) }),
+      inactivityTimeoutMs: SILENCE_MS_MAX,
+      signal: new AbortController().signal,
+    });
+    const answer = answerOf(response.status, await readText(response), asker);
+    return { answer, location: response.headers.get("location") ?? undefined };
+  };
   return {
-    ask: async (method, path, body) => {
-      const response = await fetch({
-        method,
-        url: url.origin + path,
-        headers: asker.headers,
-        ...(body === undefined ? {} : { body: printJson(body) }),
-        inactivityTimeoutMs: SILENCE_MS_MAX,
-        signal: new AbortController().signal,
-      });
-      return answerOf(response.status, await readText(response), asker);
-    },
+    ask: async (...asked) => (await send(...asked)).answer,
+    create: (path, body) => send("POST", path, body),
   };
 }
 

@@ -36,7 +36,7 @@ export class Progress {
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,
-    unit: "documents" | "databases" | "rows" = "documents",
+    unit: "documents" | "databases" | "rows" | "jobs" = "documents",
   ) {
     this.#label = label;
     this.#output = output;

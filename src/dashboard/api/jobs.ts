@@ -1,6 +1,14 @@
 /** Lists of jobs, single jobs, and commands. */
-import type { Job, JobPage } from "../../contract/index.ts";
-import { get, RequestError, request, segmentOf, withQuery } from "./request.ts";
+import type { BulkCommand, CommandedJobs, Job, JobPage } from "../../contract/index.ts";
+import {
+  type Exchanged,
+  exchange,
+  get,
+  RequestError,
+  request,
+  segmentOf,
+  withQuery,
+} from "./request.ts";
 import type { Query } from "./types.ts";
 
 /** Page size for the first pages, small enough to load quickly. */
@@ -10,6 +18,8 @@ const LATER_PAGE_ROWS = 1_000;
 /** Page size for counting jobs whose total the node does not know. */
 const COUNT_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
+/** Interval between two requests for the progress of a command. */
+const POLL_MS = 500;
 /** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
 
@@ -24,11 +34,16 @@ export type Targets =
 export interface CommandResult {
   readonly matched: number;
   readonly changed: number;
-  /** Names of the changed jobs; undefined if there are too many to list. */
-  readonly changedNames: readonly string[] | undefined;
+  /** The jobs changed by the command. */
+  readonly undo: Undo;
   /** Rejected commands for single jobs, with the reason. */
   readonly refusals: readonly (readonly [name: string, reason: string])[];
 }
+
+/** Identifies what a command has changed: the command itself, or single jobs by name. */
+export type Undo =
+  | { readonly kind: "command"; readonly id: string }
+  | { readonly kind: "names"; readonly names: readonly string[] };
 
 /**
  * Reads the page that begins at the bookmark, after `knownRows` rows. Without a bookmark, the first
@@ -131,17 +146,14 @@ export async function runCommand(
   command: Command,
   targets: Targets,
   why = "",
+  onProgress: (command: BulkCommand) => void = () => {},
 ): Promise<CommandResult> {
   const reason = isDecision(command) && why.trim() !== "" ? { body: { why: why.trim() } } : {};
   if (targets.kind === "filter") {
     const filter = filterPart(targets.query);
     const named = Object.keys(filter).length === 0 ? { all: "true" } : filter;
-    const { matched, changed, jobs } = await request<{
-      matched: number;
-      changed: number;
-      jobs: readonly string[] | null;
-    }>("POST", withQuery(`_tandem/jobs/_${command}`, { ...named, list: "true" }), reason);
-    return { matched, changed, changedNames: jobs ?? undefined, refusals: [] };
+    const path = withQuery(`_tandem/jobs/_${command}`, named);
+    return ended(await exchange("POST", path, reason), onProgress);
   }
   const waiting = [...targets.names];
   const refusals: [string, string][] = [];
@@ -165,9 +177,34 @@ export async function runCommand(
   return {
     matched: targets.names.length,
     changed: changedNames.length,
-    changedNames,
+    undo: { kind: "names", names: changedNames },
     refusals,
   };
+}
+
+/** Undoes a command by its opposite, for exactly the jobs that it has changed. */
+export async function undoCommand(opposite: Command, undo: Undo): Promise<CommandResult> {
+  if (undo.kind === "names") return runCommand(opposite, undo);
+  const path = `_tandem/commands/${segmentOf(undo.id)}/_undo`;
+  return ended(await exchange("POST", path));
+}
+
+/** Waits for the end of a command that continues after its response. */
+async function ended(
+  { text, location }: Exchanged,
+  onProgress: (command: BulkCommand) => void = () => {},
+): Promise<CommandResult> {
+  const { matched, changed } = JSON.parse(text) as CommandedJobs;
+  const id = location.split("/").at(-1) ?? "";
+  const undo = { kind: "command", id } as const;
+  if (changed !== undefined) return { matched, changed, undo, refusals: [] };
+  for (;;) {
+    const command = await get<BulkCommand>(`_tandem/commands/${segmentOf(id)}`);
+    if (command.state !== "running")
+      return { matched, changed: command.changed, undo, refusals: [] };
+    onProgress(command);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
 }
 
 function commandPath(command: Command, name: string): string {

@@ -1,10 +1,5 @@
 /** Copies of limits of the node; a test checks that they are equal. Pure. */
 
-/**
- * Maximum number of changed jobs whose ids a command returns. A command for more jobs cannot be
- * undone.
- */
-export const CHANGED_NAMES_MAX = 1_000;
 /** Maximum length of a decision's reason, in characters. */
 export const WHY_LENGTH_MAX = 200;
 /** Maximum number of documents in a request for a retry. */

@@ -72,6 +72,8 @@ export async function request<Answer>(
 export interface Exchanged {
   /** Status, from 200 to 299. */
   readonly status: number;
+  /** Path of the resource that the request has created; "" if none. */
+  readonly location: string;
   /** Text of the body. */
   readonly text: string;
 }
@@ -92,7 +94,8 @@ export async function exchange(
     throw new RequestError(0, "unreachable", "The server cannot be reached.");
   });
   const text = await response.text().catch(() => "");
-  if (response.ok) return { status: response.status, text };
+  const location = response.headers.get("location") ?? "";
+  if (response.ok) return { status: response.status, location, text };
   // A 401 for the session itself is returned to the caller.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));

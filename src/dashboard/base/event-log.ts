@@ -1,6 +1,5 @@
 /** The event log as kept by the page. Pure. */
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
-import { jobName } from "../api/types.ts";
 
 /** Position before the first event. */
 export const LOG_BEGIN = "0".repeat(24);
@@ -23,7 +22,7 @@ export function entryOf(event: JobEvent): LogEntry | undefined {
   if (decision === undefined && changes.every((change) => change === "changed")) return undefined;
   return {
     ...{ place, time, changes, decision },
-    name: job === null ? id : jobName(job),
+    name: job === null ? id : job.name,
     isGone: job === null,
     failureClass: job?.last_failure?.class,
   };

@@ -9,8 +9,7 @@ export interface JobLine
   extends Pick<
     Job,
     | "id"
-    | "database"
-    | "doc_id"
+    | "name"
     | "source"
     | "target"
     | "state"
@@ -32,10 +31,10 @@ export interface JobLine
 }
 
 export function lineOf(job: Job): JobLine {
-  const { id, database, doc_id, source, target, state, failing, parked, paused } = job;
+  const { id, name, source, target, state, failing, parked, paused } = job;
   const { lag_sec, start_time, next_try, last_failure } = job;
   return {
-    ...{ id, database, doc_id, source, target, state, failing, parked, paused },
+    ...{ id, name, source, target, state, failing, parked, paused },
     ...{ lag_sec, start_time, next_try },
     failure: last_failure && {
       class: last_failure.class,

@@ -1,5 +1,6 @@
 /** Confirmation of a command, with the number of affected jobs. */
 import { useState } from "preact/hooks";
+import type { BulkCommand } from "../../contract/index.ts";
 import {
   type Command,
   type CommandResult,
@@ -7,9 +8,9 @@ import {
   previewJobs,
   runCommand,
   type Targets,
+  type Undo,
+  undoCommand,
 } from "../api/jobs.ts";
-import { CHANGED_NAMES_MAX } from "../api/limits.ts";
-import { jobName } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -50,9 +51,9 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
     isFinal: true,
   },
   cancel: {
-    verb: "Cancel",
-    done: "Cancelled",
-    explanation: "Removes the job. The document of a persistent job is deleted.",
+    verb: "Delete",
+    done: "Deleted",
+    explanation: "Cancels and removes the job. The document of a persistent job is deleted.",
     isFinal: true,
   },
   retry_failures: {
@@ -80,22 +81,23 @@ export function CommandDialog({
   const [why, setWhy] = useState("");
   const [isSure, setIsSure] = useState(false);
   const [isRunning, setIsRunning] = useState(false);
+  const [progress, setProgress] = useState<BulkCommand>();
   const [result, setResult] = useState<CommandResult>();
   const [error, setError] = useState<unknown>();
   const preview = useLoaded((signal) => previewOf(targets, signal), JSON.stringify(targets));
 
   const tell = (answer: CommandResult) => {
-    const { changed, matched, changedNames = [] } = answer;
+    const { changed, matched, undo } = answer;
     const opposite = OPPOSITES[command];
     const text = `${done}: ${formatNumber(changed)} of ${formatCount(matched, "job")}`;
-    if (opposite === undefined || changedNames.length === 0) return announce(text);
-    announce(text, () => void takeBack(opposite, changedNames, announce));
+    if (opposite === undefined || changed === 0) return announce(text);
+    announce(text, () => void takeBack(opposite, undo, announce));
   };
   const run = async () => {
     setIsRunning(true);
     setError(undefined);
     try {
-      const answer = await runCommand(command, targets, why);
+      const answer = await runCommand(command, targets, why, setProgress);
       tell(answer);
       if (answer.refusals.length === 0) onClose(true);
       else setResult(answer);
@@ -148,9 +150,10 @@ export function CommandDialog({
           )}
         </ShortList>
       )}
-      {OPPOSITES[command] !== undefined && count !== undefined && count > CHANGED_NAMES_MAX && (
-        <p class="section-note">
-          This cannot be undone: undo is limited to {formatNumber(CHANGED_NAMES_MAX)} jobs.
+      {isRunning && progress !== undefined && (
+        <p>
+          <progress max={progress.matched} value={progress.done} /> {formatNumber(progress.done)} of{" "}
+          {formatCount(progress.matched, "job")}
         </p>
       )}
       {isDecision(command) && <WhyField value={why} onChange={setWhy} />}
@@ -167,7 +170,7 @@ export function CommandDialog({
       <Problem error={error ?? preview.error} />
       <div class="dialog-buttons">
         <button type="button" onClick={() => onClose(false)}>
-          Leave
+          {keepWords(count, isFinal)}
         </button>
         <button
           type="button"
@@ -175,7 +178,7 @@ export function CommandDialog({
           disabled={!isReady}
           onClick={() => void run()}
         >
-          {isRunning ? "Working…" : verb}
+          {isRunning ? "Working…" : actWords(verb, count)}
         </button>
       </div>
     </Dialog>
@@ -185,15 +188,13 @@ export function CommandDialog({
 /** Applies to exactly the jobs that the command has changed. */
 async function takeBack(
   opposite: Command,
-  names: readonly string[],
+  undo: Undo,
   announce: (text: string) => void,
 ): Promise<void> {
   announce("Undoing…");
   try {
-    const { changed } = await runCommand(opposite, { kind: "names", names });
-    announce(
-      `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(names.length, "job")}`,
-    );
+    const { changed } = await undoCommand(opposite, undo);
+    announce(`${COMMAND_WORDS[opposite].done} again: ${formatCount(changed, "job")}`);
   } catch (error) {
     announce(`Undo failed: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -210,7 +211,18 @@ async function previewOf(targets: Targets, signal: AbortSignal): Promise<Preview
     return { count: targets.names.length, isExact: true, names: targets.names.slice(0, 5) };
   }
   const { count, isExact, first } = await previewJobs(targets.query, signal);
-  return { count, isExact, names: first.map(jobName) };
+  return { count, isExact, names: first.map(({ name }) => name) };
+}
+
+/** Label of the button that closes the dialog without a command. */
+function keepWords(count: number | undefined, isFinal = false): string {
+  if (!isFinal) return "Close";
+  return count === 1 ? "Keep it" : "Keep them";
+}
+
+/** Label of the button that runs the command, with the number of jobs. */
+function actWords(verb: string, count: number | undefined): string {
+  return count === undefined ? verb : `${verb} ${formatCount(count, "job")}`;
 }
 
 function titleOf(verb: string, preview: Preview | undefined): string {

@@ -1,8 +1,7 @@
 /** Small text components. */
 import type { ComponentChildren } from "preact";
-import type { Job } from "../../contract/index.ts";
+import { type Job, type StatedJob, stateWord } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
-import { jobName } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatDistance, formatTime, visibleText } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
@@ -45,24 +44,13 @@ export function ClockOfDay({ time }: { time: string }) {
   );
 }
 
-type Named = Pick<Job, "id" | "database" | "doc_id">;
-type Stated = Pick<Job, "paused" | "failing" | "state" | "parked">;
-
-export function StateBadge({ job }: { job: Stated }) {
+export function StateBadge({ job }: { job: StatedJob }) {
   const word = stateWord(job);
   return <span class={`badge badge-${word}`}>{word}</span>;
 }
 
-/** The displayed state: a pause or a failure takes precedence over the state in the queue. */
-export function stateWord({ paused, failing, state, parked }: Stated): string {
-  if (parked) return "parked";
-  if (paused) return "paused";
-  if (failing) return "failing";
-  return state === "pending" ? "waiting" : state;
-}
-
-export function JobLink({ job }: { job: Named }) {
-  const name = jobName(job);
+export function JobLink({ job }: { job: Pick<Job, "name"> }) {
+  const { name } = job;
   return (
     <a class="job-link" href={linkTo(["jobs", name])}>
       <Foreign text={name} />

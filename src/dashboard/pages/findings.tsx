@@ -1,7 +1,6 @@
 /** Results of checking a replication, next to the fields concerned. */
 import type { ComponentChildren } from "preact";
 import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
-import { jobName } from "../api/types.ts";
 import { formatCount } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
@@ -86,7 +85,7 @@ export function OtherFindings({ checked: { found } }: { checked: Checked }) {
 }
 
 function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
-  const name = jobName(job);
+  const { name } = job;
   return (
     <p class="finding finding-bad">
       Another job runs the same replication, and only one of them can run:{" "}

@@ -5,7 +5,6 @@ import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
-import { jobName } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
@@ -49,7 +48,7 @@ export function JobPage({ name }: { name: string }) {
   const database = value?.job.database;
   useFeed(database == null ? {} : { database }, {
     event: ({ id, job }) => {
-      if (id === value?.job.id || (job !== null && jobName(job) === name)) soon();
+      if (id === value?.job.id || (job !== null && job.name === name)) soon();
     },
     gap: details.reload,
   });

@@ -1,7 +1,7 @@
 /** All or matching jobs: a long list, with commands for selected ones. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
-import { jobName, type Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
@@ -163,14 +163,14 @@ function JobTable({
   const scroller = useRef<HTMLDivElement>(null);
   const rowHeight = useIsNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const hand = useHand();
-  const jobs = useSteadyRows(list.jobs, jobName, hand);
+  const jobs = useSteadyRows(list.jobs, ({ name }) => name, hand);
   const { rows, height } = useVirtualRows(scroller, jobs.length, rowHeight);
   const lastIndex = rows.at(-1)?.index ?? 0;
   useEffect(() => {
     if (list.error === undefined && lastIndex >= jobs.length - AHEAD_ROWS) list.more();
   });
   const toggle = (name: string, isSelected: boolean) => {
-    const names = new Set(selection === "all" ? jobs.map(jobName) : selection);
+    const names = new Set(selection === "all" ? jobs.map(({ name }) => name) : selection);
     if (isSelected) names.add(name);
     else names.delete(name);
     onSelect(names);
@@ -194,7 +194,7 @@ function JobTable({
           {rows.map((row) => {
             const job = jobs[row.index];
             if (job === undefined) return null;
-            const name = jobName(job);
+            const name = job.name;
             return (
               <JobRow
                 key={name}
@@ -236,7 +236,7 @@ function JobRow({
         {onToggle !== undefined && (
           <input
             type="checkbox"
-            aria-label={`Select ${jobName(job)}`}
+            aria-label={`Select ${job.name}`}
             checked={isSelected}
             onChange={({ currentTarget }) => onToggle(currentTarget.checked)}
           />

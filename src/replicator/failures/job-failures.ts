@@ -1,7 +1,7 @@
 /** A job's list of failures for operators: read, counted and retried on request. */
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { Key, KeyValueStore } from "../../kv/index.ts";
+import type { Key, KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
@@ -95,12 +95,16 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** As `retry`, without waiting. Returns false if the list is empty. */
-  async askRetry(entry: JobEntry): Promise<boolean> {
-    const baseId = baseIdOf(entry.data.replicationId);
-    if (baseId === undefined || (await this.total(entry)) === 0) return false;
-    await this.#ask(entry.jobId, baseId);
-    return true;
+  /** As `retry` of the whole list, in the caller's transaction and without waiting. */
+  async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
+    const { runtime, index } = this.#parts;
+    const status = await index.statuses.get(tx, jobId);
+    if (status === undefined) return "missing";
+    const baseId = baseIdOf(status.replicationId);
+    if (baseId === undefined || !status.hasLeftBehind) return "no-need";
+    const request = randomHex(runtime.random);
+    await this.#askIn(tx, { jobId, baseId, request, ids: undefined });
+    return "done";
   }
 
   async #countOf(baseId: string, ids: readonly string[]): Promise<number> {
@@ -114,28 +118,40 @@ export class JobFailures {
     baseId: string,
     ids?: readonly string[],
   ): Promise<{ readonly request: string; readonly rests: boolean }> {
-    const { runtime, kv, jobs, ownership, failureLists, controls } = this.#parts;
+    const { runtime, kv } = this.#parts;
     const request = randomHex(runtime.random);
+    const rests = await kv.transact((tx) => this.#askIn(tx, { jobId, baseId, request, ids }), {
+      whenUnknown: "retry",
+    });
+    return { request, rests };
+  }
+
+  /** Returns whether the job is paused. */
+  async #askIn(
+    tx: Transaction,
+    asked: {
+      readonly jobId: string;
+      readonly baseId: string;
+      readonly request: string;
+      readonly ids: readonly string[] | undefined;
+    },
+  ): Promise<boolean> {
+    const { runtime, jobs, ownership, failureLists, controls } = this.#parts;
+    const { jobId, baseId, request, ids } = asked;
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
-    const rests = await kv.transact(
-      async (tx) => {
-        await failureLists.askRetry(tx, baseId, { request, ids });
-        // Whichever job is running serves the request.
-        for (const id of await ownership.jobsOfBase(tx, baseId)) {
-          await jobs.callHolder(tx, { type, id });
-        }
-        const { isPaused } = await controls.get(tx, jobId);
-        const job = await jobs.get(tx, name);
-        if (job === undefined) return false;
-        if ((await stepFor(tx, controls, job, "try-list")) === "due") {
-          await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
-        }
-        return isPaused;
-      },
-      { whenUnknown: "retry" },
-    );
-    return { request, rests };
+    await failureLists.askRetry(tx, baseId, { request, ids });
+    // Whichever job is running serves the request.
+    for (const id of await ownership.jobsOfBase(tx, baseId)) {
+      await jobs.callHolder(tx, { type, id });
+    }
+    const { isPaused } = await controls.get(tx, jobId);
+    const job = await jobs.get(tx, name);
+    if (job === undefined) return false;
+    if ((await stepFor(tx, controls, job, "try-list")) === "due") {
+      await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
+    }
+    return isPaused;
   }
 
   async #retried(baseId: string, request: string, signal: AbortSignal): Promise<void> {

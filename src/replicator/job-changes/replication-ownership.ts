@@ -14,8 +14,14 @@ import type {
   Transaction,
 } from "../../kv/index.ts";
 import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
-import { isProven, REPLICATION_JOB_TYPE, replicationState } from "../jobs/job-data.ts";
+import {
+  isProven,
+  REPLICATION_JOB_TYPE,
+  type ReplicationState,
+  replicationState,
+} from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
+import { jobName } from "../jobs/job-name.ts";
 import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
@@ -33,6 +39,9 @@ export type Claim =
       readonly kind: "duplicate";
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
+      readonly otherState: ReplicationState;
+      /** Name of the other job; undefined for another user's, which must not be disclosed. */
+      readonly otherName: string | undefined;
       /** For another user's job, whether its credentials are verified. */
       readonly rival?: "proven" | "unproven";
     };
@@ -175,12 +184,15 @@ function duplicateOf(
   const data = decodeJob(other);
   const state = replicationState(other, data);
   if (state !== "running" && state !== "pending") return undefined;
+  const isSameOwner = ownerKey(data) === ownerKey(job);
   const duplicate = {
     kind: "duplicate",
     otherJobId: other.id,
     otherIsPersistent: data.document !== undefined,
+    otherState: state,
+    otherName: isSameOwner ? jobName(other.id, data) : undefined,
   } as const;
-  if (ownerKey(data) === ownerKey(job)) return duplicate;
+  if (isSameOwner) return duplicate;
   if (isProven(data)) return { ...duplicate, rival: "proven" };
   const isLate = state === "pending" || nowMs - data.lastStartMs > UNPROVEN_MS_MAX;
   return hasAnswered || isLate ? undefined : { ...duplicate, rival: "unproven" };

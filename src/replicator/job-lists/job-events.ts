@@ -1,7 +1,14 @@
 /** Job events for clients: log entries with the current job, filtered. */
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
-import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./job-filter.ts";
+import {
+  isOfDatabase,
+  type JobFilter,
+  matchesName,
+  matchesReason,
+  matchesStatus,
+  type NameFilter,
+} from "./job-filter.ts";
 import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
@@ -119,7 +126,8 @@ function followedEvent(
     status !== undefined &&
     isOfDatabase(event.jobId, filter.databaseUuid) &&
     matchesStatus(filter, status, entry.state === "running") &&
-    (filter.reason === undefined || matchesReason(filter.reason, entry.data));
+    (filter.reason === undefined || matchesReason(filter.reason, entry.data)) &&
+    (filter.name === undefined || matchesName(filter.name, entry));
   return { ...event, entry, isMatch };
 }
 
@@ -134,5 +142,12 @@ function wasMatch(
 ): boolean {
   const status = before ?? found?.status;
   if (status === undefined || !isOfDatabase(jobId, filter.databaseUuid)) return false;
+  if (filter.name !== undefined && !mayHaveName(filter.name, jobId, found?.entry)) return false;
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
+}
+
+/** The name of a removed job is unknown, but its id is not. */
+function mayHaveName(name: NameFilter, jobId: string, entry: JobEntry | undefined): boolean {
+  if (entry !== undefined) return matchesName(name, entry);
+  return name.idPrefixes?.some((prefix) => jobId.startsWith(prefix)) ?? true;
 }

@@ -12,6 +12,7 @@ import {
   type ReplicationState,
 } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
+import { jobName } from "../jobs/job-name.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
@@ -123,21 +124,19 @@ export class JobFiguresReader {
   }
 
   #jobLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
-    const nameOf = ({ document }: ReplicationJobData) =>
-      document && `${document.database}/${document.id}`;
-    return this.#lags(tx, behind, nameOf);
+    return this.#lags(tx, behind, (data, id) => jobName(id, data));
   }
 
   async #lags(
     tx: ReadTransaction,
     behind: readonly Behind[],
-    nameOf: (data: ReplicationJobData) => string | undefined,
+    nameOf: (data: ReplicationJobData, jobId: string) => string,
   ): Promise<readonly Lag[]> {
     const lags = await Promise.all(
       behind.map(async ({ jobId: id, lagSec }) => {
         const job = await this.#parts.jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id });
         if (job === undefined || !isReadable(job)) return [];
-        return [{ name: nameOf(decodeJob(job)) ?? id, lagSec }];
+        return [{ name: nameOf(decodeJob(job), id), lagSec }];
       }),
     );
     return lags.flat();

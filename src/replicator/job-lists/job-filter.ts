@@ -2,8 +2,17 @@
 import { NO_PLACE } from "../jobs/failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "../jobs/failure-cause.ts";
 import { type ReplicationJobData, type ReplicationState, shownState } from "../jobs/job-data.ts";
+import { jobName } from "../jobs/job-name.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
 import { listedName, localPlace } from "../jobs/listed-name.ts";
+import type { Glob } from "../rules/glob.ts";
+
+/** Jobs whose names match a pattern. */
+export interface NameFilter {
+  readonly glob: Glob;
+  /** Prefixes of the ids of all jobs that can match; undefined if any job can. */
+  readonly idPrefixes: readonly string[] | undefined;
+}
 
 /** All members present must match. */
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
@@ -20,11 +29,12 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly reason?: string;
   /** Behind at least since this time. */
   readonly behindSinceMs?: number;
+  readonly name?: NameFilter;
   /** Not known to be behind. Has no list of its own. */
   readonly isCaughtUp?: true;
 }
 
-/** Checks all members but `reason` and `databaseUuid`. */
+/** Checks all members but `reason`, `name` and `databaseUuid`. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
   return (
@@ -59,6 +69,13 @@ export function matchesReason(
   { failing }: Pick<ReplicationJobData, "failing">,
 ): boolean {
   return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
+}
+
+export function matchesName(
+  { glob }: NameFilter,
+  { jobId, data }: { readonly jobId: string; readonly data: Parameters<typeof jobName>[1] },
+): boolean {
+  return glob.match(jobName(jobId, data)) !== undefined;
 }
 
 /** Names as stored in lists: a host in lower case, or a local database. */

@@ -8,7 +8,7 @@
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
 import { matchesCause, parseCauseKey } from "../jobs/failure-cause.ts";
-import { hasEnded, type ReplicationState } from "../jobs/job-data.ts";
+import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "../jobs/job-data.ts";
 import {
   behindValue,
   LISTED_FLAGS,
@@ -19,7 +19,7 @@ import {
 import { listedName } from "../jobs/listed-name.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
-import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
+import { isOfDatabase, type JobFilter, type NameFilter, placesNamed } from "./job-filter.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
 /** Maximum number of lists merged for a page. */
@@ -59,10 +59,12 @@ interface Candidate {
 }
 
 export class JobListPlanner {
+  readonly #jobs: Jobs;
   readonly #keys: ReplicatorKeys;
   readonly #counts: StatusCounts;
 
   constructor(jobs: Jobs, keys: ReplicatorKeys) {
+    this.#jobs = jobs;
     this.#keys = keys;
     this.#counts = new StatusCounts(jobs, keys);
   }
@@ -78,6 +80,7 @@ export class JobListPlanner {
       ...(isOnlyFailing(filter) ? [this.#ofErrors(view, filter)] : []),
       ...(isOfCause(filter) ? [this.#ofCauses(view, filter)] : []),
       ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(view, filter)]),
+      ...(filter.name?.idPrefixes === undefined ? [] : [this.#ofNames(view, filter.name)]),
     ]);
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
     if (whole !== undefined) return whole.plan;
@@ -121,6 +124,18 @@ export class JobListPlanner {
     }
     const total = isTested ? undefined : ids.length;
     return { count: ids.length, plan: { ...this.#byId([positionsOf(ids)]), isTested, total } };
+  }
+
+  async #ofNames(view: IndexView, { idPrefixes = [] }: NameFilter): Promise<Candidate> {
+    let count = 0;
+    for (const prefix of idPrefixes) {
+      const limit = SORTED_ROWS_MAX + 1 - count;
+      if (limit <= 0) break;
+      const wanted = { prefix, afterId: undefined, reverse: false, limit };
+      count += (await this.#jobs.ids(view.tx, REPLICATION_JOB_TYPE, wanted)).length;
+    }
+    const sources = idPrefixes.map((prefix) => ({ kind: "jobs", prefix }) as const);
+    return { count, plan: { ...this.#byId(sources), isTested: true, total: undefined } };
   }
 
   /** Rows of jobs that are behind, optionally at least since a time. */

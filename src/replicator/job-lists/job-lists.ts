@@ -20,7 +20,13 @@ import { replicatorKeys } from "../replicator-keys.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
-import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./job-filter.ts";
+import {
+  isOfDatabase,
+  type JobFilter,
+  matchesName,
+  matchesReason,
+  matchesStatus,
+} from "./job-filter.ts";
 import type { JobIndex } from "./job-index.ts";
 import {
   type JobListPlan,
@@ -173,6 +179,24 @@ export class JobLists {
     } while (after !== undefined);
   }
 
+  /** Yields the ids of all matching jobs, in pages. */
+  async *ids(filter: JobFilter): AsyncIterable<readonly string[]> {
+    const { kv, index } = this.#parts;
+    const plan = await index.read(kv, (view) => this.#planner.plan(view, filter, "id"));
+    let position: JobPosition | undefined;
+    for (;;) {
+      const wanted = { position, descending: false, limit: CHUNK_ROWS_MAX };
+      const { rows, matching } = await index.read(kv, async (view) => {
+        const found = await this.#rows(view, plan, wanted);
+        const passed = plan.isTested ? await this.#matching(view.tx, found, filter) : found;
+        return { rows: found, matching: passed };
+      });
+      yield matching.map(idOf);
+      if (rows.length < CHUNK_ROWS_MAX) return;
+      position = rows.at(-1)?.position;
+    }
+  }
+
   /** Returns the next rows of all sources, each job once. */
   async #rows(
     view: IndexView,
@@ -215,7 +239,7 @@ export class JobLists {
     rows: readonly Row[],
     filter: JobFilter,
   ): Promise<readonly Row[]> {
-    const { reason, databaseUuid, states } = filter;
+    const { reason, name, databaseUuid, states } = filter;
     const running = new Set(
       states && (await this.#parts.jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE)),
     );
@@ -225,11 +249,14 @@ export class JobLists {
       if (status === undefined || !isOfDatabase(id, databaseUuid)) return false;
       return matchesStatus(filter, status, running.has(id));
     });
-    if (reason === undefined) return passed;
+    if (reason === undefined && name === undefined) return passed;
     const entries = await this.#entries(tx, passed.map(idOf));
-    const ids = new Set(
-      entries.filter(({ data }) => matchesReason(reason, data)).map(({ jobId }) => jobId),
+    const matching = entries.filter(
+      (entry) =>
+        (reason === undefined || matchesReason(reason, entry.data)) &&
+        (name === undefined || matchesName(name, entry)),
     );
+    const ids = new Set(matching.map(({ jobId }) => jobId));
     return passed.filter(({ position: [, id] }) => ids.has(id));
   }
 

@@ -27,6 +27,9 @@ export const SOURCE_WATCH_TYPE = "source-watch";
 /** Queue type of questions to other servers (`questions/`); ids are random. */
 export const QUESTION_TYPE = "question";
 
+/** Queue type of commands for many jobs (`commands/`); ids are those of the commands. */
+export const COMMAND_TYPE = "command";
+
 /** All queue types that a node runs. */
 export const JOB_TYPES = [
   REPLICATION_JOB_TYPE,
@@ -34,6 +37,7 @@ export const JOB_TYPES = [
   RULE_TYPE,
   LOCAL_RULE_TYPE,
   QUESTION_TYPE,
+  COMMAND_TYPE,
 ] as const;
 
 /** A parked job, and the source's update sequence at that time. */

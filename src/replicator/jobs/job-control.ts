@@ -21,6 +21,8 @@ export interface Decider {
   readonly userName: string | null;
   /** At most `WHY_LENGTH_MAX` characters; absent if no reason was given. */
   readonly why?: string;
+  /** Id of the command for many jobs that made the decision, if any. */
+  readonly command?: string;
   /** Id of the API request, if any. Included in events, but not stored. */
   readonly requestId?: string;
 }

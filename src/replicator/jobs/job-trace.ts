@@ -3,12 +3,13 @@ import type { Events, Trace } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationJobData } from "./job-data.ts";
+import { jobName } from "./job-name.ts";
 
 /** Additional members of each event of a job. */
 export interface JobDescription {
   readonly jobId: string;
-  /** `DATABASE/ID`; absent for a transient job. */
-  readonly document?: string;
+  /** Name of a persistent job or a job of a rule (`job-name.ts`); absent for a transient job. */
+  readonly job?: string;
   /** URL without credentials, or name of a local database; absent if malformed. */
   readonly source?: string;
   readonly target?: string;
@@ -16,9 +17,11 @@ export interface JobDescription {
 
 export function describeJob(
   jobId: string,
-  { document, replication }: Pick<ReplicationJobData, "document" | "replication">,
+  data: Pick<ReplicationJobData, "document" | "rule" | "replication" | "replicationId">,
 ): JobDescription {
-  const named = document === undefined ? {} : { document: `${document.database}/${document.id}` };
+  const { document, rule, replication } = data;
+  const isNamed = document !== undefined || rule !== undefined;
+  const named = isNamed ? { job: jobName(jobId, data) } : {};
   if (replication === undefined) return { jobId, ...named };
   const { source, target } = replication;
   return { jobId, ...named, source: shown(source), target: shown(target) };

@@ -25,6 +25,11 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
+/** Returns the database of a rule's job. */
+export function ruleDatabaseOf(jobId: string): string {
+  return jobId.slice(jobId.indexOf("|") + 1);
+}
+
 /** Begins with the rule's uuid, so that lists have the jobs of a rule together. */
 export function ruleJobId(uuid: string, database: string): string {
   return persistentJobId(uuid, database);

@@ -272,8 +272,11 @@ export class ReplicationJob {
   }
 
   /** Another user's job does not end this one permanently: its credentials may fail. */
-  #collision({ otherJobId, otherIsPersistent, rival }: Claim & { kind: "duplicate" }): Collision {
-    const failure = { error: "duplicate_job", reason: `Duplicate job running: ${otherJobId}` };
+  #collision(claim: Claim & { kind: "duplicate" }): Collision {
+    const { otherName, otherState, otherIsPersistent, rival } = claim;
+    const other = otherName ?? "a job of another user";
+    const reason = `Duplicate job running: ${other} (${otherState})`;
+    const failure = { error: "duplicate_job", reason };
     const isPersistent = this.#job.data.document !== undefined;
     const isTriedAgain = rival === "unproven" || (rival === "proven" && isPersistent);
     const isFinal = otherIsPersistent && !isTriedAgain;

@@ -1,21 +1,21 @@
 /** Operator commands for jobs on any node. Each is one transaction, and is recorded. */
-import { append, type Runtime } from "../base/index.ts";
-import type { DatabaseRegistry } from "../databases/index.ts";
-import type { Job } from "../jobs/index.ts";
-import type { KeyValueStore, Transaction } from "../kv/index.ts";
-import { removeReplicationDocument } from "./documents/replication-document.ts";
-import type { SourceSequence } from "./endpoints/endpoint.ts";
-import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
-import { decideInput, type JobInput, type JobStep, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
-import type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
+import { append, type Runtime } from "../../base/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { Job } from "../../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import { removeReplicationDocument } from "../documents/replication-document.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
+import { decideInput, type JobInput, type JobStep, NEVER_SEC, phaseOf } from "../jobs/decide.ts";
+import type { ControlAction, ControlEvent, Decider, JobControl } from "../jobs/job-control.ts";
 import {
   begunAnew,
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
   restarted,
-} from "./jobs/job-data.ts";
-import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
-import { describeJob, jobTrace } from "./jobs/job-trace.ts";
+} from "../jobs/job-data.ts";
+import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
+import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 
 /** Number of decisions read per transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -82,16 +82,29 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action: "cancel" });
   }
 
-  async #command(jobId: string, command: Command): Promise<CommandOutcome> {
-    const { kv, jobs, controls } = this.#parts;
-    return kv.transact(async (tx) => {
-      const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
-      if (job === undefined) return "missing";
-      const control = await controls.get(tx, jobId);
-      const phase = phaseOf(job, decodeJob(job));
-      const step = decideInput(INPUTS[command.action], phase, control.isPaused);
-      return this.#carryOut(tx, step, job, { control, command });
-    });
+  /** Applies a command in the caller's transaction. `reset` starts from the beginning. */
+  apply(
+    tx: Transaction,
+    jobId: string,
+    action: "pause" | "resume" | "retry" | "reset" | "cancel",
+    decider: Decider,
+  ): Promise<CommandOutcome> {
+    const start = action === "reset" ? { since: 0 } : {};
+    return this.#apply(tx, jobId, { ...decider, ...start, action });
+  }
+
+  #command(jobId: string, command: Command): Promise<CommandOutcome> {
+    return this.#parts.kv.transact((tx) => this.#apply(tx, jobId, command));
+  }
+
+  async #apply(tx: Transaction, jobId: string, command: Command): Promise<CommandOutcome> {
+    const { jobs, controls } = this.#parts;
+    const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+    if (job === undefined) return "missing";
+    const control = await controls.get(tx, jobId);
+    const phase = phaseOf(job, decodeJob(job));
+    const step = decideInput(INPUTS[command.action], phase, control.isPaused);
+    return this.#carryOut(tx, step, job, { control, command });
   }
 
   async #carryOut(

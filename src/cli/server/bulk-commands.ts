@@ -1,0 +1,181 @@
+/**
+ * Commands for many jobs: shows which jobs would be affected, asks for confirmation, and follows
+ * the progress.
+ */
+
+import { createInterface } from "node:readline/promises";
+import { setTimeout } from "node:timers/promises";
+import type { BulkCommand, CommandedJobs, CommandPage, JobPage } from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { Progress } from "../terminal/progress.ts";
+import { printable, table } from "../terminal/table.ts";
+import { WrongUse } from "../terminal/wrong-use.ts";
+import { answerWith } from "./answers.ts";
+import type { Created, CreatingServer, Printer, Server } from "./server-client.ts";
+
+/** Jobs named before a command is confirmed. */
+const EXAMPLES = 3;
+/** Page size for counting jobs whose total the server does not know. */
+const COUNT_PAGE_ROWS = 1_000;
+/** Number of jobs above which a destructive command is confirmed by typing the number. */
+const TYPED_COUNT_MIN = 100;
+/** Interval between two requests for the progress of a command. */
+const POLL_MS = 500;
+
+/** Commands whose effect cannot be undone. */
+const DESTRUCTIVE: ReadonlySet<string> = new Set(["reset", "cancel"]);
+/** Commands that `tandem jobs undo` reverts. */
+const UNDOABLE: ReadonlySet<string> = new Set(["pause", "resume"]);
+
+export interface ConfirmFlags {
+  /** Send the command without asking. */
+  readonly yes?: boolean;
+  /** Only show which jobs would be affected. */
+  readonly dryRun?: boolean;
+}
+
+/** Sends a command for the jobs that `query` selects, once it is confirmed. */
+export async function commandJobs(
+  server: CreatingServer,
+  {
+    action,
+    query,
+    body,
+  }: {
+    readonly action: string;
+    readonly query: URLSearchParams;
+    readonly body: unknown;
+  },
+  { yes = false, dryRun = false }: ConfirmFlags,
+): Promise<readonly [unknown, Printer]> {
+  if (dryRun || !yes) {
+    const preview = await previewOf(server, query);
+    const verb = action.replaceAll("_", " ");
+    if (dryRun) return [preview, () => `would ${verb} ${described(preview)}\n`];
+    if (preview.matched > 0) await confirm(action, verb, preview);
+  }
+  const created = await server.create(`/_tandem/jobs/_${action}?${query}`, body);
+  const undo = UNDOABLE.has(action) ? idIn(created) : undefined;
+  return [await ended(server, created), (done) => printDone(done, undo)];
+}
+
+/** Undoes a command, or the last one if no id is given. */
+export async function undoCommand(
+  server: CreatingServer,
+  id: string | undefined,
+): Promise<readonly [unknown, Printer]> {
+  const { id: undone } = id === undefined ? await lastUndoable(server) : { id };
+  const created = await server.create(`${pathOf(undone)}/_undo`);
+  return [await ended(server, created), (done) => printDone(done, undefined)];
+}
+
+export function printCommands(answer: unknown): string {
+  const { commands } = answerWith<CommandPage>(answer, { commands: "array" });
+  if (commands.length === 0) return "no commands in the last week\n";
+  const rows = commands.map(({ id, action, started, state, matched, changed, user }) => [
+    id,
+    action,
+    started.slice(0, 16).replace("T", " "),
+    state,
+    `${changed} of ${matched}`,
+    user ?? "-",
+  ]);
+  return table([["ID", "COMMAND", "STARTED (UTC)", "STATE", "CHANGED", "USER"], ...rows]);
+}
+
+interface Preview {
+  readonly matched: number;
+  /** Names of the first jobs. */
+  readonly examples: readonly string[];
+}
+
+async function previewOf(server: Server, query: URLSearchParams): Promise<Preview> {
+  const filter = new URLSearchParams(query);
+  filter.delete("all");
+  const page = async (more: Readonly<Record<string, string>>) => {
+    const parameters = new URLSearchParams([...filter, ...Object.entries(more)]);
+    const answer = await server.ask("GET", `/_tandem/jobs?${parameters}`);
+    return answerWith<JobPage>(answer, { jobs: "array" });
+  };
+  const first = await page({ limit: String(EXAMPLES) });
+  const examples = first.jobs.map(({ name }) => name);
+  let matched = first.total_rows;
+  if (matched === null) {
+    matched = 0;
+    let bookmark: string | null = "";
+    while (bookmark !== null) {
+      const limit = String(COUNT_PAGE_ROWS);
+      const next: JobPage = await page(bookmark === "" ? { limit } : { limit, bookmark });
+      matched += next.jobs.length;
+      bookmark = next.bookmark;
+    }
+  }
+  return { matched, examples };
+}
+
+function described({ matched, examples }: Preview): string {
+  const names = examples.map((name) => `\n  ${printable(name)}`).join("");
+  if (matched <= examples.length) return `${counted(matched, "job")}${names && `:${names}`}`;
+  return `${counted(matched, "job")}, for example:${names}`;
+}
+
+/** Throws a WrongUse unless the user confirms. */
+async function confirm(action: string, verb: string, preview: Preview): Promise<void> {
+  const { matched } = preview;
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new WrongUse(`add --yes to ${verb} ${described(preview)}`);
+  }
+  const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
+  const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    process.stderr.write(`This would ${verb} ${described(preview)}\n`);
+    const answer = (await lines.question(question)).trim().toLowerCase();
+    const isSure = isTyped ? answer === String(matched) : answer === "y" || answer === "yes";
+    if (!isSure) throw new WrongUse("not confirmed: nothing has changed");
+  } finally {
+    lines.close();
+  }
+}
+
+/** Waits for the end of a command that continues after its response (202). */
+async function ended(server: Server, { answer }: Created): Promise<unknown> {
+  const members = { ok: "boolean", matched: "number" } as const;
+  const { changed, id = "" } = answerWith<CommandedJobs>(answer, members);
+  if (changed !== undefined) return answer;
+  const progress = new Progress("command", process.stderr, "jobs");
+  for (;;) {
+    const shown = await server.ask("GET", pathOf(id));
+    const command = answerWith<BulkCommand>(shown, { state: "string", done: "number" });
+    if (command.state !== "running") return command;
+    progress.show(command.done, command.matched);
+    await setTimeout(POLL_MS);
+  }
+}
+
+async function lastUndoable(server: Server): Promise<BulkCommand> {
+  const answer = await server.ask("GET", "/_tandem/commands");
+  const { commands } = answerWith<CommandPage>(answer, { commands: "array" });
+  const last = commands.find(({ action, undoes }) => UNDOABLE.has(action) && undoes === null);
+  if (last === undefined) throw new WrongUse("there is no command to undo");
+  return last;
+}
+
+function pathOf(id: string): string {
+  return `/_tandem/commands/${percentEncode(id)}`;
+}
+
+/** `undo` is the id of the command, if it can be undone. */
+function printDone(answer: unknown, undo: string | undefined): string {
+  const members = { matched: "number" } as const;
+  const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);
+  const { matched, changed = 0, failed = 0 } = done;
+  const refused = failed === 0 ? "" : `, ${failed} not in a state for it`;
+  const hint = undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${undo}\n` : "";
+  return `${counted(matched, "job")} found, ${changed} changed${refused}\n${hint}`;
+}
+
+function idIn({ location }: Created): string | undefined {
+  return location?.split("/").at(-1);
+}

@@ -1,0 +1,71 @@
+/**
+ * A command for many jobs. Its jobs are selected once and stored as a list, so that it applies to
+ * exactly these, continues on another node after a kill, and can be undone.
+ */
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { packTuple, unpackTuple } from "../../kv/index.ts";
+import type { Decider } from "../jobs/job-control.ts";
+
+export const BULK_ACTIONS = [
+  "pause",
+  "resume",
+  "retry",
+  "reset",
+  "cancel",
+  "retry_failures",
+] as const;
+export type BulkAction = (typeof BULK_ACTIONS)[number];
+
+/** Actions that can be undone, with those that undo them. */
+export const OPPOSITES: Readonly<Partial<Record<BulkAction, BulkAction>>> = {
+  pause: "resume",
+  resume: "pause",
+};
+
+export interface BulkCommand {
+  /** 32 hex digits, in the order of the starts. */
+  readonly id: string;
+  readonly action: BulkAction;
+  readonly decider: Pick<Decider, "userName" | "why">;
+  /** The command that this one undoes, if any. It uses the list of that command. */
+  readonly undoes: string | undefined;
+  readonly state: "running" | "completed" | "cancelled";
+  readonly startedMs: number;
+  readonly endedMs: number | undefined;
+  /** Number of jobs in the list. */
+  readonly matched: number;
+  /** Number of jobs processed. */
+  readonly done: number;
+  readonly changed: number;
+  /** Number of jobs whose state does not permit the action. */
+  readonly failed: number;
+  /** Position of the next job: a page of the list, and an index in it. */
+  readonly next: { readonly page: number; readonly index: number };
+}
+
+/** Stored forms; the first element is the format version. */
+const FORMAT = 1;
+
+export function encodeBulkCommand({ id: _, ...command }: BulkCommand): Uint8Array {
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(command))]);
+}
+
+export function decodeBulkCommand(id: string, value: Uint8Array): BulkCommand {
+  const command = decodeJson(value) as Omit<BulkCommand, "id">;
+  return { ...command, undoes: command.undoes, endedMs: command.endedMs, id };
+}
+
+/** A page of the list of a command. */
+export function encodeJobIds(jobIds: readonly string[]): Uint8Array {
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(jobIds))]);
+}
+
+export function decodeJobIds(value: Uint8Array): readonly string[] {
+  return decodeJson(value) as readonly string[];
+}
+
+function decodeJson(value: Uint8Array): unknown {
+  const [format, text] = unpackTuple(value);
+  assert(format === FORMAT && text instanceof Uint8Array, "Unknown format of a command");
+  return JSON.parse(utf8Decode(text));
+}

@@ -1,0 +1,324 @@
+/** Starts, continues, cancels and undoes commands for many jobs (`bulk-command.ts`). */
+import { type Runtime, randomHex } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import {
+  type KeyValueStore,
+  type ReadTransaction,
+  removeInBackground,
+  type Subspace,
+  type Transaction,
+} from "../../kv/index.ts";
+import type { JobFailures } from "../failures/job-failures.ts";
+import type { JobFilter } from "../job-lists/job-filter.ts";
+import type { JobLists } from "../job-lists/job-lists.ts";
+import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
+import type { Decider } from "../jobs/job-control.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import {
+  type BulkAction,
+  type BulkCommand,
+  decodeBulkCommand,
+  decodeJobIds,
+  encodeBulkCommand,
+  encodeJobIds,
+  OPPOSITES,
+} from "./bulk-command.ts";
+import type { CommandOutcome, JobCommands } from "./job-commands.ts";
+
+/** Maximum size of a page of a list, in jobs and in characters (FoundationDB: 100,000 bytes). */
+const PAGE_MAX = { jobs: 500, characters: 25_000 };
+/** Jobs changed per transaction. */
+const BATCH = { min: 1, first: 20, max: 100 };
+/**
+ * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
+ */
+const BATCH_MS_MAX = 25;
+/** Work done within the request of a command, before it responds with 202. */
+const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
+/** Delay after which another node continues a command whose request has not ended. */
+const TAKE_OVER_SEC = 30;
+/** Age at which ended commands are deleted, with their lists. */
+const AGE_MS_MAX = 7 * 24 * 3600 * 1000;
+/** Commands deleted per transaction. */
+const FORGOTTEN_MAX = 20;
+
+export interface BulkCommandsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+  readonly jobs: Jobs;
+  readonly lists: JobLists;
+  readonly controls: JobControls;
+  readonly commands: JobCommands;
+  readonly failures: JobFailures;
+}
+
+/**
+ * - missing: there is no such command
+ * - running: it must be cancelled first
+ * - final: its action cannot be undone
+ */
+export type UndoRefusal = "missing" | "running" | "final";
+
+type OnChanged = (jobIds: readonly string[]) => void;
+
+/** A command after one transaction, and the jobs that it has changed. */
+interface Advanced {
+  readonly command: BulkCommand | undefined;
+  readonly changedIds: readonly string[];
+}
+
+export class BulkCommands {
+  readonly #parts: BulkCommandsParts;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(parts: BulkCommandsParts) {
+    this.#parts = parts;
+    this.#keys = replicatorKeys(parts.subspace);
+  }
+
+  /**
+   * Applies an action to the jobs that match. If that takes longer, a node continues it. `onChanged`
+   * is called with the ids of the jobs changed until then.
+   */
+  async start(
+    action: BulkAction,
+    filter: JobFilter,
+    decider: Decider,
+    onChanged?: OnChanged,
+  ): Promise<BulkCommand> {
+    const id = this.#newId();
+    const { matched, pageCount, rest } = await this.#select(id, filter);
+    const setPage = (tx: Transaction) => {
+      if (rest.length > 0) this.#setPage(tx, id, pageCount, rest);
+    };
+    return this.#begin({ id, action, decider, matched, onChanged }, setPage);
+  }
+
+  /** Reverts a command where nobody has decided otherwise since. */
+  async undo(id: string, decider: Decider): Promise<BulkCommand | UndoRefusal> {
+    const undone = await this.get(id);
+    if (undone === undefined) return "missing";
+    const action = OPPOSITES[undone.action];
+    if (action === undefined || undone.undoes !== undefined) return "final";
+    if (undone.state === "running") return "running";
+    return this.#begin({ id: this.#newId(), action, decider, matched: undone.done, undoes: id });
+  }
+
+  /** Stops a command; jobs that it has changed remain so. */
+  cancel(id: string): Promise<"done" | "ended" | "missing"> {
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const command = await this.#read(tx, id);
+        if (command === undefined) return "missing";
+        if (command.state !== "running") return "ended";
+        await this.#end(tx, { ...command, state: "cancelled" });
+        return "done";
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  get(id: string): Promise<BulkCommand | undefined> {
+    return this.#parts.kv.read((tx) => this.#read(tx, id));
+  }
+
+  /** Newest first. */
+  async latest(limit: number): Promise<readonly BulkCommand[]> {
+    const range = this.#keys.command.range();
+    const page = await this.#parts.kv.read((tx) =>
+      tx.getRangePage(range, { limit, reverse: true }),
+    );
+    return page.entries.map(({ key, value }) =>
+      decodeBulkCommand(this.#keys.command.unpack(key).id, value),
+    );
+  }
+
+  /** Continues a command until it has ended or the signal aborts. */
+  async finish(id: string, signal: AbortSignal): Promise<BulkCommand | undefined> {
+    return this.#continue(id, () => signal.aborted);
+  }
+
+  /** Deletes old commands. Returns whether there may be more. */
+  async forget(): Promise<boolean> {
+    const { kv, runtime } = this.#parts;
+    const nowMs = runtime.clock.nowMs();
+    const before = this.#idAt(nowMs - AGE_MS_MAX, "");
+    const range = {
+      begin: this.#keys.command.range().begin,
+      end: this.#keys.command.key({ id: before }),
+    };
+    return kv.transact(
+      async (tx) => {
+        const { entries } = await tx.getRangePage(range, { limit: FORGOTTEN_MAX });
+        for (const { key } of entries) {
+          const { id } = this.#keys.command.unpack(key);
+          tx.clear(key);
+          const pages = this.#keys.commandPage.range({ id });
+          removeInBackground(tx, pages, { kind: "command", subject: id, nowMs });
+          await this.#parts.jobs.remove(tx, { type: COMMAND_TYPE, id });
+        }
+        return entries.length === FORGOTTEN_MAX;
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Stores all pages but the last, which is returned. */
+  async #select(
+    id: string,
+    filter: JobFilter,
+  ): Promise<{ readonly matched: number; readonly pageCount: number; readonly rest: string[] }> {
+    let [matched, pageCount, characters] = [0, 0, 0];
+    let rest: string[] = [];
+    for await (const jobIds of this.#parts.lists.ids(filter)) {
+      for (const jobId of jobIds) {
+        if (rest.length === PAGE_MAX.jobs || characters + jobId.length > PAGE_MAX.characters) {
+          const [page, full] = [pageCount++, rest];
+          await this.#parts.kv.transact(async (tx) => this.#setPage(tx, id, page, full), {
+            whenUnknown: "retry",
+          });
+          [rest, characters] = [[], 0];
+        }
+        rest.push(jobId);
+        characters += jobId.length;
+        matched++;
+      }
+    }
+    return { matched, pageCount, rest };
+  }
+
+  async #begin(
+    asked: Pick<BulkCommand, "id" | "action" | "matched"> & {
+      readonly decider: Decider;
+      readonly undoes?: string;
+      readonly onChanged?: OnChanged | undefined;
+    },
+    setPage: (tx: Transaction) => void = () => {},
+  ): Promise<BulkCommand> {
+    const { runtime, kv, jobs } = this.#parts;
+    const { onChanged, ...given } = asked;
+    const { requestId: _, ...decider } = asked.decider;
+    const command: BulkCommand = {
+      ...given,
+      undoes: asked.undoes,
+      decider,
+      state: "running",
+      startedMs: runtime.clock.nowMs(),
+      endedMs: undefined,
+      ...{ done: 0, changed: 0, failed: 0 },
+      next: { page: 0, index: 0 },
+    };
+    const job = { type: COMMAND_TYPE, id: command.id };
+    const nowSec = Math.floor(command.startedMs / 1000);
+    await kv.transact(
+      async (tx) => {
+        setPage(tx);
+        tx.set(this.#keys.command.key({ id: command.id }), encodeBulkCommand(command));
+        await jobs.add(tx, job, {}, { scheduledAtSec: nowSec + TAKE_OVER_SEC });
+      },
+      { whenUnknown: "retry" },
+    );
+    const untilMs = runtime.clock.monotonicMs() + WITHIN_REQUEST.ms;
+    const last = await this.#continue(
+      command.id,
+      ({ done }) => done >= WITHIN_REQUEST.jobs || runtime.clock.monotonicMs() >= untilMs,
+      onChanged,
+    );
+    if (last?.state === "running") {
+      await kv.transact((tx) => jobs.resubmit(tx, job, nowSec), { whenUnknown: "retry" });
+    }
+    return last ?? command;
+  }
+
+  async #continue(
+    id: string,
+    isOver: (command: BulkCommand) => boolean,
+    onChanged: OnChanged = () => {},
+  ): Promise<BulkCommand | undefined> {
+    const { clock } = this.#parts.runtime;
+    let limit = BATCH.first;
+    for (;;) {
+      const startMs = clock.monotonicMs();
+      const { command, changedIds } = await this.#advance(id, limit);
+      onChanged(changedIds);
+      if (command?.state !== "running" || isOver(command)) return command;
+      const isSlow = clock.monotonicMs() - startMs > BATCH_MS_MAX;
+      limit = isSlow ? Math.max(BATCH.min, limit >> 1) : Math.min(BATCH.max, limit * 2);
+    }
+  }
+
+  /**
+   * Processes the next jobs in one transaction. Nodes that do this concurrently conflict, so that
+   * each job is processed once.
+   */
+  #advance(id: string, limit: number): Promise<Advanced> {
+    return this.#parts.kv.transact(async (tx) => {
+      const command = await this.#read(tx, id);
+      if (command?.state !== "running") return { command, changedIds: [] };
+      const { page, index } = command.next;
+      const stored = await tx.get(this.#keys.commandPage.key({ id: command.undoes ?? id, page }));
+      const jobIds = stored === undefined ? [] : decodeJobIds(stored);
+      const left = command.matched - command.done;
+      const batch = jobIds.slice(index, index + Math.min(limit, left));
+      let { failed } = command;
+      const changedIds: string[] = [];
+      for (const jobId of batch) {
+        const outcome = await this.#apply(tx, jobId, command);
+        if (outcome === "done") changedIds.push(jobId);
+        if (outcome === "ended" || outcome === "paused") failed++;
+      }
+      const end = index + batch.length;
+      const next = end < jobIds.length ? { page, index: end } : { page: page + 1, index: 0 };
+      const changed = command.changed + changedIds.length;
+      const advanced = { ...command, done: command.done + batch.length, changed, failed, next };
+      if (advanced.done < command.matched && batch.length > 0) {
+        tx.set(this.#keys.command.key({ id }), encodeBulkCommand(advanced));
+        return { command: advanced, changedIds };
+      }
+      const ended = await this.#end(tx, { ...advanced, state: "completed" });
+      return { command: ended, changedIds };
+    });
+  }
+
+  async #apply(
+    tx: Transaction,
+    jobId: string,
+    { id, action, decider, undoes }: BulkCommand,
+  ): Promise<CommandOutcome> {
+    const { commands, controls, failures } = this.#parts;
+    if (undoes !== undefined) {
+      const { events } = await controls.get(tx, jobId);
+      if (events[0]?.command !== undoes) return "no-need";
+    }
+    if (action === "retry_failures") return failures.askRetryIn(tx, jobId);
+    return commands.apply(tx, jobId, action, { ...decider, command: id });
+  }
+
+  async #end(tx: Transaction, ended: BulkCommand): Promise<BulkCommand> {
+    const command = { ...ended, endedMs: this.#parts.runtime.clock.nowMs() };
+    tx.set(this.#keys.command.key({ id: command.id }), encodeBulkCommand(command));
+    await this.#parts.jobs.remove(tx, { type: COMMAND_TYPE, id: command.id });
+    return command;
+  }
+
+  async #read(tx: ReadTransaction, id: string): Promise<BulkCommand | undefined> {
+    const value = await tx.get(this.#keys.command.key({ id }));
+    return value && decodeBulkCommand(id, value);
+  }
+
+  #setPage(tx: Transaction, id: string, page: number, jobIds: readonly string[]): void {
+    tx.set(this.#keys.commandPage.key({ id, page }), encodeJobIds(jobIds));
+  }
+
+  #newId(): string {
+    const { clock, random } = this.#parts.runtime;
+    return this.#idAt(clock.nowMs(), randomHex(random));
+  }
+
+  #idAt(timeMs: number, suffix: string): string {
+    const time = Math.max(0, Math.floor(timeMs)).toString(16).padStart(12, "0");
+    return (time + suffix).slice(0, 32);
+  }
+}

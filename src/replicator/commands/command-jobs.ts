@@ -1,0 +1,55 @@
+/** Continues commands for many jobs that their requests have left to the queue. */
+import { abortWith } from "../../base/index.ts";
+import type { HeldJob, JobData } from "../../jobs/index.ts";
+import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
+import {
+  type SlotlessJobsParts,
+  type SlotlessJobType,
+  showLife,
+} from "../slotless/slotless-jobs.ts";
+import type { BulkCommands } from "./bulk-commands.ts";
+
+/** Pause before a command is continued that the store has refused. */
+const PAUSE_SEC = 5;
+
+export interface CommandJobsParts extends SlotlessJobsParts {
+  readonly bulk: Pick<BulkCommands, "finish">;
+}
+
+export class CommandJobs implements SlotlessJobType {
+  readonly type = COMMAND_TYPE;
+  readonly #parts: CommandJobsParts;
+
+  constructor(parts: CommandJobsParts) {
+    this.#parts = parts;
+  }
+
+  async run(held: HeldJob, _data: JobData, signal: AbortSignal): Promise<void> {
+    const { runtime, kv, jobs, bulk } = this.#parts;
+    const over = new AbortController();
+    const unfollow = abortWith(signal, over);
+    const life = showLife(this.#parts, held, over.signal).catch((error) => over.abort(error));
+    let pauseSec = 0;
+    try {
+      await bulk.finish(held.id, over.signal);
+    } catch (error) {
+      pauseSec = PAUSE_SEC;
+      runtime.trace.event("replication.command-failed", { command: held.id, error: String(error) });
+    } finally {
+      unfollow();
+      over.abort(OVER);
+      await life;
+    }
+    const dueSec = Math.floor(runtime.clock.nowMs() / 1000) + pauseSec;
+    await kv
+      .transact(async (tx) => {
+        await jobs.resubmit(tx, held, dueSec);
+        await jobs.finish(tx, held, {});
+      })
+      // The command has ended and its job is removed, or the job is lost and requeued.
+      .catch(() => {});
+  }
+}
+
+/** Created once, because the default error costs more than the abort. */
+const OVER = new Error("The command has ended");

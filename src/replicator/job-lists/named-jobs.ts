@@ -1,0 +1,112 @@
+/** Finds jobs by their names (`job-name.ts`). */
+import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import { isReplicatorDatabase } from "../documents/replication-hook.ts";
+import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
+import { persistentJobId } from "../jobs/job-data.ts";
+import { type NamePlace, namePlaces } from "../jobs/job-name.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { Glob } from "../rules/glob.ts";
+import type { RuleStore } from "../rules/rule-store.ts";
+import type { NameFilter } from "./job-filter.ts";
+
+/** Maximum databases, rules and replications read for a filter. Beyond it, all jobs are tested. */
+const READ_MAX = 1_000;
+
+export interface NamedJobsParts {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly ownership: ReplicationOwnership;
+  readonly ruleStore: RuleStore;
+  readonly subspace: Subspace;
+}
+
+export class NamedJobs {
+  readonly #parts: NamedJobsParts;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(parts: NamedJobsParts) {
+    this.#parts = parts;
+    this.#keys = replicatorKeys(parts.subspace);
+  }
+
+  /**
+   * Returns the ids of the jobs that may have this name, most likely first: a replication id
+   * (preferring `asker`'s job), a job id, or a name. Jobs with these ids need not exist.
+   */
+  idsOf(name: string, asker: Authority): Promise<readonly string[]> {
+    const { kv, ownership } = this.#parts;
+    return kv.read(async (tx) => {
+      const id = await ownership.jobOf(tx, name, asker);
+      const places = await Promise.all(namePlaces(name).map((place) => this.#idIn(tx, place)));
+      return [id, ...places.filter((found) => found !== undefined)];
+    });
+  }
+
+  /** Returns a filter for names with this prefix, or that match a pattern with stars. */
+  async filter(text: string): Promise<NameFilter> {
+    const [literal = "", ...others] = text.split("*");
+    const glob = new Glob(others.length === 0 ? `${text}*` : text);
+    // Transient jobs that have not started yet have no replication id to search for.
+    if (literal === "") return { glob, idPrefixes: undefined };
+    return this.#parts.kv.read(async (tx) => {
+      const [named, databases, rules, replications] = await Promise.all([
+        Promise.all(namePlaces(literal).map((place) => this.#idIn(tx, place))),
+        this.#databaseUuids(tx, literal),
+        this.#ruleUuids(tx, literal),
+        this.#jobsOfReplications(tx, literal),
+      ]);
+      if (databases === undefined || rules === undefined || replications === undefined) {
+        return { glob, idPrefixes: undefined };
+      }
+      const idPrefixes = [
+        ...named.filter((prefix) => prefix !== undefined),
+        ...[...databases, ...rules].map((uuid) => persistentJobId(uuid, "")),
+        ...replications,
+      ];
+      return { glob, idPrefixes: [...new Set(idPrefixes)] };
+    });
+  }
+
+  async #idIn(tx: ReadTransaction, { kind, name, rest }: NamePlace): Promise<string | undefined> {
+    const { databases, ruleStore } = this.#parts;
+    const place = kind === "database" ? databases.find(tx, name) : ruleStore.get(tx, name);
+    const uuid = (await place)?.uuid;
+    return uuid === undefined ? undefined : persistentJobId(uuid, rest);
+  }
+
+  /** Uuids of the `_replicator` databases whose names begin with `prefix`. */
+  async #databaseUuids(
+    tx: ReadTransaction,
+    prefix: string,
+  ): Promise<readonly string[] | undefined> {
+    const { databases } = this.#parts;
+    const range = { startName: prefix, endName: `${prefix}\uffff` };
+    const names = await databases.names(tx.snapshot, { ...range, limit: READ_MAX + 1 });
+    if (names.length > READ_MAX) return undefined;
+    const found = names.filter(isReplicatorDatabase).map((name) => databases.find(tx, name));
+    return (await Promise.all(found)).flatMap((database) => database?.uuid ?? []);
+  }
+
+  async #ruleUuids(tx: ReadTransaction, prefix: string): Promise<readonly string[] | undefined> {
+    const { ruleStore } = this.#parts;
+    const rules = await ruleStore.page(tx.snapshot, { after: undefined, limit: READ_MAX + 1 });
+    if (rules.length > READ_MAX) return undefined;
+    return rules.filter(({ name }) => name.startsWith(prefix)).map(({ uuid }) => uuid);
+  }
+
+  /** Ids of the jobs whose replication ids begin with `prefix`. */
+  async #jobsOfReplications(
+    tx: ReadTransaction,
+    prefix: string,
+  ): Promise<readonly string[] | undefined> {
+    const { replicationJob } = this.#keys;
+    const range = {
+      begin: replicationJob.prefixKey({ replicationId: prefix }),
+      end: replicationJob.prefixKey({ replicationId: `${prefix}\uffff` }),
+    };
+    const { entries } = await tx.snapshot.getRangePage(range, { limit: READ_MAX + 1 });
+    if (entries.length > READ_MAX) return undefined;
+    return entries.map(({ key }) => replicationJob.unpack(key).jobId);
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * Names of jobs for operators: `database/document` for a persistent job, `rule/database` for a job
+ * of a rule, the replication id for a transient one. Pure.
+ */
+import type { ReplicationJobData } from "./job-data.ts";
+import { ruleDatabaseOf } from "./rule-jobs.ts";
+
+/** Returns the name of a job; the job id if a transient job has no replication id yet. */
+export function jobName(
+  jobId: string,
+  {
+    document,
+    rule,
+    replicationId,
+  }: Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
+): string {
+  if (document !== undefined) return `${document.database}/${document.id}`;
+  if (rule !== undefined) return `${rule}/${ruleDatabaseOf(jobId)}`;
+  return replicationId ?? jobId;
+}
+
+/** A part of a name that may name a `_replicator` database or a rule, and the rest. */
+export interface NamePlace {
+  readonly kind: "database" | "rule";
+  readonly name: string;
+  readonly rest: string;
+}
+
+/** The ways to divide a name at a slash. Database names may contain slashes, rule names may not. */
+export function namePlaces(name: string): readonly NamePlace[] {
+  const segments = name.split("/");
+  const [rule = "", ...rest] = segments;
+  if (rest.length === 0) return [];
+  const places = segments.slice(0, -1).flatMap((segment, index): readonly NamePlace[] => {
+    if (segment !== "_replicator") return [];
+    const database = segments.slice(0, index + 1).join("/");
+    return [{ kind: "database", name: database, rest: name.slice(database.length + 1) }];
+  });
+  return [...places, { kind: "rule", name: rule, rest: rest.join("/") }];
+}
