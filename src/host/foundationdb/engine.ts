@@ -41,7 +41,8 @@ const WATCH_COUNT_MAX = 1_000_000;
 const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 
 /**
- * Duration after which an outage is reported. A cluster recovers faster from the loss of a process.
+ * Duration after which an outage is reported. A cluster usually recovers from the loss of a process
+ * within this time.
  */
 const AWAY_AFTER_MS = 5_000;
 const LOOK_EVERY_MS = 1_000;
