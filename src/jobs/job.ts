@@ -55,7 +55,7 @@ export interface JobTerms extends JobPlan {
   readonly hasRequest: boolean;
 }
 
-/** Facts stored with a job, next to its data. */
+/** Stored state of a job, next to its data. */
 export type JobFacts = JobTerms & JobProgress;
 
 type JobProgress =

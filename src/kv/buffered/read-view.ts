@@ -15,7 +15,7 @@ import type { KeySelector } from "../key-selector.ts";
 import type { Key, KeyValue, RangeOptions, Value } from "../transaction.ts";
 import { type BufferedWrite, valueAfter, type WriteBuffer } from "./write-buffer.ts";
 
-/** The store as of one version. */
+/** Contents of the store at one version. */
 export interface StoreSnapshot {
   readonly version: number;
   /** Returns a copy that belongs to the caller. */
