@@ -64,7 +64,7 @@ describe("failures are reported in a sentence", () => {
     expect(await tandem(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
       code: 2,
       output: "",
-      errors: `tandem: data folder ${dataDirectory}: it, or a folder above it, is a file\n`,
+      errors: `tandem: data folder ${dataDirectory}: the path or one of its parents is a file\n`,
     });
   });
 
@@ -73,7 +73,7 @@ describe("failures are reported in a sentence", () => {
       ["--bind-address", "192.0.2.1", "--port", "0"],
       // It may become available with the network.
       1,
-      "bind address 192.0.2.1: this machine does not have it; choose one with --bind-address or [chttpd] bind_address",
+      "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
     ],
     [["--data-dir", "/proc/a/b"], 2, "the data folder /proc/a/b cannot be made"],
     [

@@ -21,11 +21,14 @@ import { base64Decode, base64Encode, OperationalError, type Random } from "../..
 import { KEY_BYTES, keyIdOf } from "./key-ring.ts";
 
 export type KeySource =
-  /** Comma-separated keys, newest last. */
+  /** Keys from an environment variable, comma-separated, newest last. */
   | { readonly kind: "environment"; readonly text: string }
-  /** `isNamed`: the file must exist. Otherwise it is created if the store has no key yet. */
+  /**
+   * A key file. With `isNamed`, the file must exist. Otherwise it is created if the store has no
+   * key yet.
+   */
   | { readonly kind: "file"; readonly path: string; readonly isNamed: boolean }
-  /** A key of the process, for a store that does not outlive it. */
+  /** A generated key that exists only in this process, for a store that does so, too. */
   | { readonly kind: "process"; readonly key: Uint8Array };
 
 export interface KeySourceOptions {
@@ -63,7 +66,10 @@ export function keySource(options: KeySourceOptions): KeySource {
   return { kind: "file", path: join(folder, `${basename(data)}.key`), isNamed: false };
 }
 
-/** Oldest first. Throws a KeySourceError that names the source but not its content. */
+/**
+ * Returns the keys, oldest first. Throws a KeySourceError that names the source but not its
+ * content.
+ */
 export function readKeys(source: KeySource): readonly Uint8Array[] {
   switch (source.kind) {
     case "process":
@@ -96,9 +102,7 @@ function parseKey(text: string, place: string): Uint8Array {
   return key;
 }
 
-/**
- * Creates the first key. A process that does so concurrently finds this file, or loses the race.
- */
+/** Creates the first key. If another process creates the file concurrently, its file is kept. */
 export function makeKeyFile(path: string, random: Random): void {
   const written = writeBeside(path, [random.bytes(KEY_BYTES)]);
   try {
