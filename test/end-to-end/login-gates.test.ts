@@ -73,7 +73,7 @@ test.each(SERVERS)("%s does not lock an account", async (_, open) => {
     const failed = json.jobs.filter((job: { error_count: number }) => job.error_count > 0);
     return failed.length === JOBS;
   });
-  // The right password is used by others, and by a job.
+  // A request and a job with the right password succeed.
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
   const right = { source: source(RIGHT), target: "right", create_target: true };
   await here("/_replicator/right", "PUT", right);

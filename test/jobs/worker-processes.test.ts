@@ -27,7 +27,7 @@ interface Message {
 interface WorkerOptions {
   readonly leaseMs: number;
   readonly mode: "write" | "hold";
-  /** The thread or process that renews the lease independently of the event loop. */
+  /** Whether a thread or a process renews the lease, independently of the event loop. */
   readonly renewal: Renewal;
 }
 
@@ -112,7 +112,7 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    // One that still runs may begin a commit after ours.
+    // A process that was not stopped completely may still begin a commit after ours.
     await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,

@@ -60,7 +60,7 @@ async function pipe(
   const running = run(process.execPath, program, {
     maxBuffer: 1e9,
     encoding: "buffer",
-    // It creates a folder there for a log, and leaves it.
+    // The program creates a folder for a log there, and does not remove it.
     env: { ...process.env, TMPDIR: processes.directory() },
   });
   const { stdin, stdout } = running.child;

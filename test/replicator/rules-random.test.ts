@@ -10,7 +10,7 @@ import { indexProblems } from "../support/index-problems.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
-/** The first seed: a failure names its seed. */
+/** First seed. A failure names its seed. */
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };

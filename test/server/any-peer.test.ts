@@ -180,7 +180,7 @@ async function runOn(
   }
 }
 
-/** Readable, short, and without secrets sent to the peer. */
+/** Expects a failure that is readable, short, and without secrets sent to the peer. */
 function expectWords({ error, reason }: ReplicationFailure, what: string): void {
   expect(secretsIn(`${error}: ${reason}`, [SECRET]), what).toEqual([]);
   expect(`${error}: ${reason}`, what).not.toMatch(

@@ -1,5 +1,6 @@
 /**
- * `[replicator]`, read on each use: CouchDB's names, with the units and defaults of `ReplicatorConfig`.
+ * `[replicator]`, read on each use. Names are CouchDB's; units and defaults are those of
+ * `ReplicatorConfig`.
  */
 import {
   FAR_BOUNDS,
