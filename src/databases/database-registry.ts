@@ -131,7 +131,7 @@ export class DatabaseRegistry {
     await this.updates.note(tx, name, "deleted");
   }
 
-  /** In byte order. */
+  /** Returns the names of databases in byte order. */
   async names(tx: ReadTransaction, options: NamesOptions = {}): Promise<string[]> {
     const { startName, endName, limit, descending = false } = options;
     const all = this.#keys.databases();

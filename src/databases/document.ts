@@ -30,8 +30,8 @@ export interface Attachment {
   /** Generation of the revision in which it was added or last changed. */
   readonly revisionPosition: number;
   /**
-   * As in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if `encoding` is
-   * set).
+   * Digest as in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if
+   * `encoding` is set).
    */
   readonly digest: string;
   /** Decoded length in bytes. */

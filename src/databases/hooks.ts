@@ -24,8 +24,8 @@ export interface HookedDatabase {
   /** Returns the winner, deleted or not. */
   read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
   /**
-   * Empty if the revision is not a leaf, unless the options request descendants or superseded
-   * revisions.
+   * Returns the document at a leaf. The list is empty if the revision is not a leaf, unless the
+   * options request descendants or superseded revisions.
    */
   readRevision(
     tx: ReadTransaction,

@@ -31,8 +31,8 @@ export interface Wanted {
   readonly selector: unknown;
   readonly sortFields: readonly string[];
   /**
-   * Empty, or the name of the design document, or the names of the design document and the index.
-   * The design document may lack `_design/`.
+   * Names that the query requests: none, the name of the design document, or the names of the
+   * design document and the index. The design document may lack `_design/`.
    */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;

@@ -19,7 +19,7 @@ export type SubscriptionEvent =
 export interface WaitOptions {
   /** State to wait for. Events in other states are dropped; `removed` counts as a state. */
   readonly state?: Job["state"] | "removed";
-  /** Default: no limit. */
+  /** Time limit of the wait. Default: no limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }

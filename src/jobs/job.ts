@@ -87,7 +87,7 @@ export interface Job extends JobName, JobPlan {
    */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
-  /** Absent if the job was added without a request. */
+  /** Request of the job; absent if the job was added without a request. */
   readonly request: JobData | undefined;
 }
 

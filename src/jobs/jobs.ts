@@ -628,8 +628,9 @@ export class Jobs {
   }
 
   /**
-   * For the holder: fires when the job is lost or another run is requested, but not on the holder's
-   * own heartbeats. For a holder without a worker, also fires on heartbeats.
+   * Returns a watch for the holder, which fires when the job is lost or another run is requested,
+   * but not on the holder's own heartbeats. For a holder without a worker, it also fires on
+   * heartbeats.
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);

@@ -30,8 +30,8 @@ export interface Wanted {
   /** Maximum number of jobs, at least 1. */
   readonly countMax: number;
   /**
-   * For types whose jobs have no due times: starts at a random id, so that acceptors rarely
-   * collide.
+   * Whether to start at a random id, so that acceptors rarely collide. For types whose jobs have no
+   * due times.
    */
   readonly noSchedule?: boolean;
 }

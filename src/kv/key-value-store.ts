@@ -39,7 +39,7 @@ export interface RetryPolicy {
    */
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** Default: no limit. */
+  /** Time limit of the call. Default: no limit. */
   readonly timeoutMs?: number | undefined;
 }
 

@@ -17,8 +17,8 @@ const USER_VERSION_COUNT_MAX = 65_536;
  */
 export const CLEARED_KEYS_MAX = 1_000;
 /**
- * Maximum by which the number of keys removed by a transaction, individually or as ranges, may
- * exceed the number of keys written. The reason is the same as for `CLEARED_KEYS_MAX`.
+ * Maximum difference between the number of keys that a transaction removes, individually or as
+ * ranges, and the number that it writes. The reason is the same as for `CLEARED_KEYS_MAX`.
  */
 export const NET_CLEARED_KEYS_MAX = 10_000;
 /** Maximum age of a read version. */

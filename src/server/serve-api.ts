@@ -108,7 +108,10 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
   return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
-/** Opens endpoints for the node itself, rather than on behalf of a job's owner. */
+/**
+ * Creates the endpoints that the node itself uses rather than its jobs. They can be opened for any
+ * owner.
+ */
 export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
   const { parts, shown } = node;
   return new Endpoints({

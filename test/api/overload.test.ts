@@ -1,4 +1,4 @@
-/** More concurrent requests than a node accepts. */
+/** Tests a node that gets more concurrent requests than it accepts. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
@@ -20,7 +20,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
   const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
   return {
     ...api,
-    /** Responses of the requests being processed, in order of their arrival. */
+    /** Deferred responses of the held requests, in order of their arrival. */
     answers,
     hold: (signal?: AbortSignal): Promise<Answer> =>
       api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),

@@ -58,7 +58,7 @@ interface AskOptions {
   readonly authorization?: string;
 }
 
-/** At least one record of each kind. */
+/** Writes at least one record of each kind. */
 async function fill(server: TandemProcess): Promise<void> {
   const send = async (request: string, options?: AskOptions) => {
     const answer = await ask(server, request, options);

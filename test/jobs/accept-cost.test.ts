@@ -96,7 +96,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
 
 test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 0);
-  // There are no other acceptors, so it reads only the job that it accepts.
+  // There are no other acceptors, so an acceptance reads only the job that it accepts.
   expect(few.readCount).toBeLessThan(15);
   expect(await cost(10_000, 0)).toEqual(few);
   expect(await cost(1_000_000, 0)).toEqual(few);

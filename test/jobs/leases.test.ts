@@ -85,7 +85,7 @@ test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
   "renewals that fail with %s do no harm while others succeed",
   async (code) => {
     const lease = await keep();
-    // Two of three fail.
+    // Two of three renewals fail.
     let count = 0;
     store.trouble = () => (count++ % 3 === 2 ? Promise.resolve() : fail(code)());
     await pass(20 * LEASE_MS);

@@ -160,7 +160,7 @@ describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     busy.child.send({ blockMs });
     await busy.said("unblocked");
-    // It continues to write, and has lost no job.
+    // The process continues to write, and has lost no job.
     await busy.said("wrote", 20);
     expect(busy.count("halted")).toBe(0);
     expect(busy.count("jobs.worker-lost")).toBe(0);

@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Each document's text, including `_rev`. */
+/** Returns each document's text, including `_rev`, by id. */
 async function documentsOf(database: string): Promise<Map<string, string>> {
   const path = `/${database}/_all_docs?include_docs=true&attachments=true`;
   const { body } = await tandem.call("GET", path);

@@ -14,7 +14,7 @@ const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };
-/** Some match a rule, and some cannot be copied under `{1}`. */
+/** Database names: some match a rule, and some cannot be copied under `{1}`. */
 const NAMES = ["user-a", "user-b", "user-c", "user-7", "team-a", "team-b", "other"];
 const RULES = [
   { databases: ["user-*"], target: "copy-{db}", delete: "stop" },

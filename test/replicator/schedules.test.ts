@@ -143,7 +143,7 @@ test("a continuous job with hours copies only within them", async () => {
   expect(await hasArrived(node, "early")).toBe(false);
   await pass(node, 10_000);
   expect(await hasArrived(node, "early")).toBe(true);
-  // It does not park meanwhile: a watcher would wake it at any time.
+  // The job does not park meanwhile, because a watcher would wake it at any time.
   await pass(node, 5 * MINUTE_MS);
   await node.put("a", "within", {});
   await pass(node, 10_000);

@@ -39,7 +39,7 @@ beforeEach(async () => {
 
 afterEach(() => node.stop());
 
-/** As a replication of the database writes it. */
+/** Writes a document like a replication of the database does. */
 async function arrive(id: string, members: object, hash = "a".repeat(32)): Promise<void> {
   await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, DATABASE);

@@ -67,7 +67,7 @@ const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "checkpointed_source_seq",
 ]);
 
-/** Null until the first measurement, which has no event. */
+/** Member that is null until the first measurement, which has no event. */
 const MEASURED_LATER = "event_loop_delay_ms";
 
 /** Normalized form that must be equal in the shown and the actual response. */

@@ -11,7 +11,8 @@ import type { JsonText } from "../../base/index.ts";
  */
 export interface SecuritySubject {
   /**
-   * Null for a user without a name: anonymous, or any client of a server without administrators.
+   * Name of the user; null for a user without a name: anonymous, or any client of a server without
+   * administrators.
    */
   readonly userName: string | null;
   readonly roles: readonly string[];

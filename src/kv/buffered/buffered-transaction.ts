@@ -49,13 +49,13 @@ export interface BufferedStore {
   /** Awaited before the first read, to inject delays and faults. */
   readonly beforeSnapshot?: () => Promise<void>;
   /**
-   * For a store with synchronous reads: yields before a transaction's first row and before each
-   * page of a range.
+   * Where to yield, for a store with synchronous reads: before a transaction's first row and before
+   * each page of a range.
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /**
-   * Pool of memory for values. Only for a store whose `commit` has copied the values by the time it
-   * returns.
+   * Pool of memory for values. May be used only for a store whose `commit` has copied the values by
+   * the time it returns.
    */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;

@@ -78,7 +78,7 @@ class Generation {
   /** Writes that are not in the map or the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
   #waitingCount = 0;
-  /** Number of searches of a waiting transaction. */
+  /** Number of searches of waiting transactions since they were last sorted. */
   #searchCount = 0;
   /** Written ranges in order of version. */
   #ranges: WrittenRange[] = [];

@@ -35,7 +35,7 @@ export class SlabPool {
 }
 
 export class ValueArena {
-  /** Absent if values outlive the transaction. */
+  /** Pool of the values' memory; absent if values outlive the transaction. */
   readonly #pool: SlabPool | undefined;
   #slabs: Uint8Array<ArrayBuffer>[] = [];
   #slab: Uint8Array<ArrayBuffer> | undefined;

@@ -57,7 +57,7 @@ export interface ServerConfig {
   readonly clusterFile: string | undefined;
   /** Settings of `[foundationdb]`. */
   readonly foundationDb: {
-    /** Default: a version that all supported clients speak. */
+    /** API version of FoundationDB. Default: a version that all supported clients speak. */
     readonly apiVersion: number | undefined;
     readonly headerVersion: number | undefined;
     /** Key prefix of this store; absent if the store has the cluster to itself. */
