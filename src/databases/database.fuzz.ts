@@ -70,7 +70,7 @@ async function editOf(store: OpenStore, drawn: Step): Promise<DocumentEdit> {
   return interactive(drawn.id, parent, { body, deleted: drawn.deleted });
 }
 
-/** The content of each view, in one form. */
+/** Returns the contents of all views in a comparable form. */
 async function views(store: OpenStore) {
   return store.read(async (tx, database) => {
     const leaves = new Map<string, Leaf[]>();

@@ -24,7 +24,7 @@ export interface KeyRange {
 export interface RangeOptions {
   /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
-  /** Descending order. */
+  /** Whether to return the rows in descending order. */
   readonly reverse?: boolean;
   /** Stops after the row that reaches this many bytes of keys and values. Default: no limit. */
   readonly byteLimit?: number;

@@ -40,7 +40,7 @@ export function isDatabaseMember(security: JsonText, user: SecuritySubject): boo
   if (user.isAdmin) return true;
   const parsed = JSON.parse(security);
   const members = groupOf(parsed, "members");
-  // The name of members in CouchDB 1.0.
+  // Members, as named in CouchDB 1.0.
   const { names, roles } = parsed.members === undefined ? groupOf(parsed, "readers") : members;
   const isPublic = names.length === 0 && roles.length === 0;
   return isPublic || belongs({ names, roles }, user) || belongs(groupOf(parsed, "admins"), user);

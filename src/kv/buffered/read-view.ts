@@ -22,7 +22,7 @@ export interface StoreSnapshot {
   get(key: Key): Value | undefined;
   /** Rows from `begin` (inclusive) to `end` (exclusive), or in reverse. Limits may be infinite. */
   page(begin: Key, end: Key, options: PageOptions): Page<KeyValue>;
-  /** Idempotent. */
+  /** Releases the snapshot. Idempotent. */
   release(): void;
 }
 

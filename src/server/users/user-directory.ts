@@ -26,9 +26,9 @@ export type Turn = (check: () => Promise<boolean>) => Promise<boolean>;
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
-  /** Changes with the password, which ends sessions. */
+  /** Salt of the hash. A new password has a new salt, which ends sessions. */
   readonly salt: string;
-  /** Changes with any part of the stored hash, which ends cached credentials. */
+  /** Identifies the stored hash. Changes with any part of it, which ends cached credentials. */
   readonly hash: string;
   /**
    * Throws a ProtocolError 403 for a hash with excessive cost. Passwords of one user are checked
