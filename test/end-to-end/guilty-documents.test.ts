@@ -271,7 +271,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // Like a server that does not support multipart.
+      // The response is that of a server that does not support multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },

@@ -19,7 +19,7 @@ interface Message {
 let server: RunningServer;
 let receiver: Server;
 let url: string;
-/** Error statuses of the receiver before its first success. */
+/** Error statuses that the receiver returns before its first success. */
 let refusals: number[] = [];
 let messages: Message[] = [];
 const wake: (() => void)[] = [];

@@ -98,7 +98,7 @@ class JobsCluster {
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = createJobs(client, jobs, TYPE, this.#knobs, this.#random.fork("creator"));
     this.#faults(client, observer).schedule(FAULTY_MS);
-    // Awaited below. Until then a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, a rejection must not count as unhandled.
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();

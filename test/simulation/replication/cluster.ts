@@ -132,7 +132,7 @@ class ReplicationCluster {
     for (let count = 0; count < nodeCount; count++) this.#openNode();
     this.#faults().schedule(FAULTY_MS);
     const working = Promise.all(workloads.map((workload) => workload.start?.(FAULTY_MS)));
-    // Awaited below. Until then a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, a rejection must not count as unhandled.
     working.catch(() => {});
     await this.#watch(workloads, FAULTY_MS);
     this.#heal();
