@@ -15,7 +15,7 @@ function read(path: string): string | undefined {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** Wrong references to our tests in a row. */
+/** Returns the wrong references to our tests in a row of the table. */
 function mistakes(row: string): string[] {
   const [, theirs = "", ours = ""] = row.split("|");
   const paths = [...ours.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => String(path));

@@ -86,7 +86,7 @@ function isTest(callee: ts.Expression): boolean {
   return !["skip", "todo"].includes(callee.name.text) && isTest(callee.expression);
 }
 
-/** Wrong references to our tests in a row. A title belongs to the preceding file. */
+/** Returns the wrong references to our tests in a row. A title belongs to the preceding file. */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];
   let titles: readonly string[] = [];
@@ -102,7 +102,7 @@ function testMistakes(cell: string): string[] {
   return found;
 }
 
-/** Mistakes in a row. */
+/** Returns all mistakes in a row. */
 function mistakes(row: string): string[] {
   const cells = row.split("|").map((cell) => cell.trim());
   const [, first = "", places = "", tests = ""] = cells;

@@ -10,16 +10,19 @@ import type { SecuritySubject } from "./security/security-object.ts";
 
 /** Claims about a user made by a token or a proxy. */
 export interface Vouched {
-  /** Handler of `[chttpd] authentication_handlers` that accepted it: `jwt`, `proxy`. */
+  /** Handler of `[chttpd] authentication_handlers` that accepted the claims: `jwt`, `proxy`. */
   readonly by: string;
   /** Roles at the time of writing. They stay valid as long as the object is stored. */
   readonly roles: readonly string[];
 }
 
 export interface Authority {
-  /** Null for a client of a server without administrators. */
+  /** Name of the author; null for a client of a server without administrators. */
   readonly userName: string | null;
-  /** Absent for users of our own directory, whose rights are looked up on each use. */
+  /**
+   * Claims of a token or proxy. Absent for users of our own directory, whose rights are looked up
+   * on each use.
+   */
   readonly vouched?: Vouched | undefined;
   /** Whether the author was a server administrator at the time; absent in older records. */
   readonly wasAdmin?: boolean | undefined;

@@ -5,7 +5,7 @@ import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
 import { CONTEXT, interactive, openStore, replicated, revisionOf } from "./store.fixture.ts";
 
-/** As in `openStore`. */
+/** Root subspace, as in `openStore`. */
 const ROOT = Subspace.fromTuple([1]);
 
 describe("the registry", () => {
@@ -27,7 +27,7 @@ describe("the registry", () => {
     ["a b", false],
     ["films\n", false],
     ["é", false],
-  ])("%j as a database name: %s", (name, allowed) => {
+  ])("%j is allowed as a database name: %s", (name, allowed) => {
     expect(isDatabaseName(name)).toBe(allowed);
   });
 
@@ -89,7 +89,7 @@ describe("the registry", () => {
     const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     await store.removeGarbage();
-    // A row and an entry by name for each, and the count of removals.
+    // Each kind has a row and an entry by name; the last key is the count of removals.
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
@@ -113,9 +113,9 @@ describe("the registry", () => {
       const { entries } = await kv.read((tx) => registry.updates.page(tx, {}));
       return entries.filter(({ kind }) => kind === "updated");
     };
-    // As many rows as concurrent writers may remain, plus some that were skipped.
+    // One row per concurrent writer may remain, plus some that were skipped.
     expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
-    // A single node also clears what the others left.
+    // A single node also clears the rows that the others left.
     for (let round = 0; round < 400; round++) await writeTogether(1);
     expect((await rows()).length).toBeLessThan(12);
     await kv.transact((tx) => registry.create(tx, "other"));
@@ -181,7 +181,7 @@ describe("hooks", () => {
             if (winner.id.startsWith("log-") || winner.id === "b") return;
             const log = interactive(`log-${winner.id}`, undefined, { body: winner.body.text });
             await database.write(tx, log, context);
-            // An update of a document that comes later in the batch.
+            // The batch writes document `b` after this edit.
             await database.write(
               tx,
               interactive("b", undefined, { body: '{"by":"hook"}' }),
@@ -234,7 +234,7 @@ describe("hooks", () => {
       "after: 1",
       "follow-up of 2: 2",
       "follow-up of 3: 3",
-      // The edit of the losing leaf.
+      // Edit 3 added a losing leaf.
       "after: 3",
     ]);
   });

@@ -22,15 +22,15 @@ import {
 import { SECURITY_ADMIN_ONLY } from "./security/security.ts";
 import { forgetState } from "./transaction-state.ts";
 
-/** CouchDB's default. */
+/** Default revision limit, as in CouchDB. */
 const REVISION_LIMIT_DEFAULT = 1_000;
 
 export interface NamesOptions {
-  /** Start, inclusive: the largest name if descending. */
+  /** First name, inclusive; the highest name of the range if descending. */
   readonly startName?: string;
-  /** End, inclusive. */
+  /** Last name, inclusive. */
   readonly endName?: string;
-  /** Default: no limit. */
+  /** Maximum number of names. Default: no limit. */
   readonly limit?: number;
   readonly descending?: boolean;
 }
@@ -56,7 +56,10 @@ export class DatabaseRegistry {
     readonly hooks?: readonly DatabaseHook[];
     /** Security object of databases without their own; `[couchdb] default_security`. */
     readonly securityDefault?: () => JsonText;
-    /** `[couchdb] keep_old_bodies_sec`. Default: not kept. */
+    /**
+     * Time for which superseded bodies are kept; `[couchdb] keep_old_bodies_sec`. Default: not
+     * kept.
+     */
     readonly keepOldBodiesMs?: KeepOldBodies;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
@@ -81,7 +84,7 @@ export class DatabaseRegistry {
     const { clock, random } = this.#runtime;
     const record: DatabaseRecord = {
       uuid: randomHex(random),
-      // In microseconds. The part below the clock's resolution is random, so that a database
+      // Microseconds. The part below the clock's resolution is random, so that a database
       // re-created immediately gets a different value.
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
@@ -128,7 +131,7 @@ export class DatabaseRegistry {
     await this.updates.note(tx, name, "deleted");
   }
 
-  /** In byte order. */
+  /** Returns the names of databases in byte order. */
   async names(tx: ReadTransaction, options: NamesOptions = {}): Promise<string[]> {
     const { startName, endName, limit, descending = false } = options;
     const all = this.#keys.databases();

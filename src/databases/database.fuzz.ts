@@ -70,7 +70,7 @@ async function editOf(store: OpenStore, drawn: Step): Promise<DocumentEdit> {
   return interactive(drawn.id, parent, { body, deleted: drawn.deleted });
 }
 
-/** The content of each view, in one form. */
+/** Returns the contents of all views in a comparable form. */
 async function views(store: OpenStore) {
   return store.read(async (tx, database) => {
     const leaves = new Map<string, Leaf[]>();
@@ -116,7 +116,7 @@ async function expectConsistent(store: OpenStore): Promise<void> {
   expect(pending).toEqual(changes.map((_, index) => changes.length - 1 - index));
   expect(info.documentCount).toBe(alive.length);
   expect(info.deletedDocumentCount).toBe(leaves.size - alive.length);
-  // A later purge may have left nothing there.
+  // After a purge, the update sequence may be later than the last change.
   if (info.purgeCount === 0) expect(info.updateSequence).toBe(changes.at(-1)?.sequence ?? "0");
   expect(bodies.length).toBe([...leaves.values()].flat().length);
   expect(info.sizes.external).toBe(
@@ -209,7 +209,8 @@ describe("a database", () => {
           fc.tuple(fc.constant(drawn), fc.shuffledSubarray(drawn, { minLength: drawn.length })),
         ),
         async ([drawn, shuffled]) => {
-          // Whether a revision is deleted depends on its name, so that each revision is consistent.
+          // The deleted flag is derived from the name, so that a revision has the same flag in all
+          // edits.
           const honest = (one: Step): Step =>
             one.kind === "graft"
               ? { ...one, deleted: (one.path[0] as string).endsWith("bb") }
@@ -238,7 +239,7 @@ describe("a database", () => {
           for (const batch of batches) {
             const edits: DocumentEdit[] = [];
             for (const drawn of batch) edits.push(await editOf(sound, drawn));
-            // Applied exactly once, whatever the outcome of its commits.
+            // Each batch is applied exactly once, whatever the outcome of its commits.
             expect(await faulty.edit(...edits)).toEqual(await sound.edit(...edits));
           }
           expect((await views(faulty)).leaves).toEqual((await views(sound)).leaves);

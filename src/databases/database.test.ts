@@ -188,14 +188,14 @@ describe("new revisions", () => {
     [16_384, "b0e0bd927bbf9fbf7d380c6d5336f2f3"],
     [16_385, "e38c87c08b1c08857970dad46249eb92"],
     [200_000, "af06d1724edcbca822705f9c148a6264"],
-  ])("are named by a body of %i bytes like any other", (byteCount, hash) => {
+  ])("are named in the same way with a body of %i bytes", (byteCount, hash) => {
     const body = utf8Encode(`{"n":"${"x".repeat(byteCount - 8)}"}`);
     const parent = { generation: 2, hash: "917fa2381192822767f010b95b45325b" };
     const revision = { deleted: true, parent, body, attachments: [attachment] };
     expect(newRevisionHash(digests, revision)).toBe(hash);
   });
 
-  test("are named by all of their content", () => {
+  test("depend on every part of their content", () => {
     const base = {
       deleted: false,
       parent: undefined,
@@ -221,7 +221,7 @@ describe("new revisions", () => {
     );
   });
 
-  test("of the same edit on two nodes are equal, and recognized when they meet", async () => {
+  test("are equal if two nodes make the same edit, and are recognized when replicated", async () => {
     const [here, there] = [await openStore(), await openStore()];
     const first = revisionOf(
       (await here.edit(interactive("a", undefined, { body: '{"n":1}' })))[0],
@@ -237,7 +237,7 @@ describe("new revisions", () => {
 });
 
 describe("replicated edits", () => {
-  test("the winner is not deleted, then longest, then of the largest hash", async () => {
+  test("the winner is undeleted, has the longest history and, among equals, the largest hash", async () => {
     const store = await openStore();
     await store.edit(
       replicated("a", ["2-b", "1-a"]),
@@ -474,7 +474,7 @@ describe("changes", () => {
     );
   });
 
-  test("few documents are read without reading the changes of others", async () => {
+  test("changes of selected documents are read without reading other changes", async () => {
     const store = await loaded(25);
     const { kv } = store;
     const ranges = await kv.read(async (tx) => {
@@ -532,7 +532,8 @@ describe("changes", () => {
 
   test("the pending count is correct at every position of a long and busy sequence", async () => {
     const store = await loaded(4_000);
-    // Old documents leave their places while several writers are active and boundaries are drawn.
+    // Moves old documents to the end of the sequence while several writers are active and
+    // boundaries are added.
     for (let round = 0; round < 6; round++) {
       await Promise.all(
         [0, 1, 2].map((writer) =>
@@ -600,7 +601,7 @@ describe("changes", () => {
         expect(await database.pendingChanges(tx, sequence)).toBe(599 - index);
       }
     });
-    // Sweepers may collide; writers do not.
+    // Sweeps may conflict with each other; writers do not conflict.
     expect(retryCount).toBeLessThan(10);
   });
 
@@ -614,7 +615,7 @@ describe("changes", () => {
     await store.write((tx, database) =>
       database.writeLocal(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
     );
-    // By then a watch that fires has fired.
+    // A watch that fires has fired by the next turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     expect(fired).toBe(false);
     await store.edit(interactive("a"));

@@ -72,10 +72,10 @@ import {
   type TransactionState,
 } from "./transaction-state.ts";
 
-/** Ids of index sets are integers below this. */
+/** Exclusive upper bound of the ids of index sets. */
 const INDEX_SETS = 2 ** 48;
 
-/** A requested revision. */
+/** A revision of a document to be read. */
 export interface WantedRevision {
   readonly id: string;
   readonly revision: Revision;
@@ -194,7 +194,7 @@ export class Database implements HookedDatabase {
 
   // Reading
 
-  /** The same database, restricted to what the hooks let the reader see. */
+  /** Returns this database restricted to what `afterRead` hooks show to the reader. */
   async seenBy(tx: ReadTransaction, reader: SecuritySubject): Promise<Database> {
     const hooks = this.#parts.hooks.filter(({ afterRead }) => afterRead !== undefined);
     if (hooks.length === 0 || isDatabaseAdmin(await this.security(tx), reader)) return this;
@@ -219,8 +219,9 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Empty if the revision is not a leaf. With `latest`, returns the leaves that descend from it;
-   * with `superseded`, also a superseded revision whose body is kept.
+   * Returns the document at a leaf, or an empty list if the revision is not a leaf. With `latest`,
+   * returns the leaves that descend from it; with `superseded`, also a superseded revision whose
+   * body is kept.
    */
   async readRevision(
     tx: ReadTransaction,
@@ -297,7 +298,7 @@ export class Database implements HookedDatabase {
     return documents.filter((document) => document !== undefined);
   }
 
-  /** Winner first. Empty for an unknown document. */
+  /** Returns all leaves, winner first; empty for an unknown document. */
   async leaves(tx: ReadTransaction, id: string): Promise<Leaf[]> {
     return (await this.leavesOf(tx, [id]))[0] as Leaf[];
   }
@@ -400,7 +401,7 @@ export class Database implements HookedDatabase {
     return page;
   }
 
-  /** The remembered purges, oldest first. */
+  /** Returns the stored purge records, oldest first. */
   purgedInfos(tx: ReadTransaction): Promise<Purge[]> {
     return this.#purger.infos(tx);
   }
@@ -410,7 +411,9 @@ export class Database implements HookedDatabase {
     return this.#purger.infosLimit(tx);
   }
 
-  /** A positive integer. Takes effect at the next purge. */
+  /**
+   * Sets the number of purge records to keep, a positive integer. Takes effect at the next purge.
+   */
   async setPurgedInfosLimit(tx: Transaction, limit: number): Promise<void> {
     await this.#state(tx);
     this.#purger.setInfosLimit(tx, limit);
@@ -426,7 +429,7 @@ export class Database implements HookedDatabase {
     return this.#bodyRenewal.renew(tx, id, firstLeaf);
   }
 
-  /** Whether some body was superseded before `beforeMs`, so that a sweep has work. */
+  /** Whether any bodies superseded before `beforeMs` remain to be swept. */
   hasOldBodies(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
     return this.#oldBodies.areThere(tx, beforeMs);
   }
@@ -449,7 +452,9 @@ export class Database implements HookedDatabase {
 
   // Changes
 
-  /** One page of the update sequence, with each document at its latest change. */
+  /**
+   * Returns one page of the update sequence, which lists each document once, at its latest change.
+   */
   changes(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     return this.#changes.page(tx, options);
   }
@@ -472,8 +477,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * The sequence of the last change or of a later purge; initially the first sequence. Never
-   * decreases.
+   * Returns the sequence of the last change, or of the last purge if that is later; initially the
+   * first sequence. Never decreases.
    */
   async updateSequence(tx: ReadTransaction): Promise<string> {
     const [last, purged] = await Promise.all([
@@ -485,7 +490,9 @@ export class Database implements HookedDatabase {
     return later === undefined ? FIRST_SEQUENCE : formatSequence(later);
   }
 
-  /** Fires after the next commit that writes a document here or removes the database. */
+  /**
+   * Fires after the next commit that writes a document of this database or removes the database.
+   */
   watchChanges(tx: Transaction): Watch {
     return tx.watch(this.keys.changed());
   }
@@ -562,7 +569,7 @@ export class Database implements HookedDatabase {
 
   async changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void> {
     const state = await this.#state(tx);
-    // Random, so that no uncommitted attempt has ever exposed it.
+    // The id is random, so that it differs from ids drawn by attempts that did not commit.
     const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
     const record = { ...(await this.#record(tx)), indexSet };
     state.database = record;

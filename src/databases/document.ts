@@ -30,8 +30,8 @@ export interface Attachment {
   /** Generation of the revision in which it was added or last changed. */
   readonly revisionPosition: number;
   /**
-   * As in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if `encoding` is
-   * set).
+   * Digest as in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if
+   * `encoding` is set).
    */
   readonly digest: string;
   /** Decoded length in bytes. */
@@ -60,12 +60,15 @@ export interface Document {
   readonly authority?: Authority;
 }
 
-/** An attachment in a write: kept from the parent by name, or bytes that were staged before. */
+/**
+ * An attachment in a write: a stub that refers to a stored attachment by name, or bytes that were
+ * staged before.
+ */
 export type AttachmentEdit =
   | {
       readonly kind: "stub";
       readonly name: string;
-      /** Digest of the stored attachment, if the writer provides it. */
+      /** Digest of the stored attachment, if the stub contains one. */
       readonly digest?: string;
       readonly revisionPosition?: number;
     }
@@ -78,7 +81,7 @@ export type AttachmentEdit =
       readonly revisionPosition?: number;
     };
 
-/** Uploaded bytes that no document references yet; reclaimed after a while. */
+/** Uploaded bytes that no document references yet; reclaimed if they stay unreferenced. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;
@@ -93,7 +96,7 @@ export type DocumentEdit = {
   readonly deleted: boolean;
   readonly body: Utf8Text;
   readonly attachments: readonly AttachmentEdit[];
-  /** Stored with the new leaf. Set only by hooks. */
+  /** Authority stored with the new leaf. Set only by hooks. */
   readonly authority?: Authority | undefined;
 } & (
   | {
@@ -133,7 +136,7 @@ export interface Leaf {
   readonly deleted: boolean;
 }
 
-/** A document in the changes feed, at its latest change. */
+/** A document in the changes feed, at the position of its latest change. */
 export interface Change {
   readonly sequence: string;
   readonly id: string;
@@ -145,9 +148,9 @@ export interface Change {
 
 /** A local document (`_local/…`): not replicated, without history. */
 export interface LocalDocument {
-  /** Includes the prefix `_local/`. */
+  /** Id including the prefix `_local/`. */
   readonly id: string;
-  /** `0-n`. */
+  /** Revision of the form `0-n`. */
   readonly revision: Revision;
   readonly body: Utf8Text;
 }
@@ -159,7 +162,7 @@ export interface DatabaseInfo {
   readonly updateSequence: string;
   /** Number of purges so far. */
   readonly purgeCount: number;
-  /** Constant for the life of the database; CouchDB's `instance_start_time`. */
+  /** CouchDB's `instance_start_time`; never changes while the database exists. */
   readonly instanceStartTime: string;
   /** 32 hex digits; differs for a re-created database. */
   readonly uuid: string;

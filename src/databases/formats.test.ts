@@ -60,7 +60,7 @@ const CHANGE = {
   complete: true,
 };
 
-/** A value, its bytes, and how it is written and read. */
+/** Builds a test case from a value, its bytes, and its codec. */
 function row<T>(
   name: string,
   value: T,
@@ -215,7 +215,7 @@ test("the bytes of a DocumentRecord", () => {
   ]);
 });
 
-test("long texts are split at the records' boundaries, and not copied", () => {
+test("long texts are split at chunk boundaries, and not copied", () => {
   const chunkBytes = 90_000;
   for (const byteCount of [1, chunkBytes - 4, chunkBytes - 1, chunkBytes, 3 * chunkBytes - 2]) {
     const text = new Uint8Array(byteCount).fill(0x20);

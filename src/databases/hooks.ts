@@ -10,9 +10,9 @@ import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents
 import type { SecuritySubject } from "./security/security-object.ts";
 
 export interface ReadRevisionOptions {
-  /** Return the leaves that descend from the revision instead. */
+  /** Whether to return the leaves that descend from the revision instead. */
   readonly latest?: boolean;
-  /** Include a superseded revision whose body is kept. Not together with `latest`. */
+  /** Whether to include a superseded revision whose body is kept. Not together with `latest`. */
   readonly superseded?: boolean;
 }
 
@@ -24,8 +24,8 @@ export interface HookedDatabase {
   /** Returns the winner, deleted or not. */
   read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
   /**
-   * Empty if the revision is not a leaf, unless the options request descendants or superseded
-   * revisions.
+   * Returns the document at a leaf. The list is empty if the revision is not a leaf, unless the
+   * options request descendants or superseded revisions.
    */
   readRevision(
     tx: ReadTransaction,
@@ -49,8 +49,8 @@ export interface HookedDatabase {
    */
   indexSet(tx: ReadTransaction): Promise<number>;
   /**
-   * Draws a new id for a changed set, or sets 0 for an empty one. Conflicts with concurrent writes
-   * in this database.
+   * Assigns a new random id to a changed set, or 0 to an empty one. Conflicts with concurrent
+   * writes in this database.
    */
   changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;
   /** Writes a document as a follow-up to the write that triggered the hook. */
@@ -85,9 +85,9 @@ export interface WriteValidation {
   ): EditVerdict | Promise<EditVerdict>;
 }
 
-/** The writer, and how its edits are judged. Input of the hooks' decisions. */
+/** Author of a write, and the validation of its edits. Input of the hooks' decisions. */
 export interface WriteContext extends SecuritySubject {
-  /** Validation of the edit; absent if the server itself writes. */
+  /** Validation of the edit; absent for writes by the server itself. */
   readonly validation?: WriteValidation;
   /**
    * Whether a replication copies the revisions from another database, so that their authors are
@@ -104,15 +104,15 @@ export interface WriteContext extends SecuritySubject {
 
 /** Details of a write whose jobs start paused. */
 export interface Pausing {
-  /** Reason given by the operator, limited in length like that of a decision. */
+  /** Reason given by the operator, with the same length limit as the reason of a decision. */
   readonly why?: string;
   readonly requestId: string;
 }
 
 export interface DatabaseHook {
-  /** Evaluated when a database is opened. */
+  /** Whether the hook applies to a database. Evaluated when the database is opened. */
   appliesTo(databaseName: string): boolean;
-  /** Seals the bodies of the database's documents in the store. */
+  /** Seal for the bodies of the database's documents. */
   readonly seal?: Seal | undefined;
   /**
    * Judges an edit that is neither a conflict nor already known. May return a different edit of the

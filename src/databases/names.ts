@@ -43,8 +43,8 @@ export function isDocumentId(id: string): boolean {
 }
 
 /**
- * Returns a text that fits into a key and sorts like `text` among all valid ids and names. Longer
- * texts are truncated.
+ * Returns a string that fits into a key and sorts like `text` among all valid ids and names. Longer
+ * strings are truncated.
  */
 export function rangeBound(text: string): string {
   if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;
@@ -91,14 +91,14 @@ function attachmentNameFault(name: string): string | undefined {
   return undefined;
 }
 
-/** Maximum number of bytes of a character in a tuple. */
+/** Maximum number of bytes of a UTF-16 code unit in a tuple. */
 const KEY_BYTES_PER_CHARACTER_MAX = 3;
 
 function exceedsKeyBytes(text: string, max: number): boolean {
   return text.length * KEY_BYTES_PER_CHARACTER_MAX > max && keyByteCount(text) > max;
 }
 
-/** Length of a text in a tuple, where a zero byte takes two bytes. */
+/** Number of bytes of a string in a tuple, where a zero byte takes two bytes. */
 function keyByteCount(text: string): number {
   return utf8Encode(text).length + (text.split("\0").length - 1);
 }

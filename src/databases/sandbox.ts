@@ -15,7 +15,10 @@ export function shareOf(database: string, userName: string | null | undefined): 
   return { user: userName ?? "", database };
 }
 
-/** Share of an index, separate from those of users: writes wait for its selector. */
+/**
+ * Fair share of a database's indexes, separate from those of users, because writes wait for the
+ * selectors of indexes.
+ */
 export function shareOfIndexes(database: string): Share {
   const name = `\u0000indexes of ${database}`;
   return { user: name, database: name };
@@ -40,15 +43,17 @@ export interface SandboxCall {
   readonly kind: "filter" | "view" | "validate";
   /** Path of the function's source in the document. */
   readonly path: readonly string[];
-  /** The leading arguments of each run: one JSON array, or separate texts if they are long. */
+  /** Leading arguments of each run: a JSON array, or separate texts if they are long. */
   readonly runs: readonly (JsonText | readonly LongText[])[];
   /** The remaining arguments of every run, as a JSON array. */
   readonly shared: JsonText;
   /** Time limit of one run. */
   readonly timeoutMs: number;
-  /** Calls without one share as if they belonged to a single user and database. */
+  /**
+   * User and database for fair scheduling. All calls without them count as one user and database.
+   */
   readonly share?: Share;
-  /** Aborts when the result is no longer needed. */
+  /** Signal that aborts when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -68,7 +73,7 @@ export interface SelectorCall {
   readonly document: LongText;
   readonly timeoutMs: number;
   readonly share: Share;
-  /** Aborts when the result is no longer needed. */
+  /** Signal that aborts when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -21,8 +21,8 @@ export interface LoadedDocument {
   place: Place;
   chunkCount: number;
   /**
-   * Number of writes by this transaction: a judgement made before a write must be repeated after
-   * it.
+   * Number of times that this transaction has written the document. An edit that was judged before
+   * a write must be judged again after it.
    */
   writeCount: number;
 }
@@ -38,7 +38,7 @@ export interface Share {
    */
   isWritten: boolean;
   readonly swept: Promise<void>;
-  /** The boundaries read at the end of the sequence, latest first. */
+  /** The latest boundaries of the update sequence, newest first; read on first use. */
   recent: Promise<readonly Versionstamp[]> | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface TransactionState {
   readonly written: Map<string, LoadedDocument>;
   /** Contents referenced by written attachments, by digest and length. */
   readonly contents: Map<string, string>;
-  /** Number of keys of replaced leaves that are not kept. */
+  /** Number of cleared keys of replaced leaves whose bodies are not kept. */
   droppedKeyCount: number;
   /** Share of the change counts (`change-counts.ts`). */
   share: Share | undefined;

@@ -9,7 +9,7 @@
 import { isDatabaseName } from "./names.ts";
 
 /**
- * Databases that CouchDB or Tandem treats as system databases, by themselves and after a prefix
+ * Names of the databases that CouchDB or Tandem treats as system databases, also after a prefix
  * (`joe/_replicator`).
  */
 const SYSTEM_NAMES: ReadonlySet<string> = new Set([

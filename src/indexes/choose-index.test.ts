@@ -26,7 +26,7 @@ function choose(useIndex: readonly string[]) {
   return [choice.index.name, reasons];
 }
 
-test("a field index precedes the primary index, and each other has a reason", () => {
+test("a field index precedes the primary index, and each rejected index has a reason", () => {
   expect(choose([])).toEqual([
     "ab",
     [

@@ -31,8 +31,8 @@ export interface Wanted {
   readonly selector: unknown;
   readonly sortFields: readonly string[];
   /**
-   * Empty, or the name of the design document, or the names of the design document and the index.
-   * The design document may lack `_design/`.
+   * Names that the query requests: none, the name of the design document, or the names of the
+   * design document and the index. The design document may lack `_design/`.
    */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;
@@ -126,7 +126,9 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
   return { kind: "chosen", index: winner.index, ranges: winner.prefix, rejected };
 }
 
-/** Each group of indexes ranks after the non-empty groups before it. */
+/**
+ * Returns the rank of each group of indexes. A group ranks after the non-empty groups before it.
+ */
 function groupRanks(
   sortedCount: number,
   has: { readonly unfavored: boolean; readonly excluded: boolean; readonly unusable: boolean },

@@ -37,7 +37,7 @@ const character = fc.oneof(
   fc.integer({ min: 0x10000, max: 0x10ffff }).map((code) => String.fromCodePoint(code)),
 );
 const text = fc.array(character, { maxLength: 8 }).map((characters) => characters.join(""));
-/** Pairs with a common prefix, so that they differ where it matters. */
+/** Pairs of texts with a common prefix, because most random pairs differ in the first character. */
 const pair = fc
   .tuple(fc.array(character, { maxLength: 4 }), text, text)
   .map(([prefix, left, right]) => [prefix.join("") + left, prefix.join("") + right] as const);
@@ -78,7 +78,7 @@ describe("a key", () => {
     expect(Math.sign(order)).toBe(letters.compare(left, right));
   });
 
-  test("sorts like its letters if all of them have weights", () => {
+  test("sorts by its letters if all of them have weights", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (!primary(left).isWhole || !primary(right).isWhole) return;
@@ -89,7 +89,7 @@ describe("a key", () => {
     );
   });
 
-  test("is not a prefix of another one unless FF follows, which begins no value", () => {
+  test("is a prefix of another key only if FF follows there, which begins no value", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];
@@ -100,7 +100,7 @@ describe("a key", () => {
     );
   });
 
-  test("is equal for texts that the collator finds equal, unless it has a gap", () => {
+  test("is the same for texts that the collator treats as equal, unless it contains a gap", () => {
     fc.assert(
       fc.property(pair, character, fc.nat(8), ([left, right], inserted, at) => {
         const variants = [
@@ -119,7 +119,7 @@ describe("a key", () => {
     );
   });
 
-  test("ends, and marks the text after a gap", () => {
+  test("can be skipped, and the text after a gap can be read", () => {
     fc.assert(
       fc.property(text, text, (before, value) => {
         const prefix = key(before);

@@ -29,9 +29,12 @@ import {
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
-/** End of the code points that the table covers. Only tags and variation selectors follow. */
+/**
+ * Exclusive end of the code points with derived weights. Of the trusted scripts, only tags and
+ * variation selectors follow.
+ */
 const TRUSTED_END = 0x20000;
-/** U+FFFF has the highest weight in the root collation. */
+/** Highest character: U+FFFF has the highest weight in the root collation. */
 const HIGHEST = "\uffff";
 
 /**
@@ -65,11 +68,11 @@ interface Ranks {
 
 /** Weights derived once by comparing. */
 interface Weights {
-  /** One character per class, in order. */
+  /** One character of each class, in sort order. */
   readonly classes: readonly string[];
   /** Rank of each character within its class. */
   readonly ranks: ReadonlyMap<string, Ranks>;
-  /** Combining marks, in order. */
+  /** Combining marks, in sort order. */
   readonly marks: readonly string[];
 }
 
@@ -341,7 +344,7 @@ function appendTrimmed(out: number[], weights: readonly number[]): void {
   out.push(0);
 }
 
-/** Appends a text with a terminating 0. */
+/** Appends a text in UTF-8 with a terminating 0. Zero bytes within it are escaped. */
 export function appendText(out: number[], text: string): void {
   for (const byte of utf8Encode(text)) {
     out.push(byte);

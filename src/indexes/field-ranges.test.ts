@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Bound, fieldRanges, type Range } from "./field-ranges.ts";
 
 const OPERATORS = ["$eq", "$gt", "$gte", "$lt", "$lte"] as const;
-/** Values below, between and above those of the terms. */
+/** Values below, between and above the operands of the terms. */
 const VALUES = [0, 1, 2, 3, 4];
 
 type Term = readonly [operator: (typeof OPERATORS)[number], value: number];
@@ -35,7 +35,7 @@ const valuesIn = (terms: readonly Term[]): readonly number[] => {
 const valuesThatPass = (terms: readonly Term[]): readonly number[] =>
   VALUES.filter((value) => terms.every(([operator, operand]) => PASSES[operator](value, operand)));
 
-test("up to three terms on a field select exactly the matching values, ends included", () => {
+test("up to three terms on a field select exactly the matching values, including the ends of a range", () => {
   const lists = TERMS.flatMap((first) => [
     [first],
     ...TERMS.flatMap((second) => [

@@ -5,11 +5,11 @@
 import { isJsonObject } from "../base/index.ts";
 import { compareJson, selectorFields } from "../protocol/index.ts";
 
-/** One end of a range; open without a value. */
+/** One end of a range. Without a value, the range is unbounded at this end. */
 export interface Bound {
   readonly operator: "$gt" | "$gte" | "$eq" | "$lt" | "$lte";
   readonly value?: unknown;
-  /** The value shown by `_explain`. */
+  /** Value that `_explain` shows for this bound. */
   readonly shown?: unknown;
 }
 
@@ -88,7 +88,9 @@ function collatedPrefix(prefix: string): string {
   return prefix.replace(/[^\0-\x7f]+$/u, "");
 }
 
-/** Position of a value: below or at the low end, inside, at the high end or above. */
+/**
+ * Classifies a value as below the range, at its low end, inside it, at its high end, or above it.
+ */
 function placeOf({ low, high }: Range, value: unknown): "min" | "low" | "mid" | "high" | "max" {
   const fromLow = "value" in low ? compareJson(value, low.value) : 1;
   if (fromLow < 0) return "min";

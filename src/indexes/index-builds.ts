@@ -49,9 +49,11 @@ export interface RunningBuild {
   readonly database: string;
   /** Id of the design document. */
   readonly design: string;
-  /** Absent if the worker was just expelled. */
+  /** Worker that runs the build; undefined if the worker was just expelled. */
   readonly worker: Worker | undefined;
-  /** Documents processed, and documents in the database when the build began. */
+  /**
+   * Number of documents processed, and number of documents in the database when the build began.
+   */
   readonly doneCount: number;
   readonly totalCount: number;
   readonly startedMs: number;

@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import { compareBytes, parseJson } from "../base/index.ts";
 import { IndexKeys } from "./index-key.ts";
 
-/** No strings are involved. */
+/** A collation is not needed, because the keys contain no strings. */
 const KEYS = new IndexKeys(undefined as never, 1);
 
 const keyOf = (number: bigint): Uint8Array => KEYS.entry([parseJson(String(number))]).bytes;
 
 test("integers that no double can represent sort like numbers", () => {
-  // A double represents this one.
+  // A number that a double represents exactly.
   const base = 2n ** 140n;
   const rests = [0x1n, 0xffn, 0x100n, 0xfffn, 0x1000n, 0x12_3fffn, 0x12_4000n];
   const numbers = [...rests.map((rest) => base - rest).toReversed(), base];

@@ -42,7 +42,7 @@ const END = 0x00;
  * text.
  */
 const ABOVE = 0xff;
-/** Above the end of a text's primary level, below every weight. */
+/** Byte above the end of a text's primary level and below every weight. */
 const ABOVE_EQUAL_TEXTS = 0x01;
 
 /**
@@ -57,7 +57,7 @@ const ENTRY_BYTES_MAX = 2_000;
  */
 export const ENTRY_VALUES_MAX = ENTRY_BYTES_MAX;
 
-/** From `begin` (inclusive) to `end` (exclusive), relative to the entries of an index. */
+/** Range of an index's entries, from `begin` (inclusive) to `end` (exclusive). */
 export interface EntryRange {
   readonly begin: Uint8Array;
   readonly end: Uint8Array;
@@ -131,7 +131,7 @@ export class IndexKeys {
       out.length = start;
       return { isWhole: false, hasGap };
     }
-    // False even if the value fits exactly.
+    // A value of exactly the maximum length also counts as truncated.
     const isWhole = out.length + (texts?.length ?? 0) - textsBefore < lengthMax;
     out.length = Math.min(out.length, lengthMax);
     return { isWhole, hasGap };

@@ -42,7 +42,7 @@ export interface IndexState {
   /** The last document processed, in id order; absent before the first. */
   readonly lastId?: string | undefined;
   readonly doneCount: number;
-  /** Documents in the database when the build began; absent before. */
+  /** Number of documents in the database when the build began; absent until then. */
   readonly totalCount?: number | undefined;
   readonly startedMs: number;
   readonly updatedMs: number;
@@ -95,6 +95,6 @@ export function encodeJsonRecord(value: unknown): Uint8Array {
 
 export function decodeJsonRecord<T>(value: Uint8Array): T {
   const record = parseJson(utf8Decode(value));
-  assert(record !== null, "The record must exist");
+  assert(record !== null, "The record must not be null");
   return record as T;
 }

@@ -9,7 +9,7 @@ import { Index } from "./indexes.ts";
 
 const MEMBERS =
   '"one":1,"float":1.0,"text":"\\u00e9","half":"\\ud800","list":[1,2.50,[3]],"wide":[1, 2],"halves":["\\ud800"]';
-/** Contains a duplicate name. */
+/** A body with a duplicate member name. */
 const BODY = `{${MEMBERS},"one":2}`;
 const LONG_BODY = `{${MEMBERS},"long":"${"x".repeat(1_000_000)}","one":2}`;
 
@@ -32,11 +32,14 @@ const yielder = new Yielder(clock);
 
 test.each(
   [BODY, LONG_BODY].flatMap((body) => PLAIN_FIELDS.map((field) => [...field, body] as const)),
-)("the value of %s is stored plainly: %s", async (field, isPlain, body) => {
-  const path = field.split(".");
-  const document = await open(body, [{ paths: [path], filter: undefined }]);
-  expect(document.hasPlainly(path, document.valueAt(path))).toBe(isPlain);
-});
+)(
+  "the value of %s is stored as JSON.stringify would write it: %s",
+  async (field, isPlain, body) => {
+    const path = field.split(".");
+    const document = await open(body, [{ paths: [path], filter: undefined }]);
+    expect(document.hasPlainly(path, document.valueAt(path))).toBe(isPlain);
+  },
+);
 
 const DEFINITION = { design: "_design/d", name: "i", number: 1, version: "1" };
 
@@ -55,7 +58,7 @@ test.each<[what: string, fields: string[], body: object]>([
   ["no such field", ["n", "m"], { n: 1 }],
   ["no such element", ["l.7"], { l: [1] }],
   ["ids and stubs", ["_id", "_rev", "n"], { n: null }],
-])("a long document has the entry of a short one: %s", async (_, fields, body) => {
+])("a long document has the same entry as a short one: %s", async (_, fields, body) => {
   const index = new Index(
     {
       ...DEFINITION,
@@ -79,7 +82,7 @@ test.each<[what: string, fields: string[], body: object]>([
   }
 });
 
-test("the filter of an index sees all fields of a long document, in the sandbox", async () => {
+test("the filter of an index sees all fields of a long document when it runs in the sandbox", async () => {
   const asked: string[] = [];
   const limits = limitsOf(async ({ selector }) => {
     asked.push(selector);

@@ -99,7 +99,7 @@ class ShortDocument implements IndexedDocument {
     return filter.matchesJson(this.#json);
   }
 
-  /** The stored text, or `undefined` for members outside the body. */
+  /** Returns the stored JSON text, or `undefined` for members outside the body. */
   #textAt(path: readonly string[]): JsonText | undefined {
     let value: JsonValue | undefined = this.#bodyTo(path.length);
     for (const segment of path) {
@@ -119,12 +119,12 @@ class ShortDocument implements IndexedDocument {
 
 interface Field {
   readonly value: unknown;
-  /** The stored text, if the value is complete. */
+  /** Returns the stored JSON text if the value is complete. */
   readonly text: () => JsonText | undefined;
 }
 
 class LongDocument implements IndexedDocument {
-  /** Fields by joined path. */
+  /** Fields by path, joined to one string. */
   readonly fields = new Map<string, Field>();
   readonly passed = new Set<DocumentSelector>();
 

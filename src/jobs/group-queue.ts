@@ -176,7 +176,7 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key } of due.slice(0, countMax)) {
-      // Stops when another group is next, as if each job were accepted separately.
+      // Stops taking jobs when another group is next, as if each job were accepted separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);

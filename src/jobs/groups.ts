@@ -94,7 +94,7 @@ export class Groups {
     else tx.set(this.#keys.shares(type, group), packTuple([shares]));
   }
 
-  /** Sets the shares of all groups of a type. Groups that are not named get the default. */
+  /** Sets the shares of all groups of a type. Groups that are not named receive the default. */
   async setAllShares(
     tx: Transaction,
     type: JobType,
@@ -151,10 +151,10 @@ export class Groups {
   }
 
   /**
-   * Groups at or above their limit, with the number of jobs that a worker should stop. Counts the
-   * jobs above the limit and one job for each queued job, up to `limit`. `held` is the number of
-   * running jobs of each group on this worker, which stops its proportional part, rounded up. A
-   * snapshot read.
+   * Returns the groups at or above their limit in which this worker should stop jobs, with the
+   * number of jobs to stop. Cluster-wide, a group should stop the jobs above its limit and one job
+   * for each queued job, of which at most `limit` are counted. This worker stops its proportional
+   * part, rounded up; `held` contains its running jobs by group. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -203,9 +203,9 @@ export class Groups {
   }
 
   /**
-   * Groups in `running` that must yield slots, highest standing first: groups with a higher
-   * standing than the next group with a job due at `dueBySec`, and finally the next group itself,
-   * whose jobs share its slots in turn. A snapshot read.
+   * Returns the groups in `running` that must yield slots, highest standing first. These are the
+   * groups with a higher standing than the next group with a job due at `dueBySec`, followed by
+   * that group itself, whose jobs take turns in its slots. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,

@@ -1,5 +1,5 @@
 /**
- * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
+ * Background jobs of any type in one transactional queue (RFC 007). Independent of replication.
  *
  * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts,
  * groups.ts, group-index.ts, group-queue.ts, run-meter.ts; activity-monitor.ts,

@@ -55,7 +55,7 @@ export class JobDataStore {
     return this.#data.get(tx, job);
   }
 
-  /** Reads the request of a job that is known to have one; a check would cost a read. */
+  /** Reads the request of a job that is known to have one. Checking this would cost a read. */
   getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     return this.#request.get(tx, job);
   }
@@ -215,7 +215,10 @@ class JsonRows {
     this.setFirst(tx, job, value);
   }
 
-  /** Moves the value of `other` here, if it has a value, and returns the value. */
+  /**
+   * Moves the value of `other` to these rows. Returns the value, or `undefined` if there is no
+   * value.
+   */
   async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<JobData | undefined> {
     const rows = await other.#rows(tx, job);
     if (rows.length === 0) return undefined;

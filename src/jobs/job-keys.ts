@@ -71,7 +71,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(8)",
     value: "(versionstamp)",
-    note: "of the last change to the list of workers; watched",
+    note: "the last change to the list of workers; watched",
   },
   { key: "(9, worker)", value: "WorkerRecord", note: "the workers that may accept jobs" },
   {
@@ -158,7 +158,7 @@ export class JobKeys {
 
   /** The jobs of a type whose ids have this prefix. */
   jobsBelow(type: JobType, prefix: string): Range {
-    // Cuts off the terminator of the string.
+    // Removes the terminator of the packed string, so that longer ids also match.
     const begin = this.job({ type, id: prefix }).subarray(0, -1);
     return { begin, end: prefixEnd(begin) };
   }
@@ -250,7 +250,7 @@ export class JobKeys {
   }
 
   ready(type: JobType, { generation, score }: Order, group: string): Key {
-    // Packed as a double even if it is an integer, because the two types sort separately.
+    // A score is always packed as a double, because integers and doubles sort separately.
     const sorted = score === undefined ? null : new Double(score);
     return this.#jobs.pack([READY, type, generation, sorted, group]);
   }

@@ -7,9 +7,9 @@ import type { JobData, JobFacts, JobName } from "./job.ts";
 
 /** The change of a job by a transaction. */
 export interface JobChange {
-  /** Absent if the job was removed. */
+  /** Stored state of the job after the change; absent if the job was removed. */
   readonly facts: Pick<JobFacts, "state" | "scheduledAtSec"> | undefined;
-  /** The new data and request, if they were written. */
+  /** New data and request, if they were written. */
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
   /** Whether the run ended because its worker was lost, so that the job is queued again. */

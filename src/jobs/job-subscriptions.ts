@@ -17,9 +17,9 @@ export type SubscriptionEvent =
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface WaitOptions {
-  /** Events in other states are dropped; `removed` counts as a state. */
+  /** State to wait for. Events in other states are dropped; `removed` counts as a state. */
   readonly state?: Job["state"] | "removed";
-  /** Default: no limit. */
+  /** Time limit of the wait. Default: no limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -32,7 +32,7 @@ export class JobSubscription {
   /** The job at the start of the subscription. */
   readonly job: Job;
   /**
-   * The signs last reported. A changed due time shows that a pending job has run, unobserved, in
+   * Values reported last. If the due time of a pending job differs, the job has run, unobserved, in
    * the meantime.
    */
   #signs: JobSigns | undefined;
@@ -47,7 +47,7 @@ export class JobSubscription {
     if (state === "finished") this.unsubscribe();
   }
 
-  /** Aborts when there are no more events. */
+  /** Signal that aborts when the subscription has ended. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
@@ -57,7 +57,10 @@ export class JobSubscription {
     this.#ended.abort(new Error("The subscription has ended"));
   }
 
-  /** Whether the job's signs differ from those last reported; undefined if it no longer exists. */
+  /**
+   * Whether `signs` differ from those last reported. They are undefined if the job no longer
+   * exists.
+   */
   isNews(signs: JobSigns | undefined): boolean {
     return (
       signs?.state !== this.#signs?.state ||

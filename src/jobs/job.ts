@@ -55,7 +55,7 @@ export interface JobTerms extends JobPlan {
   readonly hasRequest: boolean;
 }
 
-/** Facts stored with a job, next to its data. */
+/** Stored state of a job, next to its data. */
 export type JobFacts = JobTerms & JobProgress;
 
 type JobProgress =
@@ -87,7 +87,7 @@ export interface Job extends JobName, JobPlan {
    */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
-  /** Absent if the job was added without a request. */
+  /** Request of the job; absent if the job was added without a request. */
   readonly request: JobData | undefined;
 }
 

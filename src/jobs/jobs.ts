@@ -58,11 +58,11 @@ import { Workers } from "./workers.ts";
 
 /** Result of an acceptance if no job is due. */
 export interface NothingDue {
-  /** Fires when a job enters the queue. */
+  /** Watch that fires when a job enters the queue. */
   readonly enqueued: Watch;
   /**
-   * Time at which to try again, in seconds since the epoch: the first queued job then becomes due,
-   * and this fires no watch. Undefined if the queue is empty.
+   * Time at which the first queued job becomes due, in seconds since the epoch. Acceptors must try
+   * again then, because no watch fires. Undefined if the queue is empty.
    */
   readonly firstDueSec: number | undefined;
 }
@@ -81,11 +81,11 @@ export type Acceptance =
   | ({ readonly kind: "none-due" } & NothingDue);
 
 export interface AddOptions extends Partial<JobPlan> {
-  /** Separate request, if the type has one. */
+  /** Request of the job, stored separately from its data. */
   readonly request?: JobData;
 }
 
-/** Selects the ids to read. */
+/** Selects the page of ids to read. */
 export interface IdsWanted {
   /** Prefix of the ids; "" for all ids. */
   readonly prefix: string;
@@ -114,8 +114,8 @@ export interface AcceptOptions extends Wanted {
 const CALL_BYTES = 8;
 
 /**
- * Change reported to observers: values that a transaction wrote for a job, and whether the job's
- * worker was lost.
+ * Values that a transaction wrote for a job, and whether the job's worker was lost. Reported to
+ * observers.
  */
 type Announced = Stored & { readonly isLost?: boolean };
 
@@ -132,7 +132,7 @@ export class Jobs {
   /** The groups of jobs, with shares and usage. */
   readonly groups: Groups;
   readonly counts: JobCounts;
-  /** Notes of observers on jobs. */
+  /** Bytes that observers store with jobs. */
   readonly notes: JobNotes;
   readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
@@ -175,7 +175,7 @@ export class Jobs {
     tx.set(key, encodeTypeTimeout({ timeoutSec, formerTimeoutSec }));
   }
 
-  /** A snapshot read. */
+  /** Returns the timeout of a type, or `undefined` if it is not registered. A snapshot read. */
   async typeTimeout(tx: ReadTransaction, type: JobType): Promise<TypeTimeout | undefined> {
     const value = await tx.snapshot.get(this.#keys.typeTimeout(type));
     return value && decodeTypeTimeout(value);
@@ -237,8 +237,8 @@ export class Jobs {
   }
 
   /**
-   * Adds a job in state finished, for a job that ended elsewhere. It runs once it is added again or
-   * resubmitted.
+   * Adds a job in the state "finished", for a job that ended elsewhere. It runs once it is added
+   * again or resubmitted.
    */
   async addFinished(
     tx: Transaction,
@@ -336,7 +336,7 @@ export class Jobs {
     return { state, scheduledAtSec, activity: activityOf(facts) };
   }
 
-  /** The job, and its position in the activity order, which changes with each heartbeat. */
+  /** Returns a job, and its position in the activity order, which changes with each heartbeat. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
@@ -529,7 +529,7 @@ export class Jobs {
     await this.#announce(tx, held, withRequest(facts, request), stored);
   }
 
-  /** Whether another run was requested during this one. */
+  /** Whether another run was requested during the current run. */
   async isResubmitted(tx: ReadTransaction, held: HeldJob): Promise<boolean> {
     return (await this.#heldFacts(tx, held)).resubmitted;
   }
@@ -628,8 +628,9 @@ export class Jobs {
   }
 
   /**
-   * For the holder: fires when the job is lost or another run is requested, but not on the holder's
-   * own heartbeats. For a holder without a worker, also fires on heartbeats.
+   * Returns a watch for the holder, which fires when the job is lost or another run is requested,
+   * but not on the holder's own heartbeats. For a holder without a worker, it also fires on
+   * heartbeats.
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);
@@ -815,7 +816,7 @@ function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData
   };
 }
 
-/** Whether a job has a request after `request`, if given, was written. */
+/** Whether a job has a request once `request`, if given, has been written. */
 function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
   return request !== undefined || facts?.hasRequest === true;
 }

@@ -26,7 +26,7 @@ const USED_RATIO = 0.8;
 export interface LeaseTerm {
   readonly worker: WorkerId;
   readonly leaseMs: number;
-  /** Age of the registration, which counts as the first renewal. */
+  /** Time since the registration, which counts as the first renewal. */
   readonly ageMs: number;
 }
 
@@ -101,7 +101,7 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // A later renewal may succeed after these errors.
+      // After a retryable error or an outage, a later renewal may succeed.
       if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});

@@ -11,8 +11,8 @@ import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
 /**
- * Probability that an acceptor tries the groups first: after an attempt that found jobs in groups,
- * and after an attempt that did not.
+ * Probability that an acceptor tries the groups before the jobs without a group, if its last
+ * attempt found jobs in groups and, `UNSEEN`, if it did not.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
@@ -30,8 +30,8 @@ export interface Wanted {
   /** Maximum number of jobs, at least 1. */
   readonly countMax: number;
   /**
-   * For types whose jobs have no due times: starts at a random id, so that acceptors rarely
-   * collide.
+   * Whether to start at a random id, so that acceptors rarely collide. For types whose jobs have no
+   * due times.
    */
   readonly noSchedule?: boolean;
 }

@@ -9,7 +9,7 @@ import { isRetryable, type KeyValueStore, type Transaction } from "../kv/index.t
 const BATCH_ROWS_FIRST = 1000;
 const BATCH_ROWS_STEP = 100;
 const BATCH_FACTOR = 0.75;
-/** Attempts with a batch before its size is reduced. */
+/** Maximum number of attempts with one batch size before it is reduced. */
 const BATCH_RETRY_COUNT_MAX = 3;
 
 export interface RequeuedBatch {

@@ -43,7 +43,7 @@ test("a job that ends is refunded the unused prepayment", () => {
   expect(meter.hasEnded).toBe(false);
 });
 
-test("the bill sums the run times of a group's jobs, and ignores jobs without a group", () => {
+test("a group is charged the sum of the run times of its jobs; jobs without a group are not charged", () => {
   const { meter, pass } = open();
   meter.start(FIRST, "g");
   pass(10);
@@ -51,6 +51,6 @@ test("the bill sums the run times of a group's jobs, and ignores jobs without a 
   meter.start({ ...SECOND, id: "plain" }, undefined);
   pass(20);
   expect([...meter.groups().keys()]).toEqual(["g"]);
-  // 15 s and 5 s in excess of their instalments.
+  // The two jobs exceeded their prepaid instalments by 15 s and 5 s.
   expect([...meter.takeBill()]).toEqual([["g", 20]]);
 });

@@ -20,7 +20,7 @@ export interface FairShare {
    * decays.
    */
   readonly usageCoefficient: number;
-  /** RFC 017's t1. */
+  /** Interval of the coefficient; RFC 017's t1. */
   readonly intervalSec: number;
   /**
    * Run time charged in advance at acceptance. Otherwise one group could take all free slots
@@ -30,8 +30,8 @@ export interface FairShare {
 }
 
 /**
- * The default. Usage must decay slowly compared with the length of a run; otherwise run time would
- * not be proportional to the shares.
+ * Default fair share. Usage must decay slowly compared with the length of a run; otherwise run time
+ * would not be proportional to the shares.
  */
 export const FAIR_SHARE_DEFAULT: FairShare = {
   usageCoefficient: 0.5,
@@ -50,9 +50,9 @@ export const SHARES_MAX = 1000;
  */
 export interface Standing {
   readonly shares: number;
-  /** Undefined without usage. */
+  /** Score as defined above; undefined without usage. */
   readonly score: number | undefined;
-  /** 0 without usage. */
+  /** Generation of the fair share; 0 without usage. */
   readonly generation: number;
   readonly decayPerSec: number;
 }
@@ -122,7 +122,7 @@ export function withShares(standing: Standing, shares: number): Standing {
 
 export type Order = Pick<Standing, "generation" | "score">;
 
-/** Negative if `left` runs before `right`. */
+/** Compares two standings. Negative if `left` runs before `right`. */
 export function compareStandings(left: Order, right: Order): number {
   if (left.generation !== right.generation) return left.generation - right.generation;
   const [first, second] = [left.score ?? -Infinity, right.score ?? -Infinity];

@@ -14,7 +14,7 @@ export interface EngineTransaction {
   readonly transaction: Transaction;
   /** Effects registered with `afterCommit`, in order. The store runs them, not the engine. */
   readonly effects: readonly CommitEffect[];
-  /** Whether a commit changes the store. Otherwise its outcome cannot be unknown. */
+  /** Whether a commit changes the store. Without writes, its outcome cannot be unknown. */
   readonly hasWrites: boolean;
   /**
    * Commits and ends the attempt. Rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE,

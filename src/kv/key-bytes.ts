@@ -1,4 +1,4 @@
-/** Neighbours of keys, for range bounds. */
+/** Keys, and the bounds of ranges next to them. */
 import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
 
 export type Key = Uint8Array;

@@ -18,7 +18,7 @@ const SUBSPACE = Subspace.fromTuple(["tandem", 1]);
 const keys = keysIn(SUBSPACE, ROWS);
 
 describe("a table of keys", () => {
-  test("packs the number and the elements in their order", () => {
+  test("packs the number of the row, then the elements in the order of the row", () => {
     expect(keys.job.key({ id: "b", type: "a" })).toEqual(SUBSPACE.pack([2, "a", "b"]));
     expect(keys.count.key({ state: 0, group: null })).toEqual(SUBSPACE.pack([7, 0, null]));
     expect(keys.changed.key({})).toEqual(SUBSPACE.pack([8]));
@@ -33,13 +33,13 @@ describe("a table of keys", () => {
     );
   });
 
-  test("has ranges of the first elements", () => {
+  test("has ranges of keys with the same leading elements", () => {
     expect(keys.job.range()).toEqual(SUBSPACE.range([2]));
     expect(keys.job.range({ type: "a" })).toEqual(SUBSPACE.range([2, "a"]));
     expect(keys.job.prefixKey({ type: "a" })).toEqual(SUBSPACE.pack([2, "a"]));
   });
 
-  test("refuses an undefined element, which would widen a range, and an incomplete key", () => {
+  test("rejects an undefined element, which would widen a range, and an incomplete key", () => {
     const missing = undefined as unknown as string;
     expect(() => keys.job.range({ type: missing })).toThrow("must be defined");
     expect(() => keys.job.key({ type: "a", id: missing })).toThrow("must be defined");
@@ -48,13 +48,13 @@ describe("a table of keys", () => {
     );
   });
 
-  test("unpacks what it packed, and refuses keys of another subspace", () => {
+  test("unpacks its own keys, and rejects keys of another subspace", () => {
     const elements = { state: 2, group: "g" };
     expect(keys.count.unpack(keys.count.key(elements))).toEqual(elements);
     expect(() => keys.count.unpack(new Subspace().pack([7, 2, "g"]))).toThrow();
   });
 
-  test("documents its rows in their order", () => {
+  test("documents its rows in the order of the table", () => {
     expect(keyShapes(ROWS).map(({ key, value, note }) => [key, value, note])).toEqual([
       ["(2, type, id)", "JobFacts", "lock"],
       ["(6, type, versionstamp)", "(id)", ""],

@@ -69,12 +69,12 @@ export class Keys<Of extends Elements> {
     return this.#subspace.packVersionstamped(this.#tuple({ ...elements, versionstamp }));
   }
 
-  /** The key of these first elements alone, as a bound of a range. */
+  /** Packs only the leading elements, as a bound of a range. */
   prefixKey(first: First<Of>): Key {
     return this.#subspace.pack(this.#tuple(first));
   }
 
-  /** All keys that have these first elements, and more. */
+  /** Returns the range of keys that extend these leading elements. */
   range(first: First<Of> = {}): KeyBounds {
     return this.#subspace.range(this.#tuple(first));
   }
@@ -85,8 +85,8 @@ export class Keys<Of extends Elements> {
   }
 
   /**
-   * Ends before the first element that is not a member. An undefined element is an error: a range
-   * of fewer elements would contain the keys of others.
+   * Packs the elements up to the first one that is not a member. An undefined element is an error:
+   * a range of fewer elements would contain unrelated keys.
    */
   #tuple(elements: First<Elements>): TupleItem[] {
     const tuple: TupleItem[] = [this.#row.number];

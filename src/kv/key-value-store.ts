@@ -39,7 +39,7 @@ export interface RetryPolicy {
    */
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** Default: no limit. */
+  /** Time limit of the call. Default: no limit. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -136,7 +136,10 @@ export class KeyValueStore {
     await this.#engine.close();
   }
 
-  /** Waits for the commits, but not for a store that does not respond. */
+  /**
+   * Waits until the commits have settled, but no longer than `CLOSE_MS_MAX` in case the store does
+   * not respond.
+   */
   async #settled(commits: readonly Promise<unknown>[]): Promise<void> {
     if (commits.length === 0) return;
     const timer = new AbortController();
@@ -172,7 +175,7 @@ export class KeyValueStore {
         const code = run.commit === undefined ? "KV_TIMED_OUT" : "KV_UNKNOWN_COMMIT";
         run.giveUp(new KeyValueError(code, { timeoutMs }));
       },
-      // Aborted, because the run ended in time.
+      // The sleep was aborted, because the run ended in time.
       () => {},
     );
   }

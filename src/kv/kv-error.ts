@@ -6,17 +6,17 @@ const MESSAGES = {
   KV_CONFLICT: "The transaction conflicts with another",
   /** 1007: the read version is older than five seconds. */
   KV_TOO_OLD: "The transaction is too old",
-  /** 2101 */
+  /** FoundationDB's error 2101. */
   KV_TOO_LARGE: "The transaction is too large",
-  /** 2102 */
+  /** FoundationDB's error 2102. */
   KV_KEY_TOO_LARGE: "The key is too large",
-  /** 2103 */
+  /** FoundationDB's error 2103. */
   KV_VALUE_TOO_LARGE: "The value is too large",
   /** 1021: the transaction may or may not have been committed; it will not be committed later. */
   KV_UNKNOWN_COMMIT: "It is not known whether the transaction was committed",
-  /** 1025; also used for a closed store. */
+  /** FoundationDB's error 1025; also used for a closed store. */
   KV_CLOSED: "The store or the transaction is closed",
-  /** 1031 */
+  /** FoundationDB's error 1031. */
   KV_TIMED_OUT: "The transaction did not finish in time",
   /** The store cannot be reached or written; see `details.reason`. */
   KV_UNAVAILABLE: "The store is unavailable",

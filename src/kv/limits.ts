@@ -17,8 +17,8 @@ const USER_VERSION_COUNT_MAX = 65_536;
  */
 export const CLEARED_KEYS_MAX = 1_000;
 /**
- * Maximum number of keys that a transaction may remove in excess of its writes, individually or as
- * ranges, for the same reason.
+ * Maximum difference between the number of keys that a transaction removes, individually or as
+ * ranges, and the number that it writes. The reason is the same as for `CLEARED_KEYS_MAX`.
  */
 export const NET_CLEARED_KEYS_MAX = 10_000;
 /** Maximum age of a read version. */

@@ -31,7 +31,7 @@ export type Mutation =
 /** A key, or all keys from `begin` (inclusive) to `end` (exclusive), as key texts. */
 export interface TextInterval {
   readonly begin: string;
-  /** Absent for the single key `begin`. */
+  /** End of the interval, exclusive; absent for the single key `begin`. */
   readonly end: string | undefined;
 }
 
@@ -41,7 +41,10 @@ export interface TextInterval {
  * request has returned.
  */
 export interface CommitRequest {
-  /** Absent if nothing was read; the transaction then cannot conflict. */
+  /**
+   * Version at which the transaction read. Absent if it read nothing, and therefore cannot
+   * conflict.
+   */
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   /** Additional write conflict ranges without a mutation. */

@@ -11,8 +11,8 @@ import type { Key, ReadTransaction, Transaction } from "./transaction.ts";
 import { packTuple, unpackTuple } from "./tuple.ts";
 
 /**
- * In the tuple key space, so that copies and backups of the store contain the queue together with
- * the ranges.
+ * The queue is in the tuple key space, so that copies and backups of the store contain it together
+ * with the ranges.
  */
 const REMOVALS = Subspace.fromTuple(["removals"]);
 const QUEUED = 0;

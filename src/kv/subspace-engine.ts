@@ -25,7 +25,7 @@ export class SubspaceEngine implements Engine {
   readonly #engine: Engine;
   readonly #bounds: PrefixBounds;
 
-  /** Closing it closes `engine`. */
+  /** Closing this engine also closes `engine`. */
   constructor(engine: Engine, prefix: Uint8Array) {
     this.name = engine.name;
     this.#engine = engine;

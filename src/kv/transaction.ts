@@ -24,7 +24,7 @@ export interface KeyRange {
 export interface RangeOptions {
   /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
-  /** Descending order. */
+  /** Whether to return the rows in descending order. */
   readonly reverse?: boolean;
   /** Stops after the row that reaches this many bytes of keys and values. Default: no limit. */
   readonly byteLimit?: number;
@@ -42,11 +42,14 @@ export interface ReadTransaction {
   get(key: Key): Promise<Value | undefined>;
   /**
    * Reads several keys concurrently. Returns the values in the order of the keys. Large values may
-   * take several turns of the event loop; whether the transaction's own writes in between are seen
-   * is undefined.
+   * take several turns of the event loop; it is undefined whether the result includes writes that
+   * the transaction makes in the meantime.
    */
   getMany(keys: readonly Key[]): Promise<(Value | undefined)[]>;
-  /** The key that a selector resolves to: the empty key before the first, `0xff` after the last. */
+  /**
+   * Returns the key that a selector resolves to, the empty key for a position before the first key,
+   * or `0xff` for a position after the last key.
+   */
   getKey(selector: KeySelector): Promise<Key>;
   /** Rows in key order, fetched page by page as they are consumed. */
   getRange(range: KeyRange, options?: RangeOptions): AsyncIterable<KeyValue>;
@@ -75,7 +78,10 @@ export interface Transaction extends ReadTransaction {
   add(key: Key, delta: bigint): void;
   /** Keeps the larger of the stored and the given value, as little-endian unsigned integers. */
   max(key: Key, value: Value): void;
-  /** Keeps the smaller of the stored and the given value in byte order; sets it when absent. */
+  /**
+   * Keeps the smaller of the stored and the given value in byte order. Sets the given value if the
+   * key is absent.
+   */
   byteMin(key: Key, value: Value): void;
   /**
    * Sets a key whose versionstamp is filled in at commit. Such a write cannot be read back in this
@@ -112,7 +118,10 @@ export interface Commit {
   readonly versionstamp: Versionstamp | undefined;
 }
 
-/** Notification of a change. It may fire spuriously and does not say what changed: read again. */
+/**
+ * Notification that a key may have changed. It may fire spuriously and does not contain the change,
+ * so the key has to be read again.
+ */
 export interface Watch {
   /**
    * Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes.

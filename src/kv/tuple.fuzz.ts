@@ -1,6 +1,6 @@
 /**
- * Compares random tuples with another implementation, whose bytes were verified against
- * FoundationDB's own.
+ * Compares packed random tuples with another implementation, which has been verified against
+ * FoundationDB's.
  */
 import fc from "fast-check";
 import oracle from "fdb-tuple";
@@ -25,7 +25,10 @@ const item = fc.letrec((tie) => ({
 })).item as fc.Arbitrary<TupleItem>;
 const tuple = fc.array(item, { maxLength: 5 });
 
-/** The other implementation takes buffers for bytes and numbers for doubles. */
+/**
+ * Converts an item for the other implementation, which accepts buffers for bytes and numbers for
+ * doubles.
+ */
 function forOracle(value: TupleItem): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value);
   if (Array.isArray(value)) return value.map(forOracle);
@@ -42,7 +45,7 @@ test("packed bytes match another implementation", () => {
   );
 });
 
-test("unpacking returns what was packed, and packs to the same bytes", () => {
+test("unpacked tuples pack to the same bytes", () => {
   fc.assert(
     fc.property(tuple, (items) => {
       const packed = packTuple(items);

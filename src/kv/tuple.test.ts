@@ -5,8 +5,8 @@ import { Double, Float, packTuple, type TupleItem, Uuid, unpackTuple } from "./t
 import { Versionstamp } from "./versionstamp.ts";
 
 /**
- * From FoundationDB's `design/tuple.md`, or packed by its Python binding where the specification
- * has no example.
+ * Test vectors from FoundationDB's `design/tuple.md`, or packed by its Python binding where the
+ * specification has no example.
  */
 const VECTORS: readonly (readonly [TupleItem[], string])[] = [
   [[], ""],

@@ -82,7 +82,7 @@ const ESCAPE = 0xff;
 /** Maximum length of an integer, because its length is encoded in one byte. */
 const INTEGER_BYTES_MAX = 255;
 
-/** Shared by all packing, which is synchronous. */
+/** Buffer shared by all packing, which is synchronous. */
 const packBuffer = new PackBuffer();
 const numberBytes = new Uint8Array(8);
 const numberView = new DataView(numberBytes.buffer);
@@ -164,7 +164,7 @@ function packString(out: PackBuffer, text: string): void {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) {
-      // The text is not ASCII: start over with the encoder.
+      // The string is not ASCII, so it is packed from its start by the encoder.
       out.length = start;
       const encoded = utf8Encode(text);
       assert(isWellFormed(text), "A string in a key must not contain a lone surrogate");

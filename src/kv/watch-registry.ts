@@ -11,8 +11,8 @@ const AFTER_ALL = "\uffff";
 
 export class WatchRegistry {
   /**
-   * Sorted, so that the watches in a cleared range are found quickly; a node has a watch per
-   * running job.
+   * Sets of watches by key text, sorted so that the watches in a cleared range are found quickly; a
+   * node has a watch per running job.
    */
   #watches = new SortedMap<Set<ArmedWatch>>();
   /**
@@ -108,7 +108,10 @@ type WatchState =
   | { readonly state: "fired" }
   | { readonly state: "closed"; readonly error: KeyValueError };
 
-/** Armed until it fires, is cancelled or the store closes. Each of these is final. */
+/**
+ * A watch of one caller. It is armed until it fires, is cancelled or the store closes; each of
+ * these states is final.
+ */
 class ArmedWatch implements Watch {
   readonly #remove: () => void;
   #state: WatchState = { state: "armed" };

@@ -52,7 +52,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 5)',
     value: "JSON",
-    note: "start of the search for space to free, and the last database that a node has claimed",
+    note: "start of the current round through all databases, and the last database claimed in it",
   },
 ];
 

@@ -4,16 +4,16 @@ import { listenFailure } from "./listen.ts";
 test.each([
   ["EACCES", "CONFIG_INVALID", "port 80 of ::1: this user may not listen on it"],
   ["EADDRINUSE", "SERVER_PORT_TAKEN", "another port with [ssl] port"],
-  ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine does not have it"],
-  ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: its name could not be looked up"],
+  ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine has no such address"],
+  ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: the name cannot be resolved"],
   ["ENOTFOUND", "CONFIG_INVALID", "bind address ::1: no host has this name"],
-])("%s is %s: a temporary failure does not blame the settings", (code, kind, words) => {
+])("%s fails with %s: a temporary failure does not blame the settings", (code, kind, words) => {
   const place = { port: 80, bindAddress: "::1", otherPort: "[ssl] port" };
   const failure = listenFailure(Object.assign(new Error(code), { code }), place);
   expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
 });
 
-test("other failures are unchanged", () => {
+test("other failures are returned unchanged", () => {
   const error = Object.assign(new Error("of the system"), { code: "EMFILE" });
   expect(listenFailure(error, { port: 0, bindAddress: "::1", otherPort: "" })).toBe(error);
 });

@@ -1,4 +1,4 @@
-/** The ports of a node: that of `[chttpd]` and, if enabled, the TLS port of `[ssl]`. */
+/** Opens the ports of a node: the port of `[chttpd]` and, if enabled, the TLS port of `[ssl]`. */
 import type { Api } from "../api/index.ts";
 import { OperationalError, type Runtime } from "../base/index.ts";
 import {
@@ -78,7 +78,7 @@ async function listenSecurely(
 interface Place {
   readonly port: number;
   readonly bindAddress: string;
-  /** Setting by which another port can be chosen. */
+  /** Name of the setting for another port, for messages. */
   readonly otherPort: string;
 }
 
@@ -109,7 +109,7 @@ export function listenFailure(error: unknown, { port, bindAddress, otherPort }: 
     case "EADDRNOTAVAIL":
       return new OperationalError(
         "SERVER_ADDRESS_MISSING",
-        `${address}: this machine does not have it; ${otherAddress}`,
+        `${address}: this machine has no such address; ${otherAddress}`,
         {},
         { cause: error },
       );
@@ -125,7 +125,7 @@ export function listenFailure(error: unknown, { port, bindAddress, otherPort }: 
     case "EAI_AGAIN":
       return new OperationalError(
         "SERVER_NAME_UNRESOLVED",
-        `${address}: its name could not be looked up now; an address needs no look-up`,
+        `${address}: the name cannot be resolved at present; a numeric address needs no name resolution`,
         {},
         { cause: error },
       );

@@ -67,7 +67,6 @@ export interface NodePartsOptions {
   readonly kv: KeyValueStore;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
-  /** Beside those of replications. */
   /** Executes functions of design documents and expensive selectors. */
   readonly functions: DesignFunctions;
   readonly hooks?: readonly DatabaseHook[];

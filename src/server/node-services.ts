@@ -112,7 +112,10 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
   return [outages, clockSteps, scheduler, backlogWatch, nodeReporter, alertSender(node, fetch)];
 }
 
-/** Runs on each replication node if a receiver is configured; one of them sends the alerts. */
+/**
+ * Creates the sender of alerts, which runs on each replication node if a receiver is configured.
+ * One of these nodes sends the alerts.
+ */
 function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;

@@ -10,7 +10,7 @@ export function tlsUrlOf(config: ServerConfig, port: number): string {
   return `https://${hostOf(config)}:${port}`;
 }
 
-/** In URL form. */
+/** Returns the bind address as a URL's host. */
 function hostOf({ bindAddress }: ServerConfig): string {
   return isIPv6(bindAddress) ? `[${bindAddress}]` : bindAddress;
 }

@@ -63,7 +63,7 @@ async function startNode(
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
-  // In a child process, the settings without effect are reported by the parent.
+  // A child process leaves it to its parent to report settings without effect.
   if (family.tellParent === undefined) {
     announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
   }
@@ -83,7 +83,7 @@ async function startNode(
     ...jobServices(node, store.renewer, connections.fetch),
   ];
   const stopping = new AbortController();
-  // No limit, because every service listens to this signal.
+  // Allows any number of listeners, because every service listens to this signal.
   setMaxListeners(0, stopping.signal);
   const supervised = supervise(runtime, services, stopping.signal, (error) => {
     return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());

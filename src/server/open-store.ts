@@ -79,7 +79,7 @@ export async function openStore(runtime: Runtime, config: ServerConfig): Promise
   }
 }
 
-/** Opens this store's part of the cluster, without reading it. */
+/** Opens the store at its prefix in the cluster, without reading it. */
 export async function openCluster(
   runtime: Runtime,
   { clusterFile, foundationDb }: ServerConfig,

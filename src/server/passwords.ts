@@ -35,7 +35,10 @@ export interface PasswordLimits {
   readonly iterationsMax: number;
 }
 
-/** Longest key in bytes that one digest provides. Each further block costs all iterations again. */
+/**
+ * Longest key, in bytes, that one block of PBKDF2 provides. Each additional block costs all
+ * iterations again.
+ */
 const KEY_BYTES_MAX = 64;
 
 /** The stored form of a password. */
@@ -45,7 +48,7 @@ export type PasswordHash =
       readonly pseudoRandomFunction: PseudoRandomFunction;
       readonly iterations: number;
       readonly salt: string;
-      /** In hex. */
+      /** Derived key in hex. */
       readonly key: string;
     }
   | { readonly scheme: "simple"; readonly salt: string; readonly key: string };
@@ -94,7 +97,7 @@ export function hashFault(
     : `derived_key must be at most ${KEY_BYTES_MAX} bytes in hex digits`;
 }
 
-/** Compares in constant time. The hash must have no fault. */
+/** Whether the password matches the hash, which must have no fault. Compares in constant time. */
 export async function matchesHash(password: string, hash: PasswordHash): Promise<boolean> {
   if (hash.scheme === "simple") return sameText(simpleKey(password, hash.salt), hash.key);
   const { pseudoRandomFunction, iterations, salt, key } = hash;

@@ -41,7 +41,7 @@ export class ReclaimRounds {
   async #take(tx: Transaction): Promise<readonly string[]> {
     const stored = await tx.get(RECLAIM_ROUND_KEY);
     const nowMs = this.#parts.runtime.clock.nowMs();
-    // A new store contains nothing old.
+    // A new store contains no old data, so its first round is due only later.
     const last: Round = stored === undefined ? { beganMs: nowMs } : JSON.parse(utf8Decode(stored));
     const round =
       last.after === undefined && isOver(last, nowMs) ? { beganMs: nowMs, after: "" } : last;

@@ -55,7 +55,7 @@ export class Reclaimer implements Compaction {
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // Waits first: a starting node has other work.
+      // Waits before the first pass, because a starting node has other work.
       await this.#untilAsked(LOOK_MS, signal);
       await this.#compactAsked(signal);
       if (!signal.aborted) await this.#reclaimShare(signal);

@@ -108,13 +108,16 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
   return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
-/** Opens endpoints as any owner, for the node itself rather than for a job. */
+/**
+ * Creates the endpoints that the node itself uses rather than its jobs. They can be opened for any
+ * owner.
+ */
 export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
   const { parts, shown } = node;
   return new Endpoints({
     ...parts,
     ...reachOf(node, fetch),
-    // Final once the node listens.
+    // The URL is final only once the node listens.
     get serverUrl() {
       return shown.url;
     },

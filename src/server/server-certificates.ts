@@ -35,7 +35,9 @@ export function readServerCertificates(tls: ServerTls): ServerCertificates {
   try {
     createSecureContext(certificates);
   } catch (error) {
-    throw new ConfigError(`[ssl]: TLS cannot be served with this: ${(error as Error).message}`);
+    throw new ConfigError(
+      `[ssl]: TLS cannot be served with these files: ${(error as Error).message}`,
+    );
   }
   return certificates;
 }
@@ -119,7 +121,7 @@ function parseKey({ keyFile, password }: ServerTls, pem: string): KeyObject {
     if (!/BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem)) {
       throw unusable("key_file", keyFile, "a private key in PEM", error);
     }
-    // Must not contain the password that was tried.
+    // The message must not contain the password that was tried.
     throw new ConfigError(`[ssl] password: expected the password of ${keyFile}`, { cause: error });
   }
 }

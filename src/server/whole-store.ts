@@ -29,7 +29,9 @@ export async function checkOpenedStore(kv: KeyValueStore, place: string): Promis
   return records;
 }
 
-/** Copies a store that passes the checks, and that a node has used, to an empty one. */
+/**
+ * Copies a store to an empty one. The source must pass the checks, and a node must have used it.
+ */
 export async function copyWholeStore(
   parts: CopyStoreParts & { readonly sourcePlace: string },
 ): Promise<CopySummary> {

@@ -147,7 +147,7 @@ const headers = fc.record(
   { requiredKeys: ["content-type"] },
 ) as fc.Arbitrary<Record<string, string>>;
 
-/** Documents, and values that resemble one. */
+/** Objects with the members of documents, and with values of other types. */
 const document = fc.dictionary(
   fc.constantFrom("_id", "_rev", "_deleted", "_revisions", "_attachments", "_x", "__proto__", "n"),
   fc.oneof(

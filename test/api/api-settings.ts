@@ -1,7 +1,7 @@
-/** Default settings of the API in tests. */
+/** Settings of the API in tests: the defaults. */
 import type { ApiSettings, User } from "../../src/api/index.ts";
 
-/** `[chttpd]` and `[couchdb]` with their defaults. */
+/** Defaults of `[chttpd]` and `[couchdb]`. */
 export const SETTINGS: ApiSettings = {
   adminOnlyAllDatabases: true,
   plusIsSpace: true,

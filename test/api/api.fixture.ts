@@ -24,7 +24,7 @@ import { ADMIN, SETTINGS } from "./api-settings.ts";
 export { ADMIN, SETTINGS };
 
 export interface AskOptions {
-  /** Strings and bytes are sent as they are, other values as JSON. */
+  /** Body of the request. Strings and bytes are sent unchanged, other values as JSON. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -40,9 +40,9 @@ export interface Answer {
   readonly json: any;
 }
 
-/** The subject of a test: this API, or another one. */
+/** Subject of a test: this API, or a CouchDB. */
 export interface Asked {
-  /** `GET /films?limit=1`. */
+  /** Sends a request such as `GET /films?limit=1`. */
   ask(request: string, options?: AskOptions): Promise<Answer>;
 }
 
@@ -74,7 +74,7 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  // Queries build indexes themselves, because no node does here.
+  // Queries build their indexes themselves, because the API runs without a node that executes jobs.
   const functions = {
     runtime,
     sandbox: sandboxes(runtime),
@@ -142,7 +142,7 @@ export async function openApi({
   };
 }
 
-/** With a database `films`. */
+/** Opens the API with a database `films`. */
 export async function openFilms(...options: Parameters<typeof openApi>): Promise<OpenApi> {
   const api = await openApi(...options);
   await api.ask("PUT /films");

@@ -1,6 +1,6 @@
 /**
- * Permissions by role. Statuses and reasons were compared with CouchDB 3.5.0; differing rows say
- * so.
+ * Permissions by role. Statuses and reasons were compared with CouchDB 3.5.0. A comment marks each
+ * row in which CouchDB's response differs.
  */
 import { describe, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
@@ -91,11 +91,11 @@ describe("a member", () => {
     { ask: "PUT /films/x", body: {}, status: 201 },
     { ask: "PUT /films/_local/x", body: {}, status: 201 },
     { ask: "PUT /films/_design/x", body: {}, ...NO_ADMIN },
-    // CouchDB: 500, no_majority.
+    // CouchDB responds with 500, no_majority.
     { ask: "PUT /films/_security", body: {}, ...NO_ADMIN },
-    // CouchDB: 500, badmatch.
+    // CouchDB responds with 500, badmatch.
     { ask: "PUT /films/_revs_limit", body: 5, ...NO_ADMIN },
-    // CouchDB: 401, "You are not a server or db admin."
+    // CouchDB responds with 401, "You are not a server or db admin."
     { ask: "POST /films/_compact", body: {}, ...NO_ADMIN },
     { ask: "GET /secrets", ...KNOWN },
     { ask: "GET /secrets/x", ...KNOWN },

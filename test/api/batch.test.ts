@@ -51,7 +51,7 @@ function send(
   return ask("POST /_tandem/_batch", { body, headers: { "content-type": TYPE, ...headers } });
 }
 
-/** The responses in the order of the requests. */
+/** Returns the responses in the order of the requests. */
 async function answersTo(
   api: OpenApi,
   requests: readonly Sent[],

@@ -7,7 +7,7 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 interface Part {
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** Parts of a multipart part. */
+  /** Nested parts, if the part itself is multipart. */
   readonly parts: readonly Part[];
 }
 

@@ -282,7 +282,7 @@ describe("a descending feed", () => {
 });
 
 describe("a feed of a few documents", () => {
-  test("is the same whether they are read directly or found among all changes", async () => {
+  test("is the same whether documents are read directly or found among all changes", async () => {
     const { ask } = await openChanges(openFilms);
     const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });

@@ -9,7 +9,7 @@ function entry(session_id: string, start_last_seq: string, end_last_seq: string)
   return { session_id, start_last_seq, end_last_seq, recorded_seq, docs_read: 3 };
 }
 
-test("a replication log is continued from the stored one, once", async () => {
+test("a request to continue the stored replication log takes effect once", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const first = { session_id: "one", source_last_seq: "5-x", history };
@@ -44,7 +44,7 @@ test("a replication log is continued from the stored one, once", async () => {
   expect((await ask("GET /films/_local/log")).json).toEqual(json);
 });
 
-test("a replication log is the first of a re-created database", async () => {
+test("a replication log is written only to the database with the given instance_start_time", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const history = [entry("one", "0", "5-x")];
@@ -82,7 +82,7 @@ test("a missing log is not continued", async () => {
 });
 
 test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history: [{}] }, []])(
-  "an invalid log continues none: %j",
+  "an invalid replication log is refused: %j",
   async (body) => {
     const { ask } = await openFilms();
     const reason =

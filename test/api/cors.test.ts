@@ -45,7 +45,7 @@ test("a script of an accepted origin may read the response and its headers", asy
       "content-type, accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
     Vary: "Origin",
   });
-  // Errors as well: a script has to see the reason.
+  // Error responses have the headers as well, so that a script can read the reason.
   const refused = await headersOf("GET /nope");
   expect(refused).toMatchObject({ status: 404, "Access-Control-Allow-Origin": ORIGIN });
   expect(refused).not.toHaveProperty("Access-Control-Allow-Credentials");

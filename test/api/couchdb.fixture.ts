@@ -12,7 +12,10 @@ export const COUCHDB_URL = process.env.COUCHDB_URL;
 
 const SYSTEM_NAMES = ["_users", "_replicator", "_global_changes"];
 
-/** With a database `films`. Databases created by a test are removed afterwards. */
+/**
+ * Opens the second subject with a database `films`. Databases created by a test are removed
+ * afterwards.
+ */
 export async function openCouchdbFilms(): Promise<Asked> {
   const prefix = `tandem-${randomBytes(6).toString("hex")}-`;
   const made = new Set<string>();

@@ -137,13 +137,13 @@ test("an eventsource feed writes an event per update", async () => {
 test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Each writer removes random rows, and rarely leaves one.
+  // Each writer removes random superseded rows, so that one rarely remains.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));
   }
   expect(await rowCount()).toBeGreaterThan(2);
-  // Each clears two of the remaining ones, and adds one.
+  // Each of these writers removes two superseded rows, and adds one row.
   for (let n = 0; n < 20; n++) await ask(`PUT /films/later${n}`, { body: {} });
   const { results } = (await ask("GET /_db_updates")).json;
   expect(results).toEqual([row("films", "created"), row("films", "updated")]);

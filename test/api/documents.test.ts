@@ -258,7 +258,7 @@ describe("writing a document", () => {
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
       (await ask("COPY /films/a", { headers: { Destination: destination } })).json.id;
-    // Node.js decodes header bytes like this.
+    // Node.js decodes header bytes as Latin-1.
     const received = (text: string) => Buffer.from(text).toString("latin1");
     expect(await copy(received("b\u00e9\u4e2d"))).toBe("b\u00e9\u4e2d");
     expect(await copy(encodeURIComponent("c\u00e9\u4e2d"))).toBe("c\u00e9\u4e2d");

@@ -5,7 +5,9 @@
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "./api.fixture.ts";
 
-/** Bodies as text: `JSON.stringify` would write other numbers and another order. */
+/**
+ * Bodies are given as text, because `JSON.stringify` would change numbers and the order of members.
+ */
 const BODIES: Readonly<Record<string, string>> = {
   big13: '{"n":369553424691494913}',
   big900: '{"n":369553424691494900}',

@@ -70,10 +70,13 @@ test.each<[string, Partial<CorsSettings>, Sent, number]>([
     { "Sec-Fetch-Site": "cross-site" },
     403,
   ],
-])("CORS %s decides about a cross-site change", async (_, settings, headers, status) => {
-  const { ask } = await openFilms({ parts: { cors: () => ({ ...CORS, ...settings }) } });
-  expect(await ask("POST /films", { headers, body: {} })).toMatchObject({ status });
-});
+])(
+  "a cross-site change with CORS %s is accepted or refused",
+  async (_, settings, headers, status) => {
+    const { ask } = await openFilms({ parts: { cors: () => ({ ...CORS, ...settings }) } });
+    expect(await ask("POST /films", { headers, body: {} })).toMatchObject({ status });
+  },
+);
 
 test("a method override requires CORS for the overriding method", async () => {
   const { ask } = await openFilms({ parts: { cors: () => CORS } });

@@ -64,7 +64,7 @@ type Step =
   | { readonly kind: "conflict"; readonly id: string; readonly body: object; readonly hash: string }
   | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
 
-/** Metadata members that a document has, or that a reader may request. */
+/** Paths of metadata members that a document contains, or that a reader may request. */
 const METADATA_MEMBERS = [
   ["_conflicts"],
   ["_conflicts.0", "a"],
@@ -84,7 +84,7 @@ const fields = fc.constantFrom(
   ...METADATA_MEMBERS,
 );
 
-/** Steps with these documents. */
+/** Generates steps on documents with these ids. */
 const stepsOf = (ids: fc.Arbitrary<string>): fc.Arbitrary<Step> =>
   fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant("put" as const), id: ids, body }) },
@@ -249,7 +249,7 @@ async function compareCovered(
   const fields = ["_id", ...columns];
   const reported = await ask("POST /films/_find", { ...all, fields });
   if (reported.status === 400 || reported.json.warning?.includes("was not used")) return;
-  // This field is in no index and no document.
+  // Requesting a field that is in no index makes the query read documents.
   const read = await ask("POST /films/_find", { ...all, fields: [...fields, "none"] });
   const docs = (text: string): string => text.slice(0, text.indexOf('"bookmark"'));
   expect(docs(reported.text)).toBe(docs(read.text));

@@ -150,7 +150,7 @@ describe("_index", () => {
     "CONNECT",
   ];
 
-  // mango's test_bad_urls.
+  // From mango's test_bad_urls.
   test.each(["a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/b/c/d/e/f"])(
     "answers 404 at _index/%s for every method",
     async (path) => {
@@ -292,7 +292,7 @@ describe("an index", () => {
     const map = { fields: { n: "asc" }, partial_filter_selector: {} };
     const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
     const design = { _id: "_design/d", _rev: "1-a", language: "query", views: { n: view } };
-    // As a replication writes them.
+    // Writes the documents like a replication, with `new_edits: false`.
     const docs = [{ _id: "a", _rev: "1-a", n: 1 }, design, { _id: "b", _rev: "1-a", n: 0 }];
     await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
     const query = { selector: { n: { $gte: 0 } }, sort: ["n"] };

@@ -8,7 +8,7 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { type OpenApi, openApi } from "./api.fixture.ts";
 
 let api: OpenApi;
-/** Number of yields. */
+/** Number of yields to the event loop. */
 let turnCount: number;
 
 /** A clock that advances a millisecond per reading, so that yields are counted in steps of work. */
@@ -258,7 +258,7 @@ describe("a document", () => {
     const reason = "A document must not have more than 1000 conflicting revisions";
     const error = "document_too_large";
     expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
-    // Each of them writes the tree again.
+    // Each leaf that is written rewrites the tree.
     expect(turnCount).toBeGreaterThan(50);
     const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
     expect((await write([next])).json).toEqual([]);

@@ -75,7 +75,7 @@ test("an endless selector is aborted, and the next one is answered", async () =>
   expect(found.json.docs).toHaveLength(2);
 });
 
-/** Contains line breaks, which feeds remove, and characters that are split between chunks. */
+/** JSON with line breaks, which feeds remove, and with characters that are split between chunks. */
 const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
 
 test.each<[answer: string, request: string, body: object | undefined, isByLines: boolean]>([

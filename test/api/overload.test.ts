@@ -1,4 +1,4 @@
-/** More concurrent requests than a node accepts. */
+/** Tests a node that gets more concurrent requests than it accepts. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
@@ -20,7 +20,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
   const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
   return {
     ...api,
-    /** Requests being processed, in this order. */
+    /** Deferred responses of the held requests, in order of their arrival. */
     answers,
     hold: (signal?: AbortSignal): Promise<Answer> =>
       api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),
@@ -133,7 +133,7 @@ describe("an overloaded node", () => {
       },
       clearedCookie: () => "AuthSession=",
     };
-    // No other request is answered meanwhile, and none waits.
+    // The node processes one request at a time, and no request may wait.
     const limits = { requestsMax: 1, waitingRequestsMax: 0 };
     const stranger: User = { name: null, roles: [], isAdmin: false };
     let user = stranger;

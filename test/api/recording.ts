@@ -40,7 +40,7 @@ function hasChance({ headers }: Answer): boolean {
   return /json|text\/plain|multipart/.test(headers["content-type"] ?? "");
 }
 
-/** By recording file. */
+/** Recorded responses by recording file. */
 const recordings = new Map<string, Map<string, RecordedAnswer>>();
 
 /**

@@ -14,12 +14,12 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 import { IS_RECORDING, record, recordedAnswer } from "./recording.ts";
 
 export interface Row extends AskOptions {
-  /** A sentence about the response. */
+  /** Name of the test: a sentence about the response. */
   readonly name: string;
-  /** `GET /films`. */
+  /** The request, such as `GET /films`. */
   readonly ask: string;
   readonly status: number;
-  /** The complete body as JSON. */
+  /** Expected body, as JSON. */
   readonly json?: unknown;
   /** Members that the body contains, among others. */
   readonly has?: object;

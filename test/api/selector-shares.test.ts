@@ -1,9 +1,15 @@
-/** A slow selector counts for its user and database, and runs only while its client waits. */
+/**
+ * Selectors in threads: their time is charged to user and database, and they stop when the client
+ * disconnects.
+ */
 import { expect, test } from "vitest";
 import type { SelectorCall } from "../../src/databases/index.ts";
 import { openApi } from "./api.fixture.ts";
 
-/** Its document is long enough for a thread, which this test replaces. */
+/**
+ * Opens an API with a document that is long enough to be matched in a thread. A function that
+ * records the calls replaces the thread.
+ */
 async function openLong() {
   const user = { name: "eve", roles: ["_admin"], isAdmin: true };
   const calls: SelectorCall[] = [];

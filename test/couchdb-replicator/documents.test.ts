@@ -134,7 +134,7 @@ describe("many_leaves", () => {
     const { body } = await pair.replicate("leaves");
     expect(body.history[0]).toMatchObject({ missing_found: 230, docs_written: 230 });
     expect(await differences("leaves")).toEqual([]);
-    // Two attachments on each leaf.
+    // Now each leaf has two attachments.
     const docs = branches("many", 210, ATTACHED).map((doc, number) => ({
       ...doc,
       _rev: `3-${hash(number + 1000)}`,
@@ -168,8 +168,8 @@ test("should_replicate_docs_with_missed_att_stubs: a target without the intermed
     const { body } = await pair.here.call("GET", `/${database}/doc`);
     await pair.here.call("PUT", `/${database}/doc`, { ...body, number });
   }
-  // A target that has lost the bytes although it has an ancestor: CouchDB's response to a stub of
-  // these.
+  // Simulates a target that has an ancestor but has lost its attachments: CouchDB's response to a
+  // stub for them.
   let refused = 0;
   pair.target.intercept(async (request, forward) => {
     const isStub = request.method === "PUT" && request.body.includes('"stub":true');

@@ -12,7 +12,7 @@ afterAll(() => pair.close());
 
 const REFUSAL = { error: "x", reason: "y" };
 
-/** The target, or the source, gives this response to matching requests; all others pass. */
+/** Makes the target, or the source, give this response to matching requests. All others pass. */
 function refuse(
   side: "source" | "target",
   matches: (request: ProxiedRequest) => boolean,
@@ -33,7 +33,7 @@ test.each([
 ] as const)("%s: the job ends with that name", async (name, side, path, status, error) => {
   const database = name.replaceAll("_", "-");
   await pair.fill(database, documents(3));
-  // An empty target is not asked for missing revisions.
+  // The replicator sends `_revs_diff` only to a target that is not empty.
   await write(pair.there, database, [{ _id: "other" }]);
   pair.reset();
   refuse(side, (request) => path.test(request.path), status);
@@ -81,7 +81,7 @@ test.each([
   expect(await pair.failures(database)).toEqual([listed]);
 });
 
-// CouchDB ends the job, so one document would block all others.
+// CouchDB ends the job instead, so that one document blocks all others.
 test.each([
   ["t_fail_doc_put_4xx_well_formed_json_error", 400, REFUSAL, "x: y"],
   ["t_fail_doc_put_4xx_unexpected_json_error", 400, { a: 1 }, "http_400"],

@@ -163,7 +163,7 @@ describe("scheduler_docs", () => {
 });
 
 describe("retain_stats", () => {
-  /** Each round: ten documents, of which the target refuses five. */
+  /** Prepares a replication. Each round writes ten documents, of which the target refuses five. */
   async function open(database: string) {
     await pair.fill(database, []);
     const validate = "function (doc) { if (doc.nope) throw { forbidden: 'nope' }; }";
@@ -175,7 +175,7 @@ describe("retain_stats", () => {
         id = body._local_id;
       },
       cancel: () => pair.here.call("POST", "/_replicate", { replication_id: id, cancel: true }),
-      /** Stops the run cleanly, and starts it again. */
+      /** Pauses the job, and resumes it. */
       rest: async () => {
         const path = `/_tandem/jobs/${encodeURIComponent(id)}`;
         await pair.here.call("POST", `${path}/_pause`);
@@ -254,7 +254,7 @@ describe("use_checkpoints", () => {
 });
 
 describe("since_seq", () => {
-  /** Four documents. Returns the sequence after the first two. */
+  /** Writes four documents, and returns the sequence after the first two. */
   async function fill(database: string): Promise<string> {
     await pair.fill(database, documents(2));
     const { body } = await pair.here.call("GET", `/${database}/_changes`);

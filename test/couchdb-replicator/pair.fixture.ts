@@ -10,10 +10,10 @@ import {
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
 export interface Pair {
-  /** Runs the replications, and has the sources. */
+  /** Node that runs the replications, and whose databases are the sources. */
   readonly here: TandemProcess;
   readonly there: TandemProcess;
-  /** Proxies of `here` and `there`. */
+  /** Proxies in front of `here` (`source`) and `there` (`target`). */
   readonly source: HttpProxy;
   readonly target: HttpProxy;
   /** Creates a database with documents here, and an empty one with that name there. */

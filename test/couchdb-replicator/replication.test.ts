@@ -56,7 +56,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   );
   await pair.fill(database, [...docs, { _id: "_design/foo", language: "javascript" }]);
   let runCount = 0;
-  /** Totals of all runs: checked, found, read and written. */
+  /** Replicates, and compares the totals of all runs: checked, found, read and written. */
   const expectFigures = async (...figures: readonly number[]): Promise<void> => {
     const { body } = await pair.replicate(database);
     expect(body.history).toHaveLength(++runCount);
@@ -86,7 +86,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   await pair.here.call("DELETE", `/${database}/more-1?rev=${deleted._rev}`);
   await expectFigures(28, 28, 28, 28);
 
-  // Created and deleted between two runs.
+  // A document is created and deleted between two runs.
   await write(pair.here, database, [{ _id: "short" }]);
   const short = await current("short");
   await pair.here.call("DELETE", `/${database}/short?rev=${short._rev}`);
@@ -95,7 +95,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   await write(pair.here, database, [{ ...(await current("more-2")), round: 1 }]);
   await expectFigures(30, 30, 30, 30);
 
-  // Both sides edit the same revision: a conflict there.
+  // Both sides edit the same revision, which creates a conflict on the target.
   const both = await current("more-3");
   await write(pair.here, database, [{ ...both, side: "here" }]);
   await write(pair.there, database, [{ ...both, side: "there" }]);
@@ -105,14 +105,15 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   const path = `/${database}/more-3?conflicts=true`;
   const { body: conflict } = await pair.there.call("GET", path);
   expect(conflict._conflicts).toHaveLength(1);
-  // It is resolved on the same side.
+  // Deletes the target's own leaf, which resolves the conflict.
   for (const rev of [conflict._rev, ...conflict._conflicts]) {
     const { body: leaf } = await pair.there.call("GET", `/${database}/more-3?rev=${rev}`);
     if (leaf.side === "there") await pair.there.call("DELETE", `/${database}/more-3?rev=${rev}`);
   }
   expect((await pair.there.call("GET", path)).body.side).toBe("here");
 
-  // Revisions that the other side has are checked, and not missing.
+  // Replicates back, so that the source has the target's revisions. They are then checked, but not
+  // missing.
   const back = { source: `${pair.there.url}/${database}`, target: `${pair.here.url}/${database}` };
   expect((await pair.here.call("POST", "/_replicate", back)).body.ok).toBe(true);
   const { body: known } = await pair.replicate(database);

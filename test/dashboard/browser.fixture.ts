@@ -7,12 +7,12 @@ import { type Chromium, findChromium } from "../support/chromium.ts";
 import { patience } from "../support/patience.ts";
 
 /**
- * Limit for one step, which takes seconds at most: enough for a busy machine, and short enough to
- * report what CI waited for.
+ * Time limit for one step. A step takes seconds at most, so the limit allows for a busy machine,
+ * but ends soon enough to report what CI waited for.
  */
 const PATIENCE_MS = 100_000;
 
-/** Without it, tests in a browser are skipped, unless `CI` is set. */
+/** Path of Chromium. Without it, browser tests are skipped, unless `CI` is set. */
 export const CHROMIUM = findChromium();
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

@@ -197,7 +197,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox").count()).toBe(0);
     await show("/jobs/_replicator%2Fgood");
     await page.getByText("may not read the document").waitFor();
-    // The initial requests of the page are complete when it requests the job again.
+    // When the page requests the job again, its initial requests are complete.
     await page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fgood$/);
     expect(asked).not.toContain("/_replicator/good");
     expect(await buttons.count()).toBe(0);
@@ -243,7 +243,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("ids and errors are shown as text, whatever they contain", async () => {
-    // It lets its databases be opened, and refuses other requests with this text.
+    // A server whose databases can be opened, and that rejects all other requests with a hostile
+    // reason.
     const hostile = createServer(({ url }, response) => {
       const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
       response.writeHead(isDatabase ? 200 : 403, { "Content-Type": "application/json" });
@@ -320,7 +321,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // The databases exist again; from now on jobs may be retried automatically as well.
+    // Creates the missing databases. From now on, jobs may also be retried automatically.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
@@ -331,7 +332,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
-    // A password was changed.
+    // Replaces the credential of jobs whose password was changed.
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
@@ -489,7 +490,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    // The last input is sent last.
+    // The preview first shows earlier input; the last input is sent last.
     await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
@@ -595,7 +596,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ] as const) {
       await show(view);
       await page.getByText(landmark).first().waitFor();
-      // The display stays the same.
+      // Pauses the view, so that its content does not change.
       await page.getByRole("button", { name: "Pause view" }).press("Enter");
       await page.getByRole("button", { name: "Resume view" }).waitFor();
       const skip = page.getByRole("button", { name: "Skip to the content" });

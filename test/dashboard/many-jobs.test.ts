@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     const rows = page.locator("tbody tr");
     await rows.nth(1).waitFor();
     await page.setViewportSize({ width: 400, height: 800 });
-    // Rows have the height of narrow ones as soon as the page has noticed.
+    // Waits until the page has noticed the narrow window, and increased the height of its rows.
     await page.waitForFunction(
       'document.querySelector("tbody tr").getBoundingClientRect().height > 60',
     );

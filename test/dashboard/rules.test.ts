@@ -159,7 +159,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await plan.getByText("1 lose their job (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
-    // Another rule would have other effects.
+    // Changes the rule, whose preview then differs.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Save rule" }).click();

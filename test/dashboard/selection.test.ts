@@ -80,7 +80,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     expect(await command(page, "Pause")).toBe("Pause 2 jobs?");
     await page.getByText("Paused: 2 of 2 jobs").waitFor();
     expect(await paused()).toEqual(["b1", "f2"]);
-    // Jobs are no longer selected after the command.
+    // The command clears the selection.
     await page.getByText("0 selected").waitFor();
   });
 

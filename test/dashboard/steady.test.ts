@@ -8,11 +8,14 @@ import type { FailingGroup } from "../../src/contract/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
-/** Longer than the refresh interval of a page. */
+/** Interval that is longer than the refresh interval of a page. */
 const ROUND_MS = 12_000;
-/** Later than real time can be when the page's clock is paused. */
+/** Time to which the page's clock is paused, later than the test can reach in real time. */
 const LATER_MS = 600_000;
-/** Shorter than the time for which a pointer may rest. */
+/**
+ * Interval between movements of the pointer, shorter than the time after which it counts as
+ * resting.
+ */
 const STEP_MS = 2_000;
 
 let processes: Processes;
@@ -25,7 +28,7 @@ function groupAt(host: string, count: number): FailingGroup {
   return { class: "unreachable", side: "source", host, count, since, next_try: null, ...reported };
 }
 
-/** Responds with the groups that were set last. */
+/** Mocks the failing groups. Returns a function that replaces them. */
 async function mockFailing(page: Page, first: readonly FailingGroup[]) {
   let groups = first;
   await page.route("**/_tandem/failing", (route) => {
@@ -45,14 +48,14 @@ interface Place {
 }
 
 /**
- * Moves the pointer there. It has to arrive before a response changes: requests sent before the
- * clock was paused may be answered after the change.
+ * Moves the pointer to a place. The pointer has to arrive before a response changes, because
+ * requests sent before the clock was paused may be answered after the change.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);
 }
 
-/** Moves the pointer there, during two refreshes of the page. */
+/** Keeps the pointer at a place, with small movements, during two refreshes of the page. */
 async function handAt(page: Page, { x, y }: Place) {
   for (let step = 0; step < (2 * ROUND_MS) / STEP_MS; step++) {
     await page.mouse.move(x + 10 + step, y + 10);
@@ -150,7 +153,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask(own, "PUT", "/_replicator/one", { source: "films", target: "films-2" });
     await button.waitFor();
     expect(await filters.boundingBox()).toEqual(filtersBefore);
-    // Some changes of the job follow its creation.
+    // Creating a job causes several changes.
     await page.getByText(/^[1-9] changes?: read again$/).waitFor();
     await button.click();
     await page.getByRole("link", { name: "_replicator/one", exact: true }).waitFor();

@@ -133,7 +133,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("the event log loads older pages back to its start, and adds new events as they occur", async () => {
-    // More than one page. The number of events of a pause depends on the progress of the job.
+    // The log has more than one page. The number of events of a pause depends on the progress of
+    // the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
         before: string | null;

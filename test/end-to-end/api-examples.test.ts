@@ -21,7 +21,7 @@ const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
 /** A slow machine must not park a job or expel a node. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
-/** Number of events or quiet periods after which a page counts as wrong. */
+/** Number of events or quiet periods after which an example counts as wrong. */
 const EVENT_COUNT_MAX = 50;
 
 const processes = new Processes();

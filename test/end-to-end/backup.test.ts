@@ -24,7 +24,7 @@ park_after_sec = 1
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** Runs the command to its end. */
+/** Runs the command until it exits. */
 async function tandem(...flags: string[]): Promise<{ code: number; text: string }> {
   const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
@@ -110,7 +110,8 @@ test("a backup of a running node, restored elsewhere after kill -9, has all ackn
   expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
   const notes = await revisions(second, "notes");
   expect(acknowledgedBefore.filter((id) => notes[id] === undefined)).toEqual([]);
-  // They belonged to a worker that no longer exists.
+  // The restored jobs belonged to a worker that no longer exists, so they are requeued and
+  // continue.
   await second.call("PUT", "/films/later", {});
   await second.call("PUT", "/notes/later", {});
   expect(Object.keys(await revisions(second, "films"))).toHaveLength(3024);
@@ -160,7 +161,8 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
     expect(await tandem("restore", path, "--data-dir", into)).toMatchObject({ code: 1, text });
     expect(existsSync(join(folder, "into"))).toBe(false);
   }
-  // A second one replaces neither the first nor the store in use.
+  // A second backup does not replace the first, and a restoration does not replace the store in
+  // use.
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
     code: 1,

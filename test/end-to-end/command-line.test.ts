@@ -40,7 +40,7 @@ function tandem(flags: readonly string[], more: Record<string, string> = {}): Pr
     const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
-    // No input.
+    // The command gets no input.
     child.stdin?.end();
   });
 }
@@ -64,16 +64,16 @@ describe("failures are reported in a sentence", () => {
     expect(await tandem(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
       code: 2,
       output: "",
-      errors: `tandem: data folder ${dataDirectory}: it, or a folder above it, is a file\n`,
+      errors: `tandem: data folder ${dataDirectory}: the path or one of its parents is a file\n`,
     });
   });
 
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // It may become available with the network.
+      // The exit code is 1, because the address may become available with the network.
       1,
-      "bind address 192.0.2.1: this machine does not have it; choose one with --bind-address or [chttpd] bind_address",
+      "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
     ],
     [["--data-dir", "/proc/a/b"], 2, "the data folder /proc/a/b cannot be made"],
     [
@@ -146,7 +146,7 @@ describe("failures are reported in a sentence", () => {
     await open.stop();
   });
 
-  // Concurrent: each retries for eight seconds.
+  // These tests are concurrent, because each retries for eight seconds.
   test.concurrent.each([["replicate"], ["verify"]])(
     "%s: an unknown host, reported immediately and at the end",
     async (command) => {

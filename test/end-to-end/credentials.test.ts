@@ -80,7 +80,7 @@ test("no password is shown or logged", async () => {
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // The whole password: four digits may occur in an id by chance.
+    // Searches for the whole password, because four digits may occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

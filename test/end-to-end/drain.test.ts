@@ -109,7 +109,7 @@ test("a restarted process works again, and a killed one is dead", async () => {
     draining: false,
   });
   await one.call("POST", "/_tandem/nodes/_local/_drain");
-  // Both have the same name.
+  // Both processes have the same node name.
   await nodeOnce(one, ({ drained }) => drained);
   await nodeOnce(other, ({ drained }) => drained);
   expect((await nodeOf(former))?.state).toBe("dead");

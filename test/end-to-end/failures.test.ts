@@ -32,7 +32,7 @@ async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
 const FORBIDDEN = ["doc-0100", "doc-0700", "doc-1999"];
 const UNAUTHORIZED = ["doc-0042"];
 const TOO_LARGE = ["doc-0500", "doc-0501"];
-/** Its attachment is too large for a bulk write, so it is copied individually. */
+/** A document whose attachment is too large for a bulk write, so that it is copied individually. */
 const UNSUPPORTED = "doc-1234";
 
 /** A target that refuses seven documents, each in a way used by real servers. */
@@ -142,7 +142,7 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
   const { body: again } = await here.call("GET", path);
   expect(again.failures.every(({ tries }: { tries: number }) => tries === 2)).toBe(true);
 
-  // Retries some of them.
+  // Retries three documents, of which two are on the list.
   const ids = ["doc-0100", "doc-1999", "doc-0001"];
   const some = await here.call("POST", `${path}/_retry`, { ids });
   expect(some).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 7 } });
@@ -223,7 +223,7 @@ test("a continuous job retries failed documents while it runs, and an arriving u
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 });
 
-/** A target that refuses one document while `isClosed`. */
+/** Opens a target that refuses one document while `isClosed` is true. */
 async function closedTarget() {
   const target = await proxyTo(there);
   const gate = { isClosed: true, url: target.url };
@@ -269,7 +269,8 @@ test.each(["hold", "crash"])(
     );
     const { body: changes } = await here.call("GET", `/${database}/_changes`);
     expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-    // The good one may have been passed separately.
+    // Documents may be checkpointed individually, so the checkpoint may be after `good`, but not
+    // after `bad`.
     if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
     else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
     gate.isClosed = false;

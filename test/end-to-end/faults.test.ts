@@ -31,7 +31,7 @@ const ROUNDS = 3;
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   test.each([
     ["films", sampleLines("films").slice(0, 600), {}],
-    // Their flags are small: with bulk reads there would be few requests.
+    // The countries' flags are so small that bulk reads would need few requests.
     ["countries", sampleLines("countries").slice(0, 60), { use_bulk_get: false }],
   ])("%s arrive complete", async (name, lines, options) => {
     const database = `${name}-${way}`;
@@ -77,7 +77,7 @@ test("countries are pulled completely through multipart bodies that are each tru
     source: `${proxy.url}/cut-short`,
     target: "cut-short",
     create_target: true,
-    // Individually, as multipart.
+    // Each document is read individually, as multipart.
     use_bulk_get: false,
     connection_timeout: 1000,
   });

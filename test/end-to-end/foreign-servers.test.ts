@@ -16,7 +16,7 @@ interface Answer {
 
 let server: Server;
 let url: string;
-/** The response to every request. */
+/** Response to every request, set by each test. */
 let answer: Answer;
 
 beforeAll(async () => {
@@ -52,7 +52,7 @@ test("text of a server cannot control the terminal", async () => {
   expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
 });
 
-test("nor can it in JSON, whose value stays the same", async () => {
+test("JSON of a server cannot control the terminal, and keeps its value", async () => {
   const job = { id: "a\u009b2J\u001b[2J\u202e", state: "running" };
   answer = {
     body: JSON.stringify({ total_rows: 1, offset: 0, jobs: [job], bookmark: "\u009b31m" }),
@@ -125,7 +125,7 @@ test.each([
 ])("answers of a server other than Tandem are reported as such: %s", async (command) => {
   const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
   for (const body of ["null", "{}"]) {
-    // One setting is a string; a section or all sections are an object.
+    // `config list` accepts `{}`, because a section or all sections are an object.
     if (command === "config list" && body === "{}") continue;
     answer = { body };
     const { code, output, errors } = await tandem(from);
@@ -133,7 +133,7 @@ test.each([
   }
 });
 
-test("so are answers with invalid rows", async () => {
+test("answers with invalid rows are reported as those of a server other than Tandem", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
   expect([code, errors]).toEqual([

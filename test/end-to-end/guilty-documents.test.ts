@@ -88,7 +88,8 @@ async function crashes(name: string, count: number): Promise<void> {
 }
 
 test.concurrent("a bulk write that fails while documents are read individually loses none of them", async () => {
-  // Seven megabytes: the first write is sent before the last document is read.
+  // The documents have seven megabytes together, so the first write is sent before the last
+  // document is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
   let failureCount = 2;
   faults.target.set("large", async (request, forward) => {
@@ -216,7 +217,7 @@ const CUT: ProxiedAnswer = {
   cut: { afterBytes: 10, how: "reset" },
 };
 
-/** With large attachments: each document is copied individually. */
+/** Ways in which a document with large attachments fails, because it is copied individually. */
 const INDIVIDUAL_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
@@ -270,7 +271,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // Like a server that does not support multipart.
+      // The response is that of a server that does not support multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },
@@ -278,7 +279,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
   },
 };
 
-/** `attached`: documents with large attachments, each copied individually. */
+/** All ways to fail. `attached` are the attachments of the documents. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
   ...Object.entries(INDIVIDUAL_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
@@ -346,7 +347,7 @@ test.concurrent.each([
   },
 );
 
-/** Each kind of failure that affects a document in a different place. */
+/** Failures of different kinds, each of which affects a document in another place. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
   "that the target cannot write in bulk",
@@ -428,7 +429,7 @@ test.concurrent.each(
 const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
 
 test.concurrent.each([
-  // Twice for the first batch. The others skip the request.
+  // Both requests for the first batch fail. The other batches skip the request.
   ["fails", undefined, 2],
   ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(
@@ -436,7 +437,7 @@ test.concurrent.each([
   async (name, answer, times) => {
     const database = databaseOf("unasked", name);
     await pair.fill(database, documents(40));
-    // An empty target is not asked.
+    // The replicator sends `_revs_diff` only to a target that is not empty.
     await write(pair.there, database, [{ _id: "other" }]);
     let askedCount = 0;
     const isAsked = (request: ProxiedRequest): boolean => {

@@ -238,7 +238,7 @@ test("job events are shown as they occur, even after the server was unreachable"
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // A running job also stops or starts at about that time.
+  // The running job also reports stops and starts at about that time, which are skipped.
   const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

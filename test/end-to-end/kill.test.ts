@@ -85,7 +85,7 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 test("jobs of a killed node run on another, and the list of workers shows it", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  // Independent of the time until all of them run.
+  // Jobs must not park before all of them run, which may take any time.
   const ini = "[replicator]\npark_after_sec = 0\n";
   const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");

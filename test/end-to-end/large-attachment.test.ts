@@ -80,7 +80,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     }, SAMPLE_MS);
     const copied = replicate("large");
     await onceThere(target.url, "large", ({ size }) => size >= SMALL_COUNT);
-    // The large one is still in transit.
+    // The document with the large attachment is still in transit.
     expect((await target.call("GET", "/large/film")).status).toBe(404);
     expect((await copied).body.history[0].doc_write_failures).toBe(0);
     clearInterval(sampling);

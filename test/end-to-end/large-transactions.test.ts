@@ -34,7 +34,7 @@ onSharedStores((openStore) => {
     return answer.body;
   }
 
-  /** With a design document, which counts like any other. */
+  /** Creates a database with an index, whose design document counts like any other document. */
   async function withIndex(database: string): Promise<void> {
     await must("PUT", `/${database}`);
     await must("POST", `/${database}/_index`, {

@@ -73,14 +73,14 @@ test.each(SERVERS)("%s does not lock an account", async (_, open) => {
     const failed = json.jobs.filter((job: { error_count: number }) => job.error_count > 0);
     return failed.length === JOBS;
   });
-  // The right password is used by others, and by a job.
+  // A request and a job with the right password succeed.
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
   const right = { source: source(RIGHT), target: "right", create_target: true };
   await here("/_replicator/right", "PUT", right);
   const state = () => here("/_scheduler/docs/_replicator/right");
   await node.onceAnswered(state, ({ json }) => json.state === "completed");
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
-  // Its first run may have shared a refused login; the next ones find the gate closed.
+  // The first run of the job may have shared a refused login; the next ones find the gate closed.
   const wrong = () => here("/_scheduler/docs/_replicator/wrong-7");
   const isHeld = ({ json }: { json: unknown }) =>
     JSON.stringify(json).includes("so that the account is not locked");

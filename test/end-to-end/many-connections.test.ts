@@ -1,6 +1,6 @@
 /**
- * More concurrent connecting clients than a process accepts in one turn. Linux only: it reads
- * /proc.
+ * Tests more concurrently connecting clients than a process accepts in one turn. Linux only: it
+ * reads /proc.
  */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";

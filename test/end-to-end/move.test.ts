@@ -60,7 +60,9 @@ function replication(target: string, more: object = {}): object {
   return { source: `${base}/films`, target: `${base}/${target}`, create_target: true, ...more };
 }
 
-/** Resolves when it has copied everything: parked, with its checkpoint. */
+/**
+ * Resolves when the job has copied everything: it has completed, or is parked with its checkpoint.
+ */
 function caughtUp(server: TandemProcess, id: string) {
   return server.onceAnswered(
     async () => (await server.call("GET", `/_tandem/jobs/_replicator%2F${id}`)).body,
@@ -68,7 +70,7 @@ function caughtUp(server: TandemProcess, id: string) {
   );
 }
 
-/** Documents read by the runs of a job here, latest first. */
+/** Numbers of documents read by the runs of a job on this node, latest run first. */
 async function readCounts(id: string): Promise<readonly number[]> {
   const { body } = await node.call("GET", `/_tandem/jobs/_replicator%2F${id}/runs`);
   return body.runs.map(({ docs_read }: { readonly docs_read: number }) => docs_read);

@@ -27,7 +27,7 @@ const DOCUMENT_COUNT = COUNT_OF_EACH;
 
 /** One of the ten ways to fail. */
 interface Fault {
-  /** As shown in the list. */
+  /** Class of the failure, as shown in the list of jobs. */
   readonly class: string;
   readonly host: string;
   readonly job: (number: number) => Readonly<Record<string, unknown>>;
@@ -217,7 +217,8 @@ async function openBlackHole(behind: string) {
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   child.kill("SIGSTOP");
   const port = Number(line);
-  // Two fill the queue. An additional one would wait as well, so the last is not awaited.
+  // Fills the accept queue. Two connections suffice, and later ones wait as well, so they are not
+  // awaited.
   for (let number = 0; number < 4; number++) {
     const socket = connect({ port, host: "127.0.0.1" });
     socket.on("error", () => {});

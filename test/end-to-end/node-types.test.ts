@@ -37,7 +37,7 @@ function listeningPorts(pid: number): number[] {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${name}`)];
     } catch {
-      // Closed meanwhile.
+      // The descriptor has been closed in the meantime.
       return [];
     }
   });
@@ -75,7 +75,7 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    // Their counters appear in the responses of the serving process.
+    // The counters of replication processes appear in the responses of the serving process.
     const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
@@ -101,7 +101,7 @@ onSharedStores((openStore) => {
       flags: ["--replication-processes", "1"],
     });
     await workersOnce(node, (found) => found.length === 1);
-    // Both write to one pipe, which is closed when the last of them has ended.
+    // Parent and child write to one pipe, which is closed when the last of them has ended.
     const closed = once(node.child, "close");
     await node.kill();
     await closed;

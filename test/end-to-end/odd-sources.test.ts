@@ -30,9 +30,9 @@ afterAll(async () => {
 const HASH = "0".repeat(32);
 const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
 
-/** CouchDB stores these (`couch_doc:parse_rev`), although it generates none of them. */
+/** Revisions that CouchDB stores (`couch_doc:parse_rev`), although it does not generate them. */
 const STORED_REVISIONS = ["1-", "9999-", "0-", "0-abc", `0-${HASH}`, "1-a-b", "7-é"];
-/** It refuses these, or stores them under another name. */
+/** Revisions that CouchDB refuses, or stores under another name. */
 const LISTED_REVISIONS = [
   "01-a",
   "+1-a",
@@ -156,7 +156,7 @@ function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   return { headers, body: join(["--out", ...outer, "\r\n--out--"]) };
 }
 
-/** Targets: local, and behind the API. */
+/** Whether the target is behind the API, by name of the case. */
 const TARGETS = { local: false, remote: true };
 
 async function start(

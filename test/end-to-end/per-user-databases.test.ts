@@ -85,7 +85,7 @@ test("the commands of the page create, show and repair what they say", async () 
   await node.call("PUT", "/tenants%2F_replicator");
   expect((await node.call("POST", "/tenants%2F_replicator/_bulk_docs", body)).status).toBe(201);
   await onceParked("database=tenants/_replicator", 1);
-  // Its source matches the rule as well.
+  // The source of the additional job matches the rule as well.
   await onceParked("rule=users", COUNT + 1);
   for (const output of await run(own)) expect(output).not.toBe("");
 

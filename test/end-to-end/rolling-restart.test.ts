@@ -7,7 +7,10 @@ import { onceAnswered, Processes, type TandemProcess } from "../support/open-pro
 import { onSharedStores } from "../support/shared-stores.ts";
 
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 21);
-/** The remaining nodes have room for the jobs of one that restarts. */
+/**
+ * Maximum number of jobs per node, so that the remaining nodes have room for the jobs of one that
+ * restarts.
+ */
 const JOBS_PER_NODE_MAX = Math.ceil(JOB_COUNT / 2);
 
 const ini = `[replicator]\nmax_jobs = ${JOBS_PER_NODE_MAX}\n`;

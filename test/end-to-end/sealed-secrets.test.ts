@@ -11,7 +11,10 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/** By the form in which a job has it. All but the first are for servers that do not exist. */
+/**
+ * Secrets by the form in which a job contains them. All but the first are for servers that do not
+ * exist.
+ */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",
@@ -31,7 +34,7 @@ const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** Jobs requested by a document, and again without one. */
+/** Number of jobs with secrets; each is requested by a document, and again without one. */
 const FORMS = 11;
 
 let here: TandemProcess;
@@ -132,7 +135,7 @@ test("jobs with secrets of every form run, fail, change and end", async () => {
   });
   const isCopied = () => ask(admin, "GET", "/copy/a");
   await here.onceAnswered(isCopied, ({ status }) => status === 200);
-  // An edit leaves an old body behind, and a removal a whole document.
+  // An edit leaves an old body in the store, and a deletion a whole document.
   const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
   await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
   const gone = JSON.parse((await ask(admin, "GET", "/_replicator/bearer")).text);
@@ -210,12 +213,12 @@ test("a command changes the key while the node serves", async () => {
   expect(after.rotation).toMatchObject({ state: "done", unneeded_keys: [before.sealing_key] });
   expect(after.keys_here).toEqual([after.sealing_key]);
   expect(after.sealing_key).not.toBe(before.sealing_key);
-  // Documents, jobs, the session secret and a setting.
+  // Resealed values: documents, jobs, the session secret and a setting.
   expect(after.rotation.renewed).toBeGreaterThanOrEqual(3 * (FORMS - 1) + 2);
   expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
-  // A rule that only the former key opened would have no source here.
+  // The rule's source can be shown only if the rule was resealed.
   expect((await ask(admin, "GET", "/_tandem/rules/all")).text).toContain('"source"');
-  // The replication process has switched: it runs a job that only the new key opens.
+  // The replication process uses the new key: it runs a job that only that key opens.
   await ask(admin, "PUT", "/_replicator/again", {
     source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,
     target: "copy-again",
@@ -257,7 +260,8 @@ test("a command changes the password of a user's jobs, without passing it as an 
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // Jobs of two forms, in documents and without, and one additional document.
+  // The filter matches jobs of two forms, each in a document and without, and one additional
+  // document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -295,7 +299,7 @@ test("documents keep their secrets if a user who sees them replicates, and lose 
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // The same within this node.
+  // Repeats this with a replication to a database of the same node.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

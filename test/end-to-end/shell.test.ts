@@ -152,7 +152,7 @@ test("attachments of equal length are compared by their bytes if one side has th
       ],
     });
   const text = "some text, ".repeat(50);
-  // A server compresses the types in its configuration.
+  // A server stores attachments of the configured types compressed.
   await put("zipped", text, "text/plain");
   await put("equal", text, "application/octet-stream");
   await put("other", text.toUpperCase(), "application/octet-stream");

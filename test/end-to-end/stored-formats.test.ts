@@ -18,7 +18,7 @@ const INI = "[admins]\nadm = pass\n";
 /** The key of stores with sealed secrets. */
 const ENVIRONMENT = { TANDEM_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
 const ADMIN = basic("adm", "pass");
-/** The job does not run, so its state stays. */
+/** The node runs no jobs, so that the job's state stays unchanged. */
 const FLAGS = ["--node-type", "api_frontend"];
 
 const TEXT = "a text that is stored compressed ".repeat(20);
@@ -58,7 +58,7 @@ interface AskOptions {
   readonly authorization?: string;
 }
 
-/** At least one record of each kind. */
+/** Writes at least one record of each kind. */
 async function fill(server: TandemProcess): Promise<void> {
   const send = async (request: string, options?: AskOptions) => {
     const answer = await ask(server, request, options);

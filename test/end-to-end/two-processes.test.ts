@@ -5,7 +5,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const ROUND_COUNT = 11;
-/** Long enough that no heartbeat is sent: a feed that reports a write was woken. */
+/**
+ * Heartbeat interval that never elapses, so that a feed which reports a write must have been
+ * notified of it.
+ */
 const LONG_MS = 3_600_000;
 
 const processes = new Processes();
@@ -32,7 +35,7 @@ async function* linesOf(path: string, signal: AbortSignal) {
   }
 }
 
-/** Resolves with the line about a name. */
+/** Resolves with the first line that contains a name. */
 async function lineAbout(lines: ReturnType<typeof linesOf>, name: string): Promise<string> {
   for (;;) {
     const { value, done } = await lines.next();

@@ -12,7 +12,7 @@ import { type NodeServer, openNodeServer } from "../../src/host/index.ts";
 import { deferred } from "../support/deferred.ts";
 
 const SERVER_SOCKETS = "net.server.socket";
-/** Longer than any test. */
+/** Timeout that is longer than any test. */
 const STALL_MS = 3_600_000;
 const trace = { event: () => {} };
 const servers: NodeServer[] = [];

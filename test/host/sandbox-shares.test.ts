@@ -66,7 +66,7 @@ test.each([
 test("functions of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
-  // As many as there are threads, whoever owns them.
+  // Occupies all threads with endless calls of different users.
   const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
   const settled = Promise.allSettled(endless);
   const waiting = ask(SHORT, { user: "ann", database: "films" });
@@ -88,7 +88,7 @@ test("a long call of many documents is split, and others take turns in between",
   expect(await Promise.all(long)).toEqual(Array(3).fill(Array(12).fill(true)));
 });
 
-/** Causes billions of comparisons. */
+/** Selector that causes billions of comparisons in a long list. */
 const SLOW_SELECTOR = JSON.stringify({ $or: Array(400).fill({ list: { $all: [[1]] } }) });
 const LONG_LIST = JSON.stringify({ list: Array(1_500_000).fill([0]) });
 

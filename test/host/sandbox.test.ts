@@ -226,14 +226,14 @@ test("state left by one design document is invisible to another", async () => {
 });
 
 describe("a long argument", () => {
-  /** Characters of one to four bytes, so that some are split. */
+  /** Text with characters of one to four bytes, so that some are split between chunks. */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
   /** The result of an expression over `doc`, `old` and `this`, for these texts. */
   async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
     const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
     const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
-    // Split at some position, like an argument.
+    // Splits a text into two chunks.
     const cut = (text: string): LongText => {
       const bytes = utf8Encode(text);
       return [bytes.subarray(0, 5), bytes.subarray(5)];
@@ -321,7 +321,7 @@ describe("a call sees nothing of an earlier one", () => {
     }
   });
 
-  test("nor of one that ran out of time", async () => {
+  test("even if that exceeded its time limit", async () => {
     const source = "function (doc) { if (globalThis.kept) return true; kept = doc; for (;;); }";
     const call = callOf(source, { timeoutMs: 50 });
     for (let count = 0; count < 2; count++) {

@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A server on loopback, and its connections. */
+/** Starts a server on loopback. Returns its port and its connections. */
 async function listen(server: Server | ReturnType<typeof createTcpServer>) {
   const sockets: Socket[] = [];
   server.on("connection", (socket: Socket) => sockets.push(socket));
@@ -152,7 +152,7 @@ test("changed rules apply immediately, also to connections kept open", async () 
   );
   const url = `http://kept.example:${port}/`;
   await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
-  // Repeats until one is used again: then the others are, too.
+  // Repeats the request until a connection is reused. Then the others are reusable, too.
   for (let count = 0; count < sockets.length; ) {
     count = sockets.length;
     await get(fetch, url);

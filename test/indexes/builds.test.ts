@@ -5,7 +5,7 @@ import { INDEX_JOB_TYPE, type IndexState } from "../../src/indexes/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
-/** More than a page, and more than a query indexes by itself. */
+/** Number of documents: more than a page, and more than a query indexes by itself. */
 const DOCUMENT_COUNT = 1_200;
 const DESIGN = JSON.stringify({
   language: "query",
@@ -120,7 +120,7 @@ test("another node finishes a build that a node abandoned", async () => {
   const second = await open(storage);
   second.start();
   const { doneCount } = await onceState(second, ({ isReady }) => isReady);
-  // Nothing is done twice. The design document is checked as well.
+  // No document is processed twice. The design document is counted as well.
   expect(doneCount).toBe(DOCUMENT_COUNT + 1);
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });
@@ -166,7 +166,7 @@ test("indexes documents so large that each needs its own page", async () => {
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(count);
-  // A page of ten, and then one per document.
+  // The first page has ten documents, and all others one.
   expect(pageCount).toBeGreaterThan(count - 10);
 });
 

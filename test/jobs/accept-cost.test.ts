@@ -21,8 +21,8 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 
 const TYPE = "test";
 /**
- * Enough that each count contains the scan for groups, which every eighth acceptance makes if it
- * found none.
+ * Number of accepted jobs per count. Large enough to include the scan for groups, which every
+ * eighth acceptance makes if it found none.
  */
 const ACCEPT_COUNT = 80;
 /** Minimum number of jobs that are really added: the size of the smallest queue. */
@@ -80,7 +80,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
     storage.commit(jobRows(new JobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
-  // The first ones move groups that have just become due into the index of ready groups.
+  // The first acceptances move groups that have just become due into the index of ready groups.
   const settledCount = groupCount / 8 + 1;
   for (let count = 0; count < settledCount; count++) await accept();
   const most = { readCount: 0, writtenCount: 0 };
@@ -96,7 +96,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
 
 test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 0);
-  // There are no other acceptors, so it reads only the job that it accepts.
+  // There are no other acceptors, so an acceptance reads only the job that it accepts.
   expect(few.readCount).toBeLessThan(15);
   expect(await cost(10_000, 0)).toEqual(few);
   expect(await cost(1_000_000, 0)).toEqual(few);

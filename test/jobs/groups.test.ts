@@ -23,7 +23,10 @@ beforeEach(async () => {
   return () => kv.close();
 });
 
-/** Advances virtual time meanwhile, for the pauses between attempts after a conflict. */
+/**
+ * Runs a transaction while virtual time advances, because attempts after a conflict are preceded by
+ * a pause.
+ */
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
   world.until(kv.transact(body));
 const nowSec = (): number => node.runtime.clock.nowMs() / 1000;
@@ -175,7 +178,7 @@ test("an acceptance is charged in advance, and the unused part is refunded", asy
   meter.end(second);
   await charge(...meter.takeBill());
   expect(meter.takeBill().size).toBe(0);
-  // 1 s and 20 s, minus a little decay.
+  // The usage is 1 s and 20 s, minus a little decay.
   expect(await used("a")).toBeGreaterThan(20);
   expect(await used("a")).toBeLessThan(21);
 });
@@ -251,7 +254,7 @@ test("jobs with and without a group are both accepted", async () => {
   const groups = await order();
   expect(groups.filter((group) => group === "g").length).toBe(20);
   expect(groups.length).toBe(40);
-  // Neither kind blocks the other.
+  // Both kinds of jobs are among the first ones.
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 

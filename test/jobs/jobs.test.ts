@@ -215,7 +215,8 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
       fired = true;
     });
     await transact((tx) => jobs.update(tx, held, { alive: true }));
-    // Watches are served in commit order: this one fires after the other would have.
+    // Watches fire in commit order, so an event of the first job would have fired before this
+    // watch.
     const other = await transact(async (tx) => jobs.watch(tx, J2));
     await transact((tx) => jobs.add(tx, J2, {}));
     await other.fired();

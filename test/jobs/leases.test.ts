@@ -85,7 +85,7 @@ test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
   "renewals that fail with %s do no harm while others succeed",
   async (code) => {
     const lease = await keep();
-    // Two of three fail.
+    // Two of three renewals fail.
     let count = 0;
     store.trouble = () => (count++ % 3 === 2 ? Promise.resolve() : fail(code)());
     await pass(20 * LEASE_MS);
@@ -144,7 +144,7 @@ test("a lease counts from when its renewal began, however long that took", async
   const kept = ready.start({ worker: lease.worker, leaseMs: LEASE_MS, ageMs: 100 });
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - 100);
   await pass(slowMs);
-  // It was renewed at this moment, and the duration of the renewal is already used.
+  // The lease counts from the start of the renewal, so the duration of the renewal has been used.
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - slowMs);
   await world.until(ready.stop());
 

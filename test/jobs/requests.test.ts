@@ -37,7 +37,7 @@ async function accept(): Promise<{ held: HeldJob; job: Job }> {
   return { held: acceptance.held[0] as HeldJob, job: acceptance.jobs[0] as Job };
 }
 
-/** Keys that are read and written meanwhile. */
+/** Returns the number of keys read and written by `perform`. */
 async function cost(perform: () => Promise<unknown>): Promise<KeyCounts> {
   const { readCount, writtenCount } = counts;
   await perform();
@@ -68,7 +68,7 @@ test("a request is kept and not rewritten through all changes of the job", async
   await add({ n: 1 }, LARGE);
   const { held } = await accept();
   const update = () => transact((tx) => jobs.update(tx, held, { n: 2 }));
-  // The job's record, its place in the activity order, and its data.
+  // An update writes the job's record, its place in the activity order, and its data.
   expect(await cost(update)).toMatchObject({ writtenCount: 4 });
   expect(await get()).toMatchObject({ state: "running", data: { n: 2 }, request: LARGE });
   await transact(async (tx) => {

@@ -65,7 +65,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     await end(held);
     const next = { state: "pending", scheduledAtSec: 17, group: "g", data: { n: 2 } };
     expect(await stored()).toMatchObject(next);
-    // The given data is used once.
+    // The data set for the next run is used only once.
     const again = await accept();
     await transact(async (tx) => {
       await jobs.resubmit(tx, again, 20);

@@ -27,7 +27,7 @@ interface Message {
 interface WorkerOptions {
   readonly leaseMs: number;
   readonly mode: "write" | "hold";
-  /** The thread or process that renews the lease independently of the event loop. */
+  /** Whether a thread or a process renews the lease, independently of the event loop. */
   readonly renewal: Renewal;
 }
 
@@ -112,7 +112,7 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    // One that still runs may begin a commit after ours.
+    // A process that was not stopped completely may still begin a commit after ours.
     await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,
@@ -160,7 +160,7 @@ describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     busy.child.send({ blockMs });
     await busy.said("unblocked");
-    // It continues to write, and has lost no job.
+    // The process continues to write, and has lost no job.
     await busy.said("wrote", 20);
     expect(busy.count("halted")).toBe(0);
     expect(busy.count("jobs.worker-lost")).toBe(0);

@@ -85,8 +85,8 @@ test("after a silent neighbour the next ones are watched, too", async () => {
   expect(await living()).toEqual(others);
   await check(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each is watched from the moment that the previous one had missed two renewals, not only from
-  // its expulsion.
+  // Each neighbour is watched once the previous one has missed two renewals, before that one is
+  // expelled.
   for (const left of [others.slice(2), []]) {
     for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);

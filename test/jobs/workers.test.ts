@@ -67,7 +67,7 @@ async function event(
   }
 }
 
-/** A member that is never renewed. */
+/** Registers a worker that never renews its lease. */
 async function registerSilent(): Promise<WorkerId> {
   return (await transact(async (tx) => jobs.workers.register(tx, DESCRIPTION))).id;
 }
@@ -101,7 +101,7 @@ function run(
   running.push(worker.run(stopping.signal, work));
 }
 
-/** Until the test is over or this aborts. */
+/** Resolves when the test is over or `signal` aborts. */
 function untilAborted(signal: AbortSignal): Promise<void> {
   return clock.sleep(2 ** 30, AbortSignal.any([signal, stopping.signal])).catch(() => {});
 }

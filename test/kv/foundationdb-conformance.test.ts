@@ -22,7 +22,7 @@ if (clusterFile === undefined) {
   });
 }
 
-/** Outside the range that tests read. */
+/** Key outside the range that tests read, written so that the cluster's version advances. */
 const TIME_PASSES = new Uint8Array([0xfd]);
 
 async function openFoundationDb(file: string): Promise<OpenedEngines> {

@@ -132,7 +132,7 @@ function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])
   return Buffer.concat([checksum, head, bytes]);
 }
 
-/** Sorted by their start. */
+/** Returns the logged writes of a version, sorted by their start. */
 function loggedWrites(database: LmdbDatabase, version: number): unknown {
   const record = database.get(logKey(version));
   const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();

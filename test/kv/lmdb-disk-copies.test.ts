@@ -18,7 +18,7 @@ import { canMountFiles, fileDisk, makeFileDisk, withMount } from "../support/mou
 import { stopWhollyByPolling } from "../support/stop-process.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-/** `TANDEM_DISK_COPIES=200` for more. */
+/** Number of copies. Set `TANDEM_DISK_COPIES=200` for a longer test. */
 const COPY_COUNT = Number(process.env.TANDEM_DISK_COPIES ?? 10);
 
 const DISK_MEGABYTES = 64;

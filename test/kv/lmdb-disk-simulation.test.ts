@@ -72,7 +72,7 @@ async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promi
   }
 }
 
-/** Opening a store fails while the disk does, and is repeated. */
+/** Opens the store after the injected faults are removed. */
 async function openedDespiteFaults(disk: RecordedDisk): Promise<Writer> {
   disk.fail({ syncs: 0, rootWrites: 0, fullWrites: 0 });
   return disk.open();
@@ -103,7 +103,7 @@ function drawOperation(random: SeededRandom): Operation {
     case 1:
       return { kind: "clearRange", key, end: keyAt(place + random.integer(10)) };
     case 2:
-      // More than a redo record holds.
+      // A value that exceeds a redo record.
       return { kind: "set", key, byteCount: 4_000 + random.integer(12_000) };
     default:
       return { kind: "set", key, byteCount: 100 + random.integer(600) };

@@ -17,7 +17,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const DISK_COUNT = 14;
 
-/** More than a redo record holds. */
+/** A transaction that exceeds a redo record. */
 const LARGE: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
 const SMALL: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
@@ -60,7 +60,7 @@ test.skipIf(!canRecordDisks)(
       await writeSome(writer, 4);
       const firstIndex = disk.entries().length;
       disk.fail({ syncs: 5 });
-      // One sync of the commit, and two that were to settle it.
+      // The sync of the commit fails, and so do two syncs that were to settle its outcome.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
       // LMDB has not been notified of the last failures yet.

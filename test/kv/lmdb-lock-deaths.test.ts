@@ -60,7 +60,7 @@ test.skipIf(!canRecordDisks).each(["readers", "writer"])(
         for (let death = 0; death < DEATHS; death++) {
           const victim = new Asker(store, { LD_PRELOAD: library, STOP_WITH: lock });
           try {
-            // It takes both when it opens the store.
+            // The process acquires both locks when it opens the store.
             expect(await victim.line()).toBe("stopped");
             for (const asker of askers) asker.ask();
           } finally {

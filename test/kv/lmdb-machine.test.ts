@@ -112,7 +112,7 @@ test.skipIf(!canMountMemory)(
       const stored = async (): Promise<number> =>
         (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
       expect(await stored()).toBe(acknowledgedCount);
-      // The same store continues when there is space.
+      // The same store accepts writes again when there is space.
       execFileSync("mount", ["-o", "remount,size=24m", directory]);
       await kv.transact(async (tx) =>
         tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }),
@@ -139,14 +139,15 @@ test.skipIf(!canMountMemory)(
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
         for (;;) {
-          // Spread over the whole tree, so that many new pages are needed.
+          // Keys are spread over the whole tree, so that many new pages are needed.
           const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
           await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
           acknowledgedCount++;
         }
       };
       await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
-      // As after a failure of the machine, where the store is not closed either.
+      // Opens a copy of the file, like after a failure of the machine, where the store is not
+      // closed either.
       await withDirectory(async (copy) => {
         copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
         const again = await openStore(copy);

@@ -19,7 +19,7 @@ import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { PlainStore } from "../support/kv/plain-store.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-/** `TANDEM_POWER_FAILURES=500` for more. */
+/** Number of runs. Set `TANDEM_POWER_FAILURES=500` for a longer test. */
 const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
@@ -28,7 +28,7 @@ const PIECE_BYTES = 64;
 /** LMDB's two roots are at the start of its first two pages, and smaller than a sector. */
 const ROOT_PLACES = [0, 8_192];
 const ROOT_BYTES = 512;
-/** Commits of this size sync their root as well. */
+/** Size from which commits sync their root as well. */
 const LARGE_BYTES = 6_000;
 
 const runtime = createSystemRuntime();

@@ -11,7 +11,7 @@ import { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes } from "../conformance/kv/fixture.ts";
 import { Ledger } from "../support/kv/ledger.ts";
 
-/** `TANDEM_KILLS=200` for the whole loop. */
+/** Number of kills. Set `TANDEM_KILLS=200` for a longer test. */
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 6);
 const STRESS_TRANSACTION_COUNT = Number(process.env.TANDEM_STRESS ?? 4_000);
 

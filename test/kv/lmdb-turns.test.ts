@@ -7,7 +7,7 @@ import { utf8Encode } from "../../src/base/index.ts";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 
-/** Far more than can be read in ten milliseconds. */
+/** Maximum number of reads, far more than fit into ten milliseconds. */
 const READS_MAX = 100_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));

@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 test("another process's commit wakes a watch, which need not poll", async () => {
-  // No interval ever elapses here.
+  // With fake timers, the polling interval never elapses.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
@@ -35,7 +35,7 @@ test("a watch fires although its process never gets the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
-    // New processes create another bell.
+    // The next process that opens the store creates a new bell file.
     await unlink(join(directory, "bell"));
     const other = await openStore(directory);
     await other.transact(async (tx) => tx.set(key, bytes("1")));

@@ -40,7 +40,7 @@ test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => 
       ended.open();
     }),
   ).rejects.toMatchObject(closed);
-  // Either it commits before the close, or it is reported as not committed.
+  // The transaction either commits before the close, or is reported as not committed.
   const committing = kv
     .transact(async (tx) => put(tx, "b", "1"))
     .catch((error) => expect(error).toMatchObject(closed));

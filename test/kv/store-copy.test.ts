@@ -170,7 +170,7 @@ test.each(["cluster", "folder"])(
       const put = target.put.bind(target);
       target.put = async (rows) => {
         await put(rows);
-        // A row of the first page, with the same length.
+        // Overwrites a row of the first page with a value of the same length.
         const value = new Uint8Array(100).fill(rows.length);
         await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
       };

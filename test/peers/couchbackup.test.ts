@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Each document's text, including `_rev`. */
+/** Returns each document's text, including `_rev`, by id. */
 async function documentsOf(database: string): Promise<Map<string, string>> {
   const path = `/${database}/_all_docs?include_docs=true&attachments=true`;
   const { body } = await tandem.call("GET", path);
@@ -60,7 +60,7 @@ async function pipe(
   const running = run(process.execPath, program, {
     maxBuffer: 1e9,
     encoding: "buffer",
-    // It creates a folder there for a log, and leaves it.
+    // The program creates a folder for a log there, and does not remove it.
     env: { ...process.env, TMPDIR: processes.directory() },
   });
   const { stdin, stdout } = running.child;

@@ -155,7 +155,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     expect((await compare(there, `${tandem.url}/odd-pushed`)).differences).toEqual([]);
   });
 
-  /** The job of a document, when it has ended. */
+  /** Runs the job of a document, and returns it when it has ended. */
   const ended = async (database: string, body: object): Promise<Answer["body"]> => {
     const document = `/_replicator/${database}`;
     expect((await tandem.call("PUT", document, body)).status).toBe(201);

@@ -83,7 +83,7 @@ test("the reader of changes gets existing changes and later ones", async () => {
     reader.on("error", reject);
     reader.on("change", (change: { id: string }) => {
       ids.push(change.id);
-      // Written when the reader has caught up: it has to be notified.
+      // Written only when the reader has caught up, so that it must be notified.
       if (ids.length === 2) void films.insert({ title: "C" }, "c").catch(reject);
       if (ids.length < 3) return;
       films.changesReader.stop();

@@ -50,7 +50,7 @@ afterAll(async () => {
 const films = sampleLines("films").slice(0, 600);
 const branch = (letter: string) => letter.repeat(32);
 
-/** Films, a conflict, and a deletion. */
+/** Writes films, a conflict, and a deletion. */
 async function write(server: { readonly url: string }, database: string): Promise<void> {
   const post = (method: string, path: string, body?: unknown) =>
     call(`${server.url}${path}`, method, body);

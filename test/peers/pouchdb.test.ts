@@ -72,7 +72,7 @@ test("PouchDB copies conflicts, deletions, design documents and unusual ids both
   await tandem.call("PUT", "/odd");
   // PouchDB requests attachments by URL objects, which resolve the id `..` to the parent path.
   const ids = ODD_IDS.filter((id) => id !== "..");
-  // It stores attachments uncompressed, so a compressed one is returned with another digest.
+  // PouchDB stores attachments uncompressed, so a compressed one is returned with another digest.
   await writeOddDocuments(tandem.call, "odd", { ids, textType: "application/octet-stream" });
   const [pulled, pushed] = await pullAndPush("odd");
   expect([pulled?.doc_write_failures, pushed?.doc_write_failures]).toEqual([0, 0]);

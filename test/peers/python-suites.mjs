@@ -95,7 +95,7 @@ function runFile(checkout, file, environment) {
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...environment },
   });
   if (process.env.PEERS_VERBOSE === "1") process.stdout.write(stdout);
-  // 0: all passed; 1: some failed; 5: there were none.
+  // pytest exits with 0 if all tests passed, 1 if some failed, and 5 if there were none.
   if (error !== undefined || ![0, 1, 5].includes(status)) {
     throw new Error(`${file} could not be run: ${error?.message ?? status}\n${stdout}${stderr}`);
   }

@@ -60,7 +60,7 @@ async function readChanges(endpoint: Endpoint, continuous: boolean): Promise<voi
   const request = { since: 0, continuous, winningRevisionsOnly: false };
   const selection = { kind: "all" } as const;
   for await (const _ of endpoint.changes({ ...request, selection }, signal)) {
-    // Pages are discarded.
+    // The pages are discarded.
   }
 }
 

@@ -33,7 +33,7 @@ async function open() {
     return {
       jobs,
       simulated,
-      /** Its scans for jobs to poll. */
+      /** The node's scans for jobs to poll. */
       check: vi.spyOn(jobs, "schedules"),
       stop(): Promise<void> {
         stopping.abort(new Error("The test is over"));
@@ -110,7 +110,7 @@ test("a single node scans for jobs, however slow the store is", async () => {
     });
   }
   await node.pass(58);
-  // Ten per scan.
+  // A scan returns ten jobs.
   const checkCount = node.watchers.reduce((sum, { check }) => sum + check.mock.calls.length, 0);
   expect(checkCount).toBe(Math.ceil(JOBS / 10));
   await node.close();
@@ -144,7 +144,7 @@ test("scans jobs without a source to poll in batches of a hundred, twenty at a t
   await node.world.until(
     node.kv.transact(async (tx) => {
       for (let n = 0; n < 250; n++) {
-        // No version can decode it.
+        // The data is empty, so no version can decode the job.
         await node.jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: `unreadable ${n}` }, {});
       }
     }),
@@ -178,7 +178,7 @@ test("another node takes over when the scanning node dies", async () => {
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
-  // Only the node that is needed later competes with it.
+  // Stops the first watcher, so that only the node that will be needed competes with the dying one.
   await node.world.until(node.watchers[0]?.stop() as Promise<void>);
   await node.pass(58);
   expect(hasDied).toBe(true);

@@ -202,7 +202,7 @@ test("a run that waits for its budget is not treated as stalled", async () => {
   await cluster.set("couch.example:5984", parseBudget({ write: { documents_per_sec: 1 } }));
   const activity = new Activity(clock);
   const { write } = excused((cluster.nodes[0] as Budgets).spendingFor(ADDRESS), activity);
-  // Like a run that has read changes from the feed and makes no progress.
+  // State of a run that has read changes from the feed and makes no progress.
   const run = { progress: {}, hasBegun: true, hasWork: true } as ReplicationRun;
   const watching = watchRun({ clock }, { run, activity, hasLiveFeed: true }, 120_000, FOREVER);
   const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });

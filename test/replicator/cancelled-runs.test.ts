@@ -19,7 +19,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
 const WRITE_MS = 40;
-/** Just below the request timeout. */
+/** Duration of a slow write, just below the request timeout. */
 const SLOW_WRITE_MS = 29_000;
 const SOURCE = `${SERVER_URL}/a`;
 const TARGET = `${SERVER_URL}/b`;
@@ -56,7 +56,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     config: { jobsMax: 2 * OTHERS_COUNT },
     fetch: async (request) => {
       const { signal, url } = request;
-      // The signal of the run, on which each request to this server listens.
+      // All requests of a run to this server listen on the run's signal.
       setMaxListeners(0, signal);
       const gone = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
@@ -253,7 +253,7 @@ test("a job of another document waits until the cancelled run has ended", async 
   const started = () => names.filter((name) => name === "replication.started").length;
   const before = started();
   const { jobId } = await document("job", () => true);
-  // The response is not awaited.
+  // Cancels the job without awaiting the response.
   void replicator.commands.cancel(jobId, { userName: "joe" });
   void api.ask("PUT /_replicator/twin", { body: BODY });
   await world.time.run(world.time.nowMs + 60_000, () => started() > before);

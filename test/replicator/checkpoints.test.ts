@@ -16,7 +16,10 @@ import { type Node, openNode } from "../support/open-node.ts";
 import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-server.fixture.ts";
 
 const USER = { userName: null, isAdmin: true };
-/** A Tandem would compare and write a checkpoint in one request. */
+/**
+ * `Server` header of a CouchDB. With a Tandem, the replicator would compare and write a checkpoint
+ * in one request.
+ */
 const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const FOREVER = new AbortController().signal;
 const nodes: Node[] = [];
@@ -97,7 +100,7 @@ test("a run that lost its job writes no checkpoint, even after copying documents
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** A node on which waits of these lengths end immediately. */
+/** Wraps the runtime of a node so that waits of these lengths end immediately. */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {

@@ -4,7 +4,7 @@ import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const INTERVAL_MS = 10_000;
-/** The interval is a tenth of this. */
+/** Configuration from which the interval follows, which is a tenth of this age. */
 const config = { transientJobAgeSecMax: 100 };
 
 function openNodes(world: World, count: number) {
@@ -20,10 +20,10 @@ test("one node cleans up for all, and another takes over when it is gone", async
   for (const node of nodes) await node.start();
   const counts = () => nodes.map(({ cleaned }) => cleaned.mock.calls.length);
   const sum = () => counts().reduce((left, right) => left + right);
-  // Nothing is old in a new store.
+  // The first clean-up of a new store is due after one interval.
   await world.time.run(world.time.nowMs + INTERVAL_MS - 1000);
   expect(sum()).toBe(0);
-  // A check may be a second late, which delays the next one.
+  // Each check may be a second late, which delays the next one, so one or two may be missing.
   await world.time.run(world.time.nowMs + 20 * INTERVAL_MS);
   expect(sum()).toBeLessThanOrEqual(20);
   expect(sum()).toBeGreaterThanOrEqual(18);

@@ -80,7 +80,7 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     setRight: () => {
       aheadMs = 0;
     },
-    /** Whether it runs again within this time. */
+    /** Returns whether the job runs again within this time. */
     async runsAgain(withinSec: number): Promise<boolean> {
       const before = crashCount();
       await time.run(time.nowMs + withinSec * 1000, () => crashCount() > before);
@@ -104,7 +104,7 @@ describe("a job that waits for a retry", () => {
     node.watchClock();
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
-    // It waits for the rest of its pause.
+    // The job waits only for the rest of its pause.
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
@@ -122,7 +122,7 @@ describe("a job that waits for a retry", () => {
       throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
     };
     const node = await openAhead(answer, 20_000);
-    // Until the server is known to be unreachable.
+    // Waits until the server is known to be unreachable.
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
     isAway = false;

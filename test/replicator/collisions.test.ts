@@ -232,7 +232,7 @@ describe("the same replication requested by two users", () => {
     await node.pass(60);
     expect([await node.state(first), await node.state(second)]).toEqual(["running", "crashing"]);
     node.valid.delete("old");
-    // Its feed ends, and its next request is refused.
+    // Restarting the job ends its feed, and its next request is refused.
     await node.world.until(node.replicator.commands.startFrom(first, 0, { userName: "eve" }));
     await node.pass(700);
     expect([await node.state(first), await node.state(second)]).toEqual(["crashing", "running"]);

@@ -20,7 +20,7 @@ type Step =
       readonly kind: "edit";
       readonly database: number;
       readonly id: string;
-      /** The leaf that is edited. */
+      /** Selects the leaf that is edited. */
       readonly leaf: number;
       readonly deleted: boolean;
       /** Equal edits on two databases create the same revision. */

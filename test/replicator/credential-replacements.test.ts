@@ -360,7 +360,7 @@ test("applies to a rule as well: existing jobs continue, and new ones use it", a
     generation: 2,
     content: { owner, members: { target: { url: "http://far.example/{db}", auth: NEW } } },
   });
-  // A repeated request finds it again, because the user is the same.
+  // A repeated request finds the same job, because the user is the same.
   expect(await inRule("users", true)).toBe(true);
   await node.stop();
 });

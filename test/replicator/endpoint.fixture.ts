@@ -94,7 +94,7 @@ export function openCopier(sides: { readonly source: Endpoint; readonly target: 
   return { copier, failures };
 }
 
-/** The same endpoint with some members replaced. */
+/** Returns an endpoint with some members replaced. */
 export function overriding(endpoint: Endpoint, members: Partial<Endpoint>): Endpoint {
   return new Proxy(endpoint, {
     get: (inner, name) => {

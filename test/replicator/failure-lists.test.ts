@@ -177,7 +177,7 @@ test("failures of a removed job are kept, then deleted; a new run reads them fro
     return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
-  // The job is removed, and re-created early.
+  // Removes the job, and re-creates it before its failure list is deleted.
   await node.cleanUp.removeOldTransients();
   const again = await run();
   await node.cleanUp.once();

@@ -50,7 +50,7 @@ test.each([
     });
   const errorCountNow = async () => (await node.replicator.find(jobId))?.data.errorCount;
 
-  // The source is missing, twice.
+  // The job fails twice, because its source is missing.
   await crashed(1);
   await node.replicator.commands.retry(jobId, { userName: null });
   await crashed(2);
@@ -64,7 +64,7 @@ test.each([
   await begun.promise;
   aheadMs = thresholds * HEALTH_THRESHOLD_SEC * 1000;
   isLockedOut = true;
-  // A waiting feed notices it.
+  // The change ends the waiting request of the feed, and the next request fails.
   await far.ask("PUT /source/one", { body: {} });
   await crashed(3);
   expect(await errorCountNow()).toBe(errorCount);

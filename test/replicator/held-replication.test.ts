@@ -45,7 +45,7 @@ let store: RacedStore;
 let job: HeldReplication;
 /** Accepts the next due job. */
 let accept: () => Promise<HeldReplication>;
-/** The same job on a node whose store marks the job's database as deleted. */
+/** The same job, as held on a node whose store marks the job's database as deleted. */
 let doomed: HeldReplication;
 
 beforeEach(async () => {

@@ -436,7 +436,8 @@ test("splits a batch that the server refuses as a whole, down to the documents t
     { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
   ]);
   expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
-  // The batch, two halves, and for each half two quarters and the two parts of one quarter.
+  // Requests: the batch, its two halves, and in each half two quarters and both parts of one
+  // quarter.
   expect(requestCount).toBe(11);
 });
 

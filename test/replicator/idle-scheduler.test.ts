@@ -75,7 +75,7 @@ test("a new job is usually accepted by only one of eight waiting nodes", async (
       await first.pass(1);
     }
   };
-  // They learn that there are others.
+  // The nodes learn from these jobs that there are other acceptors.
   await add(0);
   const seen = first.names.length;
   await add(100);

@@ -31,7 +31,7 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** One job in ten fails, since times in the reverse order of ids. */
+/** Adds jobs. One in ten fails, with failure times in the reverse order of ids. */
 beforeEach(async () => {
   node = open();
   await node.replicator.prepare();
@@ -68,7 +68,7 @@ async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> 
   return found;
 }
 
-/** One job in five is behind, since times in the order of ids. */
+/** Makes one job in five lag behind, with times in the order of ids. */
 async function fallBehind(): Promise<void> {
   for (let n = 0; n < JOBS; n += 5) {
     const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };

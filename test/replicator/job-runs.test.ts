@@ -39,7 +39,7 @@ async function accept(): Promise<HeldReplication> {
   return new HeldReplication(node, held, job);
 }
 
-/** A run that writes this many documents and then stops. */
+/** Records a run that writes this many documents and then stops. */
 async function run(docsWritten: number): Promise<void> {
   const job = await accept();
   await job.begin(ID);

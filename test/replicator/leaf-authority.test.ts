@@ -257,7 +257,7 @@ describe("a leaf of an older version without a recorded author", () => {
     expect(revision).toContain(revisions.hashes[0]);
     const { runtime } = node;
     const plain = new DatabaseRegistry({ runtime, root: SUBSPACES.databases });
-    // The same revision without its author.
+    // Replaces the revision by the same one without its author.
     await node.kv.transact(async (tx) => {
       const database = await plain.open(tx, "_replicator");
       await database.purge(tx, [{ id: "one", revisions: [revision] }], ROOT);

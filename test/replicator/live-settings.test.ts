@@ -82,7 +82,7 @@ test("a shorter scheduler cycle takes effect immediately", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first check finds waiting jobs, and the next cycle stops a job.
+  // The first check finds waiting jobs, and the next cycle preempts a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });

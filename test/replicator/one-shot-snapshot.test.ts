@@ -26,7 +26,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const FOREVER = new AbortController().signal;
 const ALL = { since: 0, continuous: false, selection: { kind: "all" } } as const;
 const ONE_SHOT = { ...ALL, winningRevisionsOnly: false };
-/** More than one page of changes. */
+/** Ids of the initial documents, more than one page of changes. */
 const BEFORE = Array.from(
   { length: 2500 },
   (_, number) => `doc-${String(number).padStart(4, "0")}`,
@@ -177,7 +177,7 @@ describe("over HTTP", () => {
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
     const { value: first } = await changes.next();
-    // The comma after it marks the row as complete.
+    // The second row is complete, because a comma follows it.
     expect(first).toMatchObject([{ change: { id: "doc-1" } }, { change: { id: "doc-2" } }]);
     const rest = { [Symbol.asyncIterator]: () => changes };
     expect(await itemsOf(rest)).toEqual(["doc-3", { position: "4-x" }]);

@@ -51,7 +51,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
   const world = new World("outages");
   const { time } = world;
   const { server, fetch } = openServer(time);
-  // Pauses as long as CouchDB's: the end of the outage must be noticed by other means.
+  // The pauses are as long as CouchDB's, so the end of the outage must be noticed by other means.
   const config = { penaltySecMin: 300, penaltySecMax: 172_800 };
   const node = openVirtualNode({ world, fetch, config });
   const crashed = new Set<unknown>();
@@ -74,7 +74,7 @@ test(`of ${JOB_COUNT} jobs that lost a server for 2 h, 95 % run within 60 s of i
   await node.start();
   await time.run(time.nowMs + OUTAGE_MS);
   expect(crashed.size).toBe(JOB_COUNT);
-  // One probe per five seconds for all of them.
+  // All jobs share one probe per five seconds.
   expect(server.probeCount).toBeLessThanOrEqual(OUTAGE_MS / 5000);
   expect(server.askedMs.size).toBe(0);
   server.isAway = false;

@@ -10,7 +10,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 const BODY = { source: "http://source.test:5984/a", target: "b", filter: "d/f" };
-/** Longer than all time limits of the run. */
+/** Option that makes requests wait longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 10_000_000 };
 
 /** A server that accepts requests and never responds. `gone` counts aborted requests. */

@@ -41,7 +41,7 @@ async function giveBack(held: HeldJob): Promise<void> {
   });
 }
 
-/** A run whose node dies, during the given work if any. */
+/** Simulates a run whose node dies, during the given work if any. */
 async function dyingRun(work?: string): Promise<void> {
   const { run, held, failure } = await nextRun();
   expect(failure).toBeUndefined();

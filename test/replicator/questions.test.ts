@@ -46,7 +46,7 @@ test("a question fails immediately without a node that answers, and when the las
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
   expect((await plan(SILENT_RULE)).found).toMatchObject(refused);
   expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
-  // It would have to read the security objects of the targets.
+  // The plan of this rule would require the security objects of the targets.
   expect((await plan({ ...RULE, security: true })).found).toMatchObject(refused);
   await worker.start();
   await world.time.run(world.time.nowMs + 2000);

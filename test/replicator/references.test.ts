@@ -201,7 +201,7 @@ describe("a node", () => {
         }
         const found = lookUp(`file:${join(open, "credential")}`);
         expect(found).toEqual({ kind: "found", secret: "a password" });
-        // Without its folder, by its content alone.
+        // A lookup that does not know the key's folder recognizes the key by its content.
         const byContent = secretLookup({}, ALL, { files: [], keys: () => [KEY] });
         expect(byContent(`file:${key}`)).toEqual(FORBIDDEN);
       }));

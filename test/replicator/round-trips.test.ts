@@ -25,7 +25,7 @@ const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
 const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
 
 interface Asked {
-  /** Each request: `GET /a/_changes`. */
+  /** Requests in order, such as `GET /a/_changes`. */
   readonly requests: readonly string[];
   /** Number of consecutive round trips. */
   readonly tripCount: number;
@@ -39,7 +39,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   const { kv, databases, ...parts } = composeNode(world.openNode());
   const server = new SimulatedServer({ kv, databases, ...parts });
   let requests: string[] = [];
-  /** Callback before a request is served, once. */
+  /** Callbacks by request, each called once before its request is served. */
   const before = new Map<string, () => Promise<unknown>>();
   /** Statuses for requests that are not served. */
   const refused = new Map<string, number>();

@@ -71,8 +71,8 @@ async function open(server: Partial<ListedServer>) {
 }
 
 /**
- * Each responds like a source, and calls `lose` before the follower makes a change because of the
- * response.
+ * Situations by name. Each one responds like a source, and calls `lose` before the follower makes a
+ * change because of the response.
  */
 const SITUATIONS: Readonly<
   Record<string, (lose: () => Promise<void>, isLater: () => boolean) => Partial<ListedServer>>

@@ -25,7 +25,7 @@ async function open(answer: (path: string, query: URLSearchParams) => Answer) {
   const fetch: Fetch = async ({ url, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
-    // A feed reports nothing.
+    // A feed never responds within the test.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
     const { status, json } = answer(pathname, searchParams);
     return {

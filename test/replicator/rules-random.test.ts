@@ -10,11 +10,11 @@ import { indexProblems } from "../support/index-problems.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
-/** The first seed: a failure names its seed. */
+/** First seed. A failure names its seed. */
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };
-/** Some match a rule, and some cannot be copied under `{1}`. */
+/** Database names: some match a rule, and some cannot be copied under `{1}`. */
 const NAMES = ["user-a", "user-b", "user-c", "user-7", "team-a", "team-b", "other"];
 const RULES = [
   { databases: ["user-*"], target: "copy-{db}", delete: "stop" },

@@ -339,7 +339,7 @@ test("omits design documents if the rule says so", async () => {
 });
 
 test("reducing the jobs of a rule stops the surplus, within max_churn", async () => {
-  // No job parks.
+  // Parking is disabled.
   const node = await open({
     config: { parkAfterSec: 0, intervalSec: 5, runSecMin: 10, jobsMax: 100, churnMax: 3 },
   });
@@ -382,7 +382,7 @@ test("a rule runs at most its number of jobs, and busy ones take turns", async (
   for (const number of numbers) await onceCopied(node, `copy-a${number}`, "one");
   await once(node, { parkedCount: 8 });
   expect(runningMax).toBe(2);
-  // Two are always busy, and the others get their changes nevertheless.
+  // Two jobs are always busy, and the others copy their changes nevertheless.
   for (let second = 0; second < 60; second++) {
     for (const busy of [0, 1, 2]) await node.put(`user-a${busy}`, `busy-${second}`, {});
     if (second === 10) await node.put("user-a7", "two", {});

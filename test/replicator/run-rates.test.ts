@@ -83,7 +83,7 @@ test("the hour covers all processes, including stopped ones, and older minutes a
   await world.time.run(world.time.nowMs + 10_000);
   expect(await last()).toMatchObject({ counts: counts(5, 1, 111) });
 
-  // Its last report counts, and it is gone.
+  // The last report of a stopped process is still counted.
   totals[1] = counts(2, 2, 11);
   stopping[1]?.abort();
   await world.until(running[1] as Promise<void>);
@@ -92,8 +92,8 @@ test("the hour covers all processes, including stopped ones, and older minutes a
   expect(rows).toHaveLength(60);
   expect(rows[0]?.counts).toBeUndefined();
 
-  // A minute later it is the previous minute; after an hour it is dropped, and removed from the
-  // store.
+  // After a minute, the counts are those of the previous minute; after an hour, they are dropped
+  // and removed from the store.
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);

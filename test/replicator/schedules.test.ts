@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** Maximum delay of a run. */
+/** Maximum delay of a run in milliseconds. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];
@@ -143,7 +143,7 @@ test("a continuous job with hours copies only within them", async () => {
   expect(await hasArrived(node, "early")).toBe(false);
   await pass(node, 10_000);
   expect(await hasArrived(node, "early")).toBe(true);
-  // It does not park meanwhile: a watcher would wake it at any time.
+  // The job does not park meanwhile, because a watcher would wake it at any time.
   await pass(node, 5 * MINUTE_MS);
   await node.put("a", "within", {});
   await pass(node, 10_000);
@@ -189,7 +189,7 @@ test.each([
   await node.createDatabase("a");
   const id = await startJob(node, "after 3 changes");
   await node.put("a", "one", {});
-  // Between two checks of the source.
+  // Passes time, to a moment between two checks of the source.
   await pass(node, 10.5 * MINUTE_MS);
   const { commands } = node.replicator;
   expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
@@ -218,7 +218,7 @@ test("a job that gets no slot within its hours begins in the next ones", async (
   expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
   expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
   expect(began).toEqual([]);
-  // An operator may run it nevertheless.
+  // An operator may start the job outside its hours.
   const { commands } = node.replicator;
   expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
   await pass(node, MINUTE_MS);

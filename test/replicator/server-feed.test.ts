@@ -43,7 +43,7 @@ test.each<[number, unknown]>([
   [400, { error: "query_parse_error" }],
   [403, { error: "forbidden" }],
   [404, { error: "not_found" }],
-  // It may follow the feed in the other direction.
+  // The feed may still be followed in ascending order.
   [500, { error: "timeout" }],
 ])("a server that answers %i %j does not report recent changes", async (status, json) => {
   const { world, server } = open(status, json);

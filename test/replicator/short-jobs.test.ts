@@ -88,17 +88,17 @@ test("adding, accepting, starting and ending a job of ten documents takes one tr
   const before = requestCount();
   await world.until(Promise.all(Array.from({ length: jobCount }, (_, number) => copy(number))));
   const ofEach = (count: number): number => Math.round((count / jobCount) * 10) / 10;
-  // Descriptions and checkpoints of both sides, changes, documents, writing them, and both
-  // checkpoints in one batch.
+  // Requests per job: the descriptions and checkpoints of both sides, the changes, the documents,
+  // the bulk write, and both checkpoints in one batch.
   expect(ofEach(requestCount() - before)).toBe(8);
-  // The four, and four reads of the waiting client: one at the start, and one after each change of
-  // the job.
+  // Transactions per job: the four of the job, and four reads of the waiting client, one at the
+  // start and one after each change of the job.
   expect(ofEach(counts.transactions)).toBeLessThanOrEqual(8.1);
-  // The state at the start of the wait, the operator's decision, the failure list, the local
-  // checkpoint, and the lock before the checkpoint.
+  // Reads per job: the state at the start of the wait, the operator's decision, the failure list,
+  // the local checkpoint, and the lock before the checkpoint.
   expect(ofEach(counts.reads)).toBeLessThanOrEqual(5);
-  // Two in the run, two in the scheduler, which wakes for its start and end, and four for batches
-  // of requests.
+  // Timers per job: two in the run, two in the scheduler, which wakes for the job's start and end,
+  // and four for batches of requests.
   expect(ofEach(counts.timers)).toBeLessThanOrEqual(9);
   await node.stop();
 });

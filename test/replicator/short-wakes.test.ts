@@ -58,11 +58,11 @@ async function openParked(
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
-  /** Callback before a request is served, once. */
+  /** Callbacks by request, each called once before its request is served. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** A request that is served, but whose response is lost, once. */
+  /** Request that is served, but whose response is lost once. */
   let lost: string | undefined;
-  /** A write with a lost response: repeating it is a conflict, as for a CouchDB. */
+  /** Write whose response was lost; repeating it is a conflict, as for a CouchDB. */
   let written: string | undefined;
   const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
@@ -182,7 +182,7 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
-/** The same between two Tandems. */
+/** Requests for one changed document between two Tandems, sorted. */
 const FOR_ONE_CHANGE_OF_TANDEMS = [
   "GET /a/_changes",
   "POST /a/_bulk_get",
@@ -227,7 +227,7 @@ test("a long run continues its own checkpoint", async () => {
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
   node.before.set("POST /b/_bulk_docs", async () => {
-    // For the next document.
+    // Delays the write of the next document.
     node.before.set("POST /b/_bulk_docs", () => world.time.sleep(5000));
   });
   node.asked.splice(0);
@@ -336,7 +336,7 @@ test("a job whose source changes while it parks is woken again, and keeps its sl
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
-  // After the last page of changes that the run requests.
+  // Writes a document after the last page of changes that the run requests.
   node.before.set("PUT /a/_local/ID", () =>
     node.kv.transact(async (tx) =>
       (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
@@ -454,7 +454,8 @@ test.each([COUCHDB, TANDEM])(
       world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
     const before = await locals();
     await node.wake("second");
-    // An earlier backup: without the document, and with the earlier checkpoint.
+    // Restores an earlier backup of the target: without the document, and with the earlier
+    // checkpoint.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {

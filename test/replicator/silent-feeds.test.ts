@@ -14,7 +14,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: true };
 const STALL_TIMEOUT_SEC = 60;
 const HOUR_MS = 3_600_000;
-/** Longer than all time limits of the run. */
+/** Option that makes requests wait longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 600_000 };
 
 test("a feed with heartbeats only is not treated as stalled", async () => {

@@ -39,7 +39,7 @@ beforeEach(async () => {
 
 afterEach(() => node.stop());
 
-/** As a replication of the database writes it. */
+/** Writes a document like a replication of the database does. */
 async function arrive(id: string, members: object, hash = "a".repeat(32)): Promise<void> {
   await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, DATABASE);
@@ -86,7 +86,7 @@ test("shows a completed document as completed, with its figures", async () => {
     error_count: 0,
     last_updated: "2020-01-01T00:00:00Z",
   });
-  // The document is unchanged.
+  // The document itself is unchanged.
   expect((await node.read(DATABASE, "done"))?.revision).toBe(`2-${"a".repeat(32)}`);
 });
 

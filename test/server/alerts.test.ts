@@ -19,7 +19,7 @@ interface Message {
 let server: RunningServer;
 let receiver: Server;
 let url: string;
-/** Error statuses of the receiver before its first success. */
+/** Error statuses that the receiver returns before its first success. */
 let refusals: number[] = [];
 let messages: Message[] = [];
 const wake: (() => void)[] = [];
@@ -95,7 +95,7 @@ test("a failing job is reported once, signed, without secrets, and repeated unti
   expect(headers["x-tandem-signature"]).toBe(`sha256=${expected}`);
   expect(Math.abs(Date.parse(body.sent) - Date.now())).toBeLessThan(600_000);
   expect(text).not.toContain("hunter2");
-  // It keeps failing; the next message is about something else.
+  // The job keeps failing, but the next message is about something else.
   const tries = () => announced.filter(({ name }) => name === "replication.crashed").length;
   const before = tries();
   await until(() => (tries() > before ? true : undefined));

@@ -24,7 +24,7 @@ import { type HostilePeer, openHostilePeer } from "./hostile-peer.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 100);
 const SEED = process.env.FUZZ_SEED ?? "1";
 const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
-/** Concurrent runs per world. */
+/** Number of concurrent runs per world. */
 const WORLD_RUNS = 100;
 const RUNS_AT_ONCE = 12;
 /**
@@ -34,7 +34,7 @@ const RUNS_AT_ONCE = 12;
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;
 
-/** Sent to the peer with each request. Some of its responses repeat it. */
+/** Secret sent to the peer with each request. Some of its responses repeat it. */
 const SECRET = "Kw7-header-of-the-peer";
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
@@ -180,7 +180,7 @@ async function runOn(
   }
 }
 
-/** Readable, short, and without secrets sent to the peer. */
+/** Expects a failure that is readable, short, and without secrets sent to the peer. */
 function expectWords({ error, reason }: ReplicationFailure, what: string): void {
   expect(secretsIn(`${error}: ${reason}`, [SECRET]), what).toEqual([]);
   expect(`${error}: ${reason}`, what).not.toMatch(

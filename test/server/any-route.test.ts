@@ -66,7 +66,7 @@ const REFERRING = {
 };
 const leafOf = (hash: string) => ({ ...COPY, _id: "job", _rev: `2-${hash}`, source: REFERRING });
 
-/** Stored in a replication document of the administrator, and hidden from all others. */
+/** Secret in a replication document of the administrator, hidden from all other users. */
 const SECRET = "Kw7-password-of-a-document";
 
 /** Senders of requests. `sue` may write replication documents. */
@@ -273,7 +273,7 @@ class Draws {
     return this.#in(12) ? this.#damaged(json) : json;
   }
 
-  /** The same with one value changed or removed. */
+  /** Returns the value with one part changed or removed. */
   #changed(value: unknown): unknown {
     const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
@@ -308,7 +308,7 @@ class Draws {
     return items[this.#random.integer(items.length)] as Item;
   }
 
-  /** True once in this many calls, on average. */
+  /** Returns true once in `count` calls, on average. */
   #in(count: number): boolean {
     return this.#random.integer(count) === 0;
   }
@@ -364,7 +364,7 @@ async function fill({ ask }: OpenApi): Promise<void> {
   await ask("PUT /_replicator/secret", { body: { ...COPY, source } });
 }
 
-/** The response. If it never comes, that of a stopping server. */
+/** Returns the response. If it does not arrive, aborts the request as a stopping server does. */
 async function answerOf(
   world: OpenApi,
   { user: _, request, ...options }: Drawn,

@@ -32,7 +32,10 @@ export type Framing =
 export interface Asked {
   /** URL of the peer. */
   readonly url: string;
-  /** Without the query: `_changes`, `_local/x`, `doc-1`; empty for the database. */
+  /**
+   * Path within the database, without the query: `_changes`, `_local/x`, `doc-1`; empty for the
+   * database itself.
+   */
   readonly resource: string;
   /** Headers of the request. */
   readonly headers: Readonly<Record<string, unknown>>;
@@ -40,7 +43,7 @@ export interface Asked {
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
 
-/** More than every limit of one response. */
+/** Number of bytes above every limit of one response. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
 /** Size of the heartbeats of a live feed, which has to end at some time. */
 const LIVELY_BYTES = 262_144;
@@ -156,7 +159,9 @@ function withOddHeaders(answer: PeerAnswer, _: Asked, random: SeededRandom): Pee
   return { ...answer, headers: [...others, odd] };
 }
 
-/** To itself, a neighbouring path, an address without a server, or an invalid URL. */
+/**
+ * Redirects to the same URL, a neighbouring path, an address without a server, or an invalid URL.
+ */
 function redirected(answer: PeerAnswer, { url }: Asked, random: SeededRandom): PeerAnswer {
   const location = random.pick([
     url,
@@ -204,7 +209,7 @@ function withDamagedBytes(answer: PeerAnswer, _: Asked, random: SeededRandom): P
   return { ...answer, body: random.chance(0.1) ? Buffer.concat([body, body]) : body };
 }
 
-/** A decompression bomb. */
+/** Returns a decompression bomb. */
 function bomb(answer: PeerAnswer): PeerAnswer {
   const headers = [...answer.headers, ["content-encoding", "gzip"] as const];
   return { ...answer, headers, body: BOMB };
@@ -212,7 +217,7 @@ function bomb(answer: PeerAnswer): PeerAnswer {
 
 const BOMB = gzipSync(Buffer.alloc(50_000_000, 0x5b));
 
-/** An endless value, line or row. */
+/** Returns an endless value, line or row. */
 function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const at = text.indexOf('":');
@@ -238,7 +243,7 @@ function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer
   return { ...answer, body: Buffer.from(before, "latin1"), framing };
 }
 
-/** Valid, but over every size limit. */
+/** Returns a valid response over every size limit. */
 function tooLong(answer: PeerAnswer): PeerAnswer {
   return { ...answer, body: Buffer.concat([Buffer.alloc(ENDLESS_BYTES / 2, 0x20), answer.body]) };
 }
@@ -314,7 +319,7 @@ const STRAY_VALUES: readonly string[] = [
   '{"seq":"x","id":"stray","changes":[{"rev":5},{"rev":"1-a"},null]}',
 ];
 
-/** With a few values changed, duplicated or removed. */
+/** Returns JSON with a few values changed, duplicated or removed. */
 function withOtherJson(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   let json: unknown;
   try {

@@ -123,7 +123,7 @@ class Polled {
   }
 }
 
-/** Longer bodies contain no documents. */
+/** Maximum length of the bodies that are kept; longer bodies contain no documents. */
 const KEPT_BYTES_MAX = 4_000_000;
 
 async function soundAnswer(
@@ -220,7 +220,10 @@ async function sendEndlessly(
   return byteCount;
 }
 
-/** Resolves with true when the client has accepted it, and with false when it has disconnected. */
+/**
+ * Writes bytes to the socket. Resolves with true when the client has accepted them, and with false
+ * when it has disconnected.
+ */
 function written(socket: Socket, bytes: Uint8Array): Promise<boolean> {
   return new Promise((resolve) => {
     if (socket.destroyed) return resolve(false);

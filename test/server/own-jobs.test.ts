@@ -1,4 +1,4 @@
-/** Several users request one copy: each of them sees only his own job under the common id. */
+/** Several users request one copy: each of them sees only their own job under the common id. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -37,7 +37,7 @@ async function ask(method: string, path: string, as: string | undefined, body?: 
   return { status: response.status, body: (await response.json()) as any };
 }
 
-test("each user sees only his own job by the replication id that both have", async () => {
+test("each user sees only their own job by the replication id that both have", async () => {
   const copy = { source: "a", target: "b", continuous: true };
   const { body: first } = await ask("POST", "/_replicate", "joe:pw", copy);
   const { status, body: second } = await ask("POST", "/_replicate", "ann:pw", copy);
@@ -55,7 +55,7 @@ test("each user sees only his own job by the replication id that both have", asy
   const missing = await ask("GET", "/_scheduler/jobs/none", "eve:pw");
   expect(missing.status).toBe(401);
 
-  // Each cancels his own.
+  // Each user cancels their own job.
   const cancel = { replication_id: first._local_id, cancel: true };
   expect((await ask("POST", "/_replicate", "ann:pw", cancel)).status).toBe(200);
   expect(await seen("joe:pw")).toEqual(["joe", "running"]);

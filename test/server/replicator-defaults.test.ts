@@ -20,7 +20,7 @@ test("no code reads a setting that the page describes as without effect", () => 
   );
   expect(idle).toContain("update_docs");
   const read = idle.filter((name) => REPLICATOR_SETTINGS.some(({ key }) => key === name));
-  // Its value is validated, and has no other effect.
+  // The value of `priority_coeff` is validated, and has no other effect.
   expect(read).toEqual(["priority_coeff"]);
 });
 
@@ -28,7 +28,7 @@ test("values that CouchDB's replicator documents are the same here, or have a de
   const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);
-  // Decisions 6, 130 and 133.
+  // These values differ from CouchDB's by decisions 6, 130 and 133.
   expect([penaltySecMax, startupJitterMs]).toEqual([600, 0]);
   expect([churnMax, intervalSec, historyLengthMax]).toEqual([100, 15, 20]);
 });

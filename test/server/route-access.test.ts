@@ -73,7 +73,7 @@ const SECURITY = {
   admins: { names: ["charlie"], roles: [] },
 };
 
-/** `in`: any response that is not a refusal. */
+/** Outcome of a request. `in` is any response that is not a refusal. */
 type Outcome = "in" | 401 | 403;
 type Outcomes = Readonly<Record<"anonymous" | keyof typeof PEOPLE, Outcome>>;
 
@@ -491,7 +491,10 @@ describe("deferred work has the rights of its author", () => {
     return answer.status === 200 && !JSON.stringify(answer.json).includes("server admin");
   }
 
-  /** Deferred effects: the users who may have requested each, and whether the current one may. */
+  /**
+   * Deferred effects: the users who may request each, and a test of whether one of them has the
+   * effect.
+   */
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>
   > = {

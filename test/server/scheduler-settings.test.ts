@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../src/server/index.ts";
 
-// Less than the prepayment of the fair share, at which the scheduler wakes by itself.
+// The time limit is shorter than the prepayment of the fair share, after which the scheduler wakes
+// by itself.
 test("a larger max_jobs starts a waiting job without an additional cycle", {
   timeout: 10_000,
 }, async () => {

@@ -102,7 +102,7 @@ test("a key file is set by the configuration, overridden by the environment", ()
     expect(named.ring.ids).toEqual([keyIdOf(TWO)]);
     rmSync(one);
     await expect(start(new MemoryStorage(), { directory, ini })).rejects.toThrow(/key file .*one/);
-    // Without a configured name, it is created next to the configuration.
+    // Without a configured name, the key file is created next to the configuration file.
     await start(new MemoryStorage(), { directory, ini: "[couchdb]\n" });
     expect(readdirSync(join(directory, "conf")).sort()).toEqual(["data.key", "tandem.ini"]);
   }));

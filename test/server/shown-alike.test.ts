@@ -22,7 +22,7 @@ import {
 } from "../support/job-history.ts";
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
-/** `SHOWN_ALIKE_RUNS=1000` for more. */
+/** Number of runs. Set `SHOWN_ALIKE_RUNS=1000` for a longer test. */
 const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 4);
 const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
@@ -117,7 +117,7 @@ async function openWorld() {
       await history.apply(step);
       if (step.event !== "accept") return;
       await compareNow(api);
-      // As a node does with each accepted job.
+      // Begins each accepted job, as a node does.
       for (const job of [0, 1, 2]) await history.apply({ ...step, event: "begin", job });
     },
   };
@@ -131,7 +131,10 @@ async function compare({ api, follower }: World): Promise<void> {
   );
 }
 
-/** All except what a client of the events cannot know: no event reports an acceptance. */
+/**
+ * Compares all views at this moment, except for what a client of the events cannot know: no event
+ * reports an acceptance.
+ */
 async function compareNow(api: OpenApi): Promise<readonly Row[]> {
   const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;
   expect(total).toBe(rows.length);

@@ -33,7 +33,7 @@ const fixture = (name: string): string =>
   fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
 const pem = (name: string): Buffer => readFileSync(fixture(name));
 
-/** Node.js aborts a handshake after this time. */
+/** Time after which Node.js aborts a handshake. */
 const HANDSHAKE_MS_MAX = 120_000;
 
 const SERVED = {
@@ -66,7 +66,7 @@ async function open(ssl: Readonly<Record<string, string>>): Promise<RunningServe
   return server;
 }
 
-/** Over its own connection. */
+/** Sends a request over a connection of its own. */
 async function get(url = "", options: RequestOptions = {}) {
   const asked = request(url, { agent: false, ca: pem("ca.pem"), ...options }).end();
   const [answer] = await once(asked, "response");

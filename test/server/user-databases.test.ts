@@ -91,7 +91,7 @@ test("existing and new users get a database each, with themselves as admin and m
   await putUser("ä");
   await created("userdb-c3a4");
   expect((await ofUsers()).length).toBe(46);
-  // As in CouchDB.
+  // The security object is the one that CouchDB writes.
   expect(await security("userdb-c3a4")).toEqual({
     members: { roles: ["_admin"], names: ["ä"] },
     admins: { roles: ["_admin"], names: ["ä"] },

@@ -19,7 +19,7 @@ beforeAll(async () => {
   config.configuration.set("chttpd_auth", "iterations", "10");
   config.configuration.set("couchdb", "users_db_security_editable", "true");
   server = await openServer(config, { event() {} });
-  // As before CouchDB 3: everyone may sign up.
+  // Lets everyone sign up, as before CouchDB 3.
   await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
 });
 
@@ -408,7 +408,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Signed up under other password settings. */
+  /** Signs up a user under other password settings. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -707,7 +707,7 @@ describe("other ways to authenticate", () => {
     const foreign = await token({})
       .setExpirationTime("1h")
       .sign(Buffer.from("x".repeat(32)));
-    // Signed with the public key as if it were a shared secret.
+    // A token that is signed with the public key as if it were a shared secret.
     const confused = await token({}, { kid: "one" }).setExpirationTime("1h").sign(Buffer.from(pem));
     for (const text of [endless, past, foreign, confused]) {
       expect((await bearer(text)).status).toBe(401);

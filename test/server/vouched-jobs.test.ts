@@ -12,11 +12,11 @@ type Headers = Readonly<Record<string, string>>;
 
 const KEY = Buffer.from("a key that is long enough for SHA-256");
 const ROOT = password("root", "secret");
-/** May read `secret` because of a role in the directory. */
+/** User who may read `secret` because of a role in the directory. */
 const JOE = password("joe", "pw");
 
 let server: RunningServer;
-/** Without administrators. */
+/** A server without administrators. */
 let party: RunningServer;
 /** The documents of jobs with an ended run, and the callback for the next one. */
 const ended = new Set<string | undefined>();
@@ -131,7 +131,7 @@ test("a user vouched for by another handler neither sees nor cancels a user's jo
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // A run other than joe's. A run with the same id would be blocked by his.
+    // Starts a run of this user. A run with the same id as joe's would be blocked by joe's job.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);

@@ -20,10 +20,10 @@ import { type OpenApi, openApi } from "../api/api.fixture.ts";
 import { composeNode } from "../support/compose-node.ts";
 
 export interface WholeApiOptions {
-  /** Instead of the server's own ways to log in. */
+  /** Replaces the server's own ways to log in. */
   readonly authenticate?: ApiParts["authenticate"];
   readonly configFile?: string;
-  /** Instead of a new node. */
+  /** Existing node, used instead of a new one. */
   readonly node?: WholeApiNode;
 }
 

@@ -94,7 +94,7 @@ test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count
     expect(steadyRate(far, from, until) / steadyRate(near, from, until)).toBeGreaterThan(0.8);
     expect(near.servers.underWayMax).toMatchObject({ read: 20, write: 20 });
     expect(far.servers.underWayMax.read).toBeLessThanOrEqual(160);
-    // They are streamed, not held.
+    // Large attachments are streamed, not held in memory.
     expect(far.servers.heldBytesMax).toBeLessThan(4 * MEBIBYTE);
   },
 );
@@ -152,7 +152,7 @@ test("servers that slow down get no more concurrent single documents than near o
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty in progress, plus those in flight at eleven per second.
+  // Twenty requests in progress, plus those in flight at eleven per second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

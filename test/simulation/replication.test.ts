@@ -76,15 +76,18 @@ test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** Shorter than in sound runs, because the final state does not matter here. */
+/**
+ * Duration of the calm period with sabotage. Shorter than in sound runs, because the final state
+ * does not matter.
+ */
 const SABOTAGED_CALM_MS = 60_000;
 /**
- * Few need more than ten. The rarest problem has to be found even if the seeds give other runs than
- * today.
+ * Maximum number of seeds tried. Few sabotages need more than ten, but the rarest problem has to be
+ * found even if the seeds give other runs than today.
  */
 const SABOTAGED_SEEDS = 200;
 
-/** Problems of the seeds from `firstSeed` on, until one is `problem`. */
+/** Runs the seeds from `firstSeed` on until a problem matches. Returns the problems found. */
 async function found(
   problem: RegExp,
   options: () => ReplicationClusterOptions,
@@ -195,8 +198,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With them, in one seed of forty, a waiting job is robbed of a replication that it is about to
-    // run.
+    // With this workload, a waiting job loses a replication that it is about to run in one seed of
+    // forty.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,

@@ -13,7 +13,7 @@ export interface ModelGroup {
   readonly name: string;
   readonly shares: number;
   readonly jobCount: number;
-  /** The cycle in which its jobs are added. */
+  /** Cycle in which the group's jobs are added. */
   readonly firstCycle: number;
 }
 

@@ -57,9 +57,12 @@ export interface GroupOutcome {
 
 export interface ScaleOutcome {
   readonly groups: readonly GroupOutcome[];
-  /** From the moment that a group's job was due while no job of the group ran until one did. */
+  /**
+   * Waits of groups: from the moment that a job of a group was due while no job of the group ran,
+   * until one did.
+   */
   readonly groupWaitsSec: readonly number[];
-  /** From the moment that a job was due until it ran. */
+  /** Waits of jobs: from the moment that a job was due until it ran. */
   readonly jobWaitsSec: readonly number[];
   readonly acceptedCount: number;
   readonly load: StoreLoad;

@@ -5,18 +5,16 @@
 import type { ReadTransaction } from "../../src/kv/index.ts";
 
 export interface Workload {
-  /** Before any fault. */
+  /** Prepares the workload before any fault. */
   setup?(): Promise<void>;
-  /** During faults. Ends by itself soon after `untilMs` of the world's time. */
+  /** Runs during faults. Ends by itself soon after `untilMs` of the world's time. */
   start?(untilMs: number): Promise<void>;
-  /**
-   * After all faults are healed: undoes what would keep the rest from ending. Called repeatedly.
-   */
+  /** Called repeatedly after all faults are healed: undoes what would keep the rest from ending. */
   tend?(): Promise<void>;
-  /** Goals that are not reached yet. */
+  /** Returns the goals that are not reached yet. */
   lacking?(tx: ReadTransaction): Promise<readonly string[]>;
-  /** Violations at this moment. */
+  /** Returns the violations at this moment. */
   watch?(tx: ReadTransaction): Promise<readonly string[]>;
-  /** Violations at the end. */
+  /** Returns the violations at the end. */
   check?(tx: ReadTransaction): Promise<readonly string[]>;
 }

@@ -6,7 +6,7 @@ import { patience } from "./patience.ts";
 /** An event of the log: its name and its other members. */
 type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;
 
-/** Event of the question's own request. Waiting for it would repeat the question endlessly. */
+/** Event of the polling request itself. Waiting for it would repeat the request endlessly. */
 const OWN_EVENT: EventName = "api.answered";
 
 /** Events of single requests of a replication. Their consequences have events of their own. */

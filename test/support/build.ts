@@ -12,7 +12,7 @@ const UNIT_TEST = /^(?:\.\/)?src\//;
 const OPTIONS_WITH_VALUE = new Set(["--project", "-t", "--testNamePattern"]);
 
 export default function setup(project: TestProject): void {
-  // `vitest run [options] [files]`
+  // The command is `vitest run [options] [files]`.
   const files = process.argv.slice(3).filter((argument, index, all) => {
     return !argument.startsWith("-") && !OPTIONS_WITH_VALUE.has(all[index - 1] ?? "");
   });

@@ -9,7 +9,7 @@ import type { Plugin } from "vite";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 
-/** Built by Vite instead. */
+/** Folder of the dashboard, which is built by Vite instead. */
 const DASHBOARD = join(SOURCES, "dashboard");
 
 /** Source files that `dist` lacks. */

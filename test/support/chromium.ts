@@ -68,7 +68,7 @@ function unpacked(): string | undefined {
     if (status !== 0) return undefined;
     renameSync(staging, folder);
   } catch (error) {
-    // Another process has already created it.
+    // The rename fails if another process has already created the folder.
     if (!existsSync(folder)) throw error;
   } finally {
     rmSync(staging, { recursive: true, force: true });

@@ -52,7 +52,7 @@ export function composeNode({
   lookUpSecret = (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
   jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
   hooks = [],
-  // Its threads must not outlive the tests.
+  // The sandbox uses a pool whose threads do not outlive the tests.
   sandbox = new SandboxPool(runtime),
 }: NodeParts) {
   // A getter must stay a getter: settings are read at each use.

@@ -39,7 +39,7 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // Another process has already created it.
+    // The rename fails if another process has already created the folder.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

@@ -40,7 +40,7 @@ export async function writeOddDocuments(
     if (answer.status >= 300) throw new Error(`${id}: ${JSON.stringify(answer.body)}`);
     return answer.body.rev;
   };
-  // Written in bulk, because `..` in a path would be resolved.
+  // The documents are written in bulk, because `..` in a path would be resolved.
   const docs = ids.map((id) => ({
     _id: id,
     text: `body of ${id}`,

@@ -31,7 +31,7 @@ export async function openNode({
   readonly config?: Partial<ReplicatorConfig>;
   /** Maximum length of a list of failures. */
   readonly failuresMax?: number;
-  /** Faults of its store. */
+  /** Injected faults of the node's store. */
   readonly faults?: MemoryFaults;
   /** Wraps the machine's runtime. */
   readonly runtimeOver?: (system: Runtime) => Runtime;

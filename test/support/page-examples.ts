@@ -32,7 +32,7 @@ export function jsonValues(text: string): readonly unknown[] {
       values.push(JSON.parse(rest));
       rest = "";
     } catch {
-      // The value continues on the next lines.
+      // The text is incomplete JSON: the value continues on the next lines.
     }
   }
   if (rest.trim() !== "") throw new Error(`No JSON: ${rest}`);
@@ -63,11 +63,11 @@ const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "lease_age_sec",
   // The lease of test nodes is longer, so that it does not expire on a busy machine.
   "lease_sec",
-  // The first of each run, or a later one.
+  // Either the first checkpoint of a run or a later one.
   "checkpointed_source_seq",
 ]);
 
-/** Null until the first measurement, which has no event. */
+/** Member that is null until the first measurement, which has no event. */
 const MEASURED_LATER = "event_loop_delay_ms";
 
 /** Normalized form that must be equal in the shown and the actual response. */

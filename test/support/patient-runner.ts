@@ -18,7 +18,7 @@ export default class PatientRunner extends TestRunner {
     try {
       await limited(`the test "${test.name}"`, run)();
     } finally {
-      // Not declared by Vitest.
+      // Vitest's types do not declare `onFinished`.
       const { onFinished = [] } = test as { readonly onFinished?: Hook[] };
       limitEach(onFinished, `onTestFinished of "${test.name}"`);
     }

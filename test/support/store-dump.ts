@@ -29,7 +29,7 @@ export async function restoreStore(text: string, directory: string): Promise<voi
   await store.transaction(() => {
     for (const line of text.trimEnd().split("\n")) {
       const [key = "", value = ""] = line.split(" ");
-      // Executed with the transaction, which is awaited.
+      // The write is part of the transaction, which is awaited.
       void store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
     }
   });

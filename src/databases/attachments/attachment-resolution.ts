@@ -13,10 +13,13 @@ export type Resolution =
   | { readonly kind: "resolved"; readonly attachments: readonly Attachment[] }
   | { readonly kind: "missing-stub"; readonly name: string };
 
-/** Attachments that stubs may refer to: those of the parent, or of all leaves, nearest first. */
+/** Lists of attachments that stubs may refer to, in order of precedence. */
 export type StubSource = readonly (readonly Attachment[])[];
 
-/** Yields to the event loop now and then, because a document may have two thousand attachments. */
+/**
+ * Resolves edits in batches, and yields to the event loop between batches if necessary, because a
+ * document may have two thousand attachments.
+ */
 export async function resolveAttachments(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -53,7 +56,10 @@ export async function resolveAttachments(
   return { kind: "resolved", attachments };
 }
 
-/** Matches by name and, if the stub contains them, by digest or otherwise by revision position. */
+/**
+ * Matches by name, and also by the stub's digest or, without a digest, by its revision position if
+ * it has one.
+ */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },
   sources: readonly ReadonlyMap<string, Attachment>[],

@@ -13,7 +13,7 @@ const TEXTS = ["", "one", "two", "x".repeat(70_000)];
 
 const attachment = fc.record({
   name: fc.constantFrom("a", "b", "c"),
-  /** Undefined for a stub. */
+  /** Content; undefined for a stub. */
   text: fc.option(fc.constantFrom(...TEXTS), { nil: undefined }),
   compress: fc.boolean(),
 });
@@ -92,7 +92,7 @@ describe("attachments", () => {
           for await (const { key } of tx.getRange(database.keys.allContentChunks())) {
             stored.add(database.keys.chunkContent(key));
           }
-          // Only an empty content has no chunks.
+          // Only an attachment of zero bytes has no chunks.
           for (const contentId of stored) expect(contents).toContain(contentId);
           const digests = [...texts.keys()].length;
           expect(contents.size).toBeLessThanOrEqual(digests);

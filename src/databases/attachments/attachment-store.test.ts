@@ -13,7 +13,7 @@ import {
 import { AttachmentStore, type ReadContentOptions, type StageOptions } from "./attachment-store.ts";
 
 interface Fixture extends OpenStore {
-  /** Number of times that the event loop was yielded to. */
+  /** Number of yields to the event loop. */
   readonly turnCount: () => number;
   readonly attachments: AttachmentStore;
   stage(bytes: Uint8Array, options?: StageOptions): Promise<StagedContent>;
@@ -150,7 +150,7 @@ describe("staging and reading", () => {
       }
     };
     const staged = await store.attachments.stageAll(database, contents());
-    // Three of a megabyte each for the large one, and one for the others.
+    // The large attachment needs three transactions of a megabyte each; the small ones share one.
     expect(transact).toHaveBeenCalledTimes(4);
     expect(staged.map(({ length }) => length)).toEqual([3, 0, 200_000, 3_000_000, 7]);
     for (const [index, content] of staged.entries()) {
@@ -369,7 +369,7 @@ describe("references", () => {
     expect(await store.edit(unknown)).toEqual([{ kind: "missing-stub", id: "b", name: "x" }]);
   });
 
-  test("many attachments of a document refer to their contents like few", async () => {
+  test("contents are shared by hundreds of attachments of one document like by a few", async () => {
     const store = await openAttachments();
     const contents = [await store.stage(HELLO), await store.stage(noise(200_000))];
     const edits = Array.from({ length: 501 }, (_, at) =>

@@ -80,7 +80,7 @@ interface WholeContent {
 }
 
 interface StreamedContent {
-  /** Can be read only once. */
+  /** Stream of bytes, which can be read only once. */
   readonly chunks: AsyncIterable<Uint8Array>;
   readonly options: StageOptions;
 }
@@ -532,7 +532,7 @@ function setChunks(
   { keys }: Database,
   content: {
     readonly contentId: string;
-    /** Number of the first chunk. */
+    /** Index of the first chunk. */
     readonly firstChunk: number;
     readonly bytes: Uint8Array;
   },

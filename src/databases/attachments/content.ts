@@ -44,7 +44,7 @@ export async function sharedContents(
  */
 const CLEARED_BYTES_MAX = 262_144;
 
-/** The database of a content: its keys, and its name for operators. */
+/** The database that stores a content: its keys, and its name for operators. */
 export interface ContentDatabase {
   readonly keys: DatabaseKeys;
   readonly name: string;

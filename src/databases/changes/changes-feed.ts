@@ -26,7 +26,7 @@ export interface ChangesOptions {
   readonly before?: string;
   readonly limit?: number;
   readonly descending?: boolean;
-  /** Limit for the size of the stored rows. */
+  /** Number of bytes of stored rows after which the page ends. */
   readonly byteLimit?: number;
 }
 
@@ -36,7 +36,7 @@ export interface ChangesOptions {
  */
 export const LOOKED_UP_MAX = 100;
 
-/** Result of `ChangesFeed.pageOf`. */
+/** A page of changes of selected documents. */
 export interface ChangesOfDocuments extends Page<Change> {
   /**
    * Sequence up to which all changes of these documents have been reported. Often the sequence of
@@ -152,14 +152,14 @@ function changeOf(versionstamp: Versionstamp, id: string, leaves: readonly Chang
   };
 }
 
-/** Winner first. */
+/** Returns the leaves of a tree, winner first. */
 function changedLeaves({ leaves }: RevisionTree): ChangedLeaf[] {
   return leaves.map(({ generation, hash, leaf }) => {
     return { generation, hash, deleted: leaf.deleted };
   });
 }
 
-/** Undefined sorts before everything. */
+/** Whether `left` strictly precedes `right`; `undefined` precedes all versionstamps. */
 function isBefore(left: Versionstamp | undefined, right: Versionstamp | undefined): boolean {
   if (right === undefined) return false;
   return left === undefined || left.compare(right) < 0;

@@ -37,7 +37,7 @@ export interface UpdatesOptions {
 }
 
 const FORMAT = 1;
-/** Maximum number of superseded rows that a search for them reads. */
+/** Maximum number of superseded rows read per search. */
 const OBSOLETE_COUNT_MAX = 100;
 /**
  * Maximum number of other processes' rows that a writer clears. Concurrent writers see the same
@@ -45,7 +45,9 @@ const OBSOLETE_COUNT_MAX = 100;
  * single writer clears more than it adds, and n concurrent ones clear nearly n.
  */
 const CLEARED_COUNT_MAX = 2;
-/** Average number of notes between two searches for superseded rows of other processes. */
+/**
+ * Average number of recorded updates between two searches for superseded rows of other processes.
+ */
 const NOTES_PER_LOOK = 32;
 /**
  * Maximum number of databases and kinds for which this process remembers its rows; the oldest is
@@ -54,9 +56,9 @@ const NOTES_PER_LOOK = 32;
 const KNOWN_COUNT_MAX = 1_000;
 
 interface WrittenRows {
-  /** By versionstamp in hex. */
+  /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
-  /** Number of notes of the same update since the last committed one. */
+  /** Number of times that this update was recorded since the last commit that recorded it. */
   begunCount: number;
 }
 
@@ -74,7 +76,7 @@ export class DatabaseUpdates {
     this.#random = random;
   }
 
-  /** Takes effect once per transaction. */
+  /** Records an update of a database. Repeated calls within a transaction have no effect. */
   async note(tx: Transaction, name: string, kind: UpdateKind): Promise<void> {
     const notes = noted.get(tx) ?? new Set();
     noted.set(tx, notes);
@@ -104,8 +106,8 @@ export class DatabaseUpdates {
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
-    // Each note clears as many rows as it adds, and the first note after a commit clears one more,
-    // so that the number of superseded rows decreases.
+    // Usually as many rows are cleared as are added. The first transaction after a commit clears
+    // one more, so that the number of superseded rows decreases.
     const count = written.begunCount++ === 0 ? 2 : 1;
     const taken: Versionstamp[] = [];
     for (const [text, versionstamp] of written.rows) {
@@ -119,7 +121,7 @@ export class DatabaseUpdates {
     return taken;
   }
 
-  /** Some of the rows that existed when the transaction began. */
+  /** Returns a few superseded rows, of any process, that existed when the transaction began. */
   async #foundObsolete(
     tx: Transaction,
     name: string,

@@ -35,7 +35,7 @@ export function parseSequence(sequence: string): Versionstamp | undefined {
   );
 }
 
-/** In decimal. */
+/** Returns the commit version in decimal. */
 function commitVersion({ bytes }: Versionstamp): string {
   const high = uint32(bytes, 0);
   const low = uint32(bytes, 4);

@@ -1,7 +1,7 @@
 /**
- * Compares the counts of the update sequence with counting: rounds of concurrent transactions, each
- * of which moves some old changes to the end and adds some. Boundaries are drawn every few changes,
- * so that sweeps have much to do.
+ * Compares the pending counts of the update sequence with counts by enumeration, in rounds of
+ * concurrent transactions. Each transaction moves some old changes to the end and adds some.
+ * Boundaries are only a few changes apart on average, so that sweeps merge and clear many.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -84,7 +84,7 @@ describe("the counts of the update sequence", () => {
     );
   });
 
-  test("stay few over a long history", async () => {
+  test("use few shares and boundaries over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
@@ -117,7 +117,7 @@ describe("the counts of the update sequence", () => {
     const [shares, boundaries] = await kv.read((tx) =>
       Promise.all([tx.getRangePage(keys.shares()), tx.getRangePage(keys.boundaries())]),
     );
-    // 2,000 transactions drew about 500 boundaries; 60 changes remain.
+    // 2,000 transactions added about 500 boundaries; 60 changes remain.
     expect(shares.entries.length).toBeLessThan(150);
     expect(boundaries.entries.length).toBeLessThan(60);
     await kv.close();

@@ -80,7 +80,8 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // Also for concurrent batches: once one of them has written, a sweep cannot read.
+    // Concurrent batches also wait for the sweep: once one of them has written, a sweep cannot
+    // read.
     await state.share.swept;
   }
 

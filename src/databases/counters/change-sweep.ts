@@ -35,7 +35,7 @@ const YOUNG_SHARES_MAX = 5_000;
 const OLD_BOUNDARIES_MAX = 32;
 const OLD_SHARES_MAX = 128;
 
-/** Latest first. */
+/** Returns the latest boundaries, newest first. */
 export async function latestBoundaries(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -114,7 +114,7 @@ function joinShares(
   }: {
     readonly shares: readonly KeyValue[];
     readonly boundaries: readonly Versionstamp[];
-    /** Boundaries closer than this are cleared; 0 for none. */
+    /** Boundaries closer together than this are cleared. With 0, no boundary is cleared. */
     readonly spacing: number;
   },
 ): Versionstamp | undefined {

@@ -14,13 +14,13 @@ import { formatRevision } from "../revisions/revision.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 export interface AllDocumentsOptions {
-  /** Start, inclusive: the largest id if descending. */
+  /** First id, inclusive; the highest id of the range if descending. */
   readonly startId?: string;
-  /** End of the range. */
+  /** Last id. */
   readonly endId?: string;
-  /** Whether `endId` itself is included. Default: true. */
+  /** Whether `endId` is included. Default: true. */
   readonly inclusiveEnd?: boolean;
-  /** Default: no limit, for databases known to be small. */
+  /** Maximum number of rows. Default: no limit, which suits only databases known to be small. */
   readonly limit?: number;
   readonly skip?: number;
   readonly descending?: boolean;

@@ -5,9 +5,9 @@ import { createSystemRuntime } from "../../host/index.ts";
 import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
-test("edits that a document refuses are checked without reading it for each of them", async () => {
+test("rejected edits of one document are checked without reloading it", async () => {
   // A batch begins a new share with a certain probability, and then reads to sweep old ones. The
-  // highest random number does not.
+  // highest random number prevents this.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,

@@ -22,8 +22,8 @@ import {
 import type { LocalDocuments } from "./local-documents.ts";
 
 /**
- * Maximum number of keys of replaced leaves that a batch clears in a transaction that other writers
- * wait for. A single body of 8 MiB has more than 80 keys; a batch of small documents with one
+ * Maximum number of keys of replaced leaves that a batch clears, because other writers wait for the
+ * transaction. A single body of 8 MiB has more than 80 keys; a batch of small documents with one
  * attachment each stays below the limit.
  */
 const DROPPED_KEYS_MAX = 2_000;
@@ -52,9 +52,8 @@ type Preparation = (Prepared & { readonly followUps?: FollowUps }) | WriteOutcom
 type FollowUps = ReadonlyMap<DatabaseHook, FollowUp>;
 
 /**
- * Documents loaded for an edit that wrote nothing, by id, for the next edit of the same document.
- * Without it, a large document at its limits would be loaded again for each of the thousands of
- * edits of one batch that it refuses.
+ * Documents loaded for edits that wrote nothing, by id. Without this cache, a large document that
+ * rejects thousands of edits of one batch would be loaded for each of them.
  */
 type UnchangedDocuments = Map<string, LoadedDocument>;
 
@@ -189,7 +188,7 @@ export class BatchWriter {
     });
   }
 
-  /** Each hook judges the edit as changed by those before it. */
+  /** Calls the hooks in order. Each hook judges the edit as changed by the preceding hooks. */
   async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
     const { tx, database, context } = batch;
     let accepted = edit;

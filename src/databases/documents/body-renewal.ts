@@ -20,7 +20,7 @@ const RENEWED_BYTES_MAX = 2_000_000;
 
 export interface RenewedBodies {
   readonly renewedCount: number;
-  /** Number of the leaf at which the next transaction continues; undefined after the last. */
+  /** Index of the leaf at which the next transaction continues; undefined after the last. */
   readonly nextLeaf: number | undefined;
 }
 
@@ -66,7 +66,10 @@ export class BodyRenewal {
     return { renewedCount, nextLeaf: isLast ? undefined : leafNumber };
   }
 
-  /** The new number of chunks of the body; undefined if it did not change. */
+  /**
+   * Seals the body again if necessary. Returns its new number of chunks, or `undefined` if it was
+   * not rewritten.
+   */
   async #renewLeaf(tx: Transaction, id: string, leaf: LeafNode): Promise<number | undefined> {
     const sealed = this.#sealOf(id, leaf);
     if (sealed === undefined) return undefined;

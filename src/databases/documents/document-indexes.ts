@@ -1,7 +1,7 @@
 /**
- * Index entries of a document after a change of its tree: the tree's record, its position at the
- * end of the update sequence, the all-docs index, and the database's counters. A document without
- * leaves has none of them.
+ * Updates the records derived from a document's tree when the tree changes: the tree's own record,
+ * the document's position at the end of the update sequence, the all-docs index, and the database's
+ * counters. A document without leaves has no such records.
  */
 import { assert } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
@@ -25,11 +25,11 @@ export interface Counting {
   readonly left: Key | undefined;
 }
 
-/** State of a tree before it is changed in place. */
+/** Leaves and winner of a tree, recorded before the tree is changed in place. */
 export interface TreeBefore {
   readonly leaves: ReadonlyMap<LeafNode, LeafState>;
   readonly winner: LeafNode | undefined;
-  /** Whether the winner was deleted; undefined for a document that did not exist. */
+  /** Whether the document (its winner) was deleted; undefined if the document did not exist. */
   readonly wasDeleted: boolean | undefined;
 }
 

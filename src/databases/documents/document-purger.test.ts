@@ -43,7 +43,7 @@ describe("a purge", () => {
     expect(revisionOf(again)).toMatch(/^1-/);
   });
 
-  test("of one leaf keeps the others, at a new sequence", async () => {
+  test("keeps the remaining leaves of a document, at a new sequence", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
     await store.edit(interactive("b"));
@@ -59,7 +59,7 @@ describe("a purge", () => {
     });
   });
 
-  test("of an ancestor or an unknown revision removes nothing and is recorded", async () => {
+  test("removes nothing for an ancestor or an unknown revision, but is recorded", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]));
     expect(await purgedOf(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
@@ -69,7 +69,7 @@ describe("a purge", () => {
     expect(await store.read((tx, database) => database.leaves(tx, "a"))).toHaveLength(1);
   });
 
-  test("moves the update sequence forward, never back", async () => {
+  test("never moves the update sequence back", async () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
     const before = await updateSequence(store);
@@ -98,7 +98,7 @@ describe("a purge", () => {
     expect(await chunkCount()).toBe(0);
   });
 
-  test("of large leaves takes several transactions, and none of these leaves wins in between", async () => {
+  test("takes several transactions for large leaves, which do not win in between", async () => {
     const store = await openStore({ keepOldBodiesMs: () => 0 });
     const attachments = new AttachmentStore(store);
     const database = await store.read(async (_, opened) => opened);

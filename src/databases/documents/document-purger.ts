@@ -1,9 +1,10 @@
 /**
  * Purging: removes leaves with their bodies and attachments, without an entry in the update
- * sequence. Ancestors that no other leaf has are removed, too. A document that keeps a leaf moves
- * to a new position in the update sequence; a document without leaves is removed from every index.
+ * sequence. Ancestors that are not shared with another leaf are removed, too. A document that keeps
+ * a leaf moves to a new position in the update sequence; a document without leaves is removed from
+ * every index.
  *
- * Purges are numbered, and the latest are remembered (`_purged_infos`), including those that found
+ * Purges are numbered, and the latest are recorded (`_purged_infos`), including those that removed
  * nothing, as in CouchDB. The number is read and written, so purges of one database conflict.
  */
 import { append, OperationalError, Utf8Text } from "../../base/index.ts";
@@ -34,7 +35,7 @@ import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
 import { ClearBudget, type OldBodies } from "./old-bodies.ts";
 
-/** CouchDB's default for `_purged_infos_limit`. */
+/** Default of `_purged_infos_limit`, as in CouchDB. */
 const INFOS_LIMIT_DEFAULT = 1_000;
 
 /** Revisions of one document to be purged, or already purged. */
@@ -55,7 +56,7 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** Purged leaves of each document. Documents that are entirely in `rest` are omitted. */
+  /** Purged leaves by document. Documents whose leaves are all in `rest` are omitted. */
   readonly purged: readonly Purge[];
   /**
    * Leaves to be purged in the next transaction, because their records exceed what one transaction
@@ -138,7 +139,7 @@ export class DocumentPurger {
     return last === undefined ? undefined : decodePurgeRecord(last.value).versionstamp;
   }
 
-  /** The remembered purges, oldest first. */
+  /** Returns the stored purge records, oldest first. */
   async infos(tx: ReadTransaction): Promise<Purge[]> {
     const purges: Purge[] = [];
     const { keys } = this.#parts;
@@ -207,7 +208,7 @@ export class DocumentPurger {
     };
   }
 
-  /** Returns the ancestors that no other leaf has. */
+  /** Removes the leaves, and returns the ancestors that were removed with them. */
   #carryOut({ tx, state }: Batch, entry: Purgeable, counting: Counting): readonly RevisionNode[] {
     const { id, loaded, leaves, attachments } = entry;
     const before = treeBefore(loaded.tree);
@@ -255,7 +256,7 @@ export class DocumentPurger {
     return this.#endKey(tx, { reverse: true });
   }
 
-  /** The first or the last key of the remembered purges. */
+  /** Key of the first purge record or, with `reverse`, of the last. */
   async #endKey(tx: ReadTransaction, order: { readonly reverse: boolean }) {
     const range = this.#parts.keys.purges();
     return (await tx.getRangePage(range, { limit: 1, ...order })).entries[0]?.key;

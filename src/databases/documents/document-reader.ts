@@ -35,9 +35,9 @@ export class DocumentReader {
   readonly #sealOf: BodySealOf;
 
   /**
-   * Without a rule, all documents are visible. Documents are returned with at most `revisionLimit`
-   * revisions, as in CouchDB; longer stored trees are truncated by the next write of their
-   * document.
+   * `readRule` filters documents for a reader; without it, all documents are visible. Documents are
+   * returned with at most `revisionLimit` revisions, as in CouchDB; longer stored trees are
+   * truncated by the next write of their document.
    */
   constructor(
     keys: DatabaseKeys,
@@ -92,7 +92,7 @@ export class DocumentReader {
     return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
   }
 
-  /** Like `loadMany`, but documents hidden from the reader look unknown. */
+  /** Like `loadMany`, but documents hidden from the reader are returned as unknown. */
   async loadVisible(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const loaded = await this.loadMany(tx, ids);
     if (this.#readRule === undefined) return loaded;
@@ -106,7 +106,7 @@ export class DocumentReader {
     );
   }
 
-  /** The document as visible to the reader; undefined if hidden. */
+  /** Returns the document at a leaf, filtered for the reader; undefined if it is hidden. */
   async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
     const [document] = await this.documents(tx, [{ id, node }]);
     return document;

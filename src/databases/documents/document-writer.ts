@@ -51,7 +51,7 @@ export type Judged =
       readonly kind: "replicated";
       readonly loaded: LoadedDocument;
       readonly path: RevisionPath;
-      /** The revision exists, but the path adds ancestors. */
+      /** Whether the revision already exists, so that the path only adds ancestors. */
       readonly isKnown: boolean;
     };
 
@@ -64,7 +64,7 @@ export interface Prepared {
   readonly attachments: readonly Attachment[];
   /** Attachments of leaves that may be replaced. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Number of writes of the loaded document at the time when the edit was judged. */
+  /** Number of times that the transaction had written the document when the edit was judged. */
   readonly writeCount: number;
 }
 
@@ -267,8 +267,8 @@ export class DocumentWriter {
 }
 
 /**
- * Replaces the content by one with the same bytes that an earlier edit of this transaction wrote,
- * which a read of the store would not find.
+ * Replaces the content by an equal content that an earlier edit of this transaction references. A
+ * read of the store would not find that content.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
@@ -281,8 +281,8 @@ function sharedInTransaction(state: TransactionState, attachment: Attachment): A
 }
 
 /**
- * Whether another write of the transaction intervened, so that the judgement of the document is
- * outdated.
+ * Whether the transaction has written the document since the edit was judged, so that the judgement
+ * is outdated.
  */
 export function isStale(state: TransactionState, { edit, judged, writeCount }: Prepared): boolean {
   const written = state.written.get(edit.id);

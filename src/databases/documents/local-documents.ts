@@ -17,7 +17,7 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import { readRest } from "./document-reader.ts";
 
 export interface LocalEdit {
-  /** Includes the prefix `_local/`. */
+  /** Id including the prefix `_local/`. */
   readonly id: string;
   /** The revision known to the writer; undefined for a new document. */
   readonly parent: Revision | undefined;
@@ -25,10 +25,10 @@ export interface LocalEdit {
 }
 
 export interface LocalDocumentsOptions {
-  /** Start, inclusive, with the prefix. */
+  /** First id, inclusive, including the prefix. */
   readonly startId?: string;
   readonly endId?: string;
-  /** Default: true. */
+  /** Whether `endId` is included. Default: true. */
   readonly inclusiveEnd?: boolean;
   readonly limit?: number;
   readonly descending?: boolean;
@@ -95,7 +95,7 @@ export class LocalDocuments {
   ): Promise<Page<LocalDocument>> {
     const all = this.#keys.locals();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
-    // In a descending range, `inclusiveEnd` concerns the lower end.
+    // In a descending range, the end is the lower bound, so `inclusiveEnd` applies to that.
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
     let begin = low === undefined ? all.begin : this.#edge(low, !lowIsIn);

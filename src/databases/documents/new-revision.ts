@@ -19,7 +19,7 @@ const COPIED_BYTES_MAX = 16_384;
 export interface NewRevision {
   readonly deleted: boolean;
   readonly parent: RevisionParts | undefined;
-  /** In UTF-8. */
+  /** JSON text in UTF-8. */
   readonly body: Uint8Array;
   readonly attachments: readonly Attachment[];
 }

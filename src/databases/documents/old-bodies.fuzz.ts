@@ -1,7 +1,7 @@
 /**
- * Compares superseded bodies with a naive model: after random edits, purges and sweeps, those to be
- * kept can be read with their attachments, others cannot, and a last sweep leaves only the rows of
- * leaves.
+ * Compares superseded bodies with a naive model: after random edits, purges and sweeps, bodies
+ * within their retention time can be read with their attachments, other bodies cannot, and a last
+ * sweep leaves only the rows of leaves.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -65,8 +65,8 @@ interface Written {
 class Model {
   readonly #written = new Map<string, Written>();
   /**
-   * Marks of a purged revision remain: if it returns and is superseded again, the first mark
-   * counts.
+   * Entries of purged revisions are kept: if such a revision returns and is superseded again, the
+   * first entry determines its age.
    */
   #marks: { readonly key: string; readonly timeMs: number }[] = [];
 
@@ -94,7 +94,7 @@ class Model {
     this.#marks = this.#marks.filter(({ timeMs }) => timeMs >= beforeMs);
   }
 
-  /** By id and revision, separated by a space. */
+  /** Returns the record of a key: id and revision, separated by a space. */
   of(key: string): Written | undefined {
     return this.#written.get(key);
   }
@@ -172,7 +172,7 @@ async function carryOut(tried: Tried, drawn: Step, number: number): Promise<void
     return;
   }
   const isLong = drawn.kind === "follow" && drawn.isLong;
-  // Two chunks long. The revision of a graft has the same body in every edit.
+  // A long body takes two chunks. The body of a graft is the same in every edit of its revision.
   const text =
     drawn.kind === "graft"
       ? `{"graft":"${drawn.letters.join("")}${drawn.attachment}"}`

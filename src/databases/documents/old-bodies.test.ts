@@ -4,7 +4,7 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import type { Attachment } from "../document.ts";
 import { CONTEXT, openStore, replicated } from "../store.fixture.ts";
 
-/** Longer than a chunk. */
+/** Body longer than a chunk. */
 const LONG = "x".repeat(150_000);
 
 async function openKeeping() {
@@ -59,7 +59,7 @@ describe("a sweep of old bodies", () => {
     ["the same attachment and body", {}, { file: "poster" }],
     ["another name of the attachment", { name: "other" }, { other: "poster" }],
     ["a shorter body", { text: "short" }, { file: "poster" }],
-  ])("keeps everything of a revision that is a leaf again, with %s", async (_, again, files) => {
+  ])("keeps all rows of a revision that is a leaf again, with %s", async (_, again, files) => {
     const store = await openKeeping();
     await store.writeFirst("a");
     await store.edit(replicated("a", ["2-y", "1-x"]));

@@ -98,7 +98,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || this.#keepMs() === 0) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // The list names thousands of attachments.
+    // An attachment list this long names thousands of attachments.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(this.#keys.oldBody(Math.floor(this.#runtime.clock.nowMs()), id, revision), record);
     return true;
@@ -155,7 +155,7 @@ export class OldBodies {
     const keys = this.#keys;
     const { id, revision } = keys.oldBodyRevision(key);
     const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
-    // A purged revision may have become a leaf again, with rows of its own.
+    // A purged revision that has become a leaf again uses some of these rows.
     const leaf = tree?.findLeaf(revision);
     const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
     tx.clear(key);

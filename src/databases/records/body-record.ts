@@ -50,8 +50,8 @@ export interface AuthoredBody {
 }
 
 /**
- * The chunks of a UTF-8 text, valid until another record is begun. All but the first share its
- * memory.
+ * Encodes a body, given in UTF-8, and its authority, if any. The chunks are valid until another
+ * record is begun, and may share the memory of `text`.
  */
 export function encodeBody(
   text: Uint8Array,
@@ -167,14 +167,14 @@ export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
   return { revisionNumber, body: textOf(reader.rest(), chunks) };
 }
 
-/** A text that begins in the first chunk. */
+/** Joins the rest of the first chunk and the following chunks to a text. */
 function textOf(first: Uint8Array, chunks: readonly Uint8Array[]): Utf8Text {
   return chunks.length === 1
     ? Utf8Text.encoded(first)
     : Utf8Text.inPieces([first, ...chunks.slice(1)]);
 }
 
-/** `text` is UTF-8. */
+/** Encodes the text of a security object, given in UTF-8. */
 export function encodeSecurity(text: Uint8Array): Uint8Array[] {
   return splitBehind(withChunkCount(text.length), text);
 }
@@ -188,7 +188,7 @@ export function chunkCountOf(first: Uint8Array): number {
   return behindFormat(first).integer();
 }
 
-/** Begins a record that will be followed by `byteCount` bytes. */
+/** Starts a record with its number of chunks. `byteCount` bytes must follow. */
 function withChunkCount(byteCount: number): RecordWriter {
   const chunkCount = Math.ceil((2 + byteCount) / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A record must not exceed a transaction");

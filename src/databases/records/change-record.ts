@@ -26,7 +26,7 @@ export interface ChangedLeaf extends RevisionParts {
 
 export interface ChangeRecord {
   readonly id: string;
-  /** Winner first. */
+  /** Leaves, winner first. */
   readonly leaves: readonly ChangedLeaf[];
   /** False if only the first leaves are listed. */
   readonly complete: boolean;
@@ -60,7 +60,7 @@ export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   return { id, leaves, complete };
 }
 
-/** The record is valid until another one is begun. */
+/** Encodes the winner. The record is valid until another one is begun. */
 export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Array {
   const writer = new RecordWriter().byte(FORMAT).integer(generation);
   writeHash(writer, hash);

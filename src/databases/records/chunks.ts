@@ -35,7 +35,10 @@ export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[]
   return chunks;
 }
 
-/** Options for setting a chunk returned by these functions, whose bytes do not change. */
+/**
+ * Options for storing a chunk. All chunks but the first are marked as constant, because their bytes
+ * do not change.
+ */
 export function ofChunk(chunk: number): SetOptions | undefined {
   return chunk === 0 ? undefined : CONSTANT;
 }

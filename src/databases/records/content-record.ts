@@ -35,7 +35,7 @@ export function decodeContentRecord(value: Uint8Array): ContentRecord {
   };
 }
 
-/** The value in the index by digest. */
+/** Encodes the content id stored in the index by digest. */
 export function encodeContentId(contentId: string): Uint8Array {
   return hexDecode(contentId) as Uint8Array;
 }

@@ -19,7 +19,7 @@ const UPDATE = 3;
 const UPDATE_OF = 4;
 const UPDATED = 5;
 
-/** Shapes of the registry, below the layer's subspace. */
+/** Key shapes of the registry, below the layer's subspace. */
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(1, name)", value: "DatabaseRecord", note: "uuid, birth, revision limit; by name" },
   { key: "(2, uuid, …)", value: "", note: "all keys of one database" },

@@ -69,8 +69,8 @@ export function encodeDocumentRecord(
 }
 
 /**
- * The chunks of a record that keeps its position in the update sequence. Valid until another record
- * is begun.
+ * Encodes the record of a document that keeps its position in the update sequence. The chunks are
+ * valid until another record is begun.
  */
 export function encodePlacedDocumentRecord(
   tree: RevisionTree,
@@ -98,7 +98,7 @@ export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRec
 
 function writeTree(writer: RecordWriter, tree: RevisionTree): void {
   writer.integer(tree.leaves.length);
-  // Positions are only needed if a second leaf can refer to them.
+  // Positions of nodes are needed only if a second leaf can refer to them.
   const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
   for (const node of tree.leaves) {
     writeLeaf(writer, node);
@@ -124,7 +124,7 @@ function writeTree(writer: RecordWriter, tree: RevisionTree): void {
 
 function decodeTree(reader: RecordReader): RevisionTree {
   const leafCount = reader.integer();
-  // Only leaves after the first refer to listed hashes.
+  // Only leaves after the first can refer to hashes listed by earlier leaves.
   const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
   const leaves = new Array<LeafNode>(leafCount);
   for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
@@ -180,7 +180,7 @@ function readLeafState(reader: RecordReader): LeafState {
 
 function readHashes(reader: RecordReader, hashCount: number): string[] {
   if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
-  // A history may be long, so its digits are converted together and then split.
+  // A history may be long, so all hashes are converted with one call and then split.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
   const hashes = new Array<string>(hashCount);
@@ -190,7 +190,7 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   return hashes;
 }
 
-/** Encodes the length of an empty hash, because length 0 marks a hash of the usual form. */
+/** Length code of an empty hash, because code 0 marks a hash of the usual form. */
 const EMPTY_HASH = HASH_BYTES_MAX + 1;
 
 /** Writes a hash; also used by other records. */

@@ -20,7 +20,7 @@ export interface PurgeRecord {
   readonly revisions: readonly Revision[];
 }
 
-/** The commit completes the versionstamp. */
+/** Encodes a purge. The commit completes its versionstamp. */
 export function encodePurgeRecord(id: string, revisions: readonly Revision[]): VersionstampedBytes {
   const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(0).bytes).text(id);
   const sorted = [...new Set(revisions)].sort(compareRevisions);

@@ -54,7 +54,7 @@ export class RecordWriter {
     return this;
   }
 
-  /** Writes bytes whose length the reader knows. */
+  /** Writes bytes without their length, which the reader has to know. */
   raw(bytes: Uint8Array): this {
     this.#reserve(bytes.length);
     this.#bytes.set(bytes, this.#length);

@@ -138,7 +138,7 @@ function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; len
 }
 
 describe("a revision tree", () => {
-  test("has the leaves, paths and winner of the set of its paths", () => {
+  test("has the same leaves, paths and winner as the set of its paths", () => {
     fc.assert(
       fc.property(arrivals, ({ nodes, tips }) => {
         const tree = grown(nodes, tips);
@@ -175,7 +175,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("is decoded from its record as it was encoded", () => {
+  test("is unchanged after encoding and decoding", () => {
     fc.assert(
       fc.property(arrivals, ({ nodes, tips }) => {
         const tree = grown(nodes, tips);
@@ -187,7 +187,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("keeps after stemming exactly the revisions within the limit of some leaf", () => {
+  test("keeps exactly the revisions within the limit of at least one leaf when it is stemmed", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 6 }), ({ nodes, tips }, limit) => {
         const tree = grown(nodes, tips);
@@ -206,7 +206,7 @@ describe("a revision tree", () => {
           for (const [depth, hash] of hashes.entries()) left.add(`${start - depth}-${hash}`);
         }
         expect([...left].sort()).toEqual([...kept].sort());
-        // Ancestors that stemming would remove again are not new.
+        // A path is judged as "ancestors" only if stemming keeps some of its new ancestors.
         for (const { node, length } of tips) {
           const path = pathTo(nodes, node, length);
           if (tree.judge(path, limit) !== "ancestors") continue;

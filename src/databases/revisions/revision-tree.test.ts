@@ -5,8 +5,11 @@ test.each([
   [1, "known"],
   [2, "ancestors"],
   [3, "ancestors"],
-] as const)("with %i revisions kept, an unknown parent of a leaf is %s", (limit, judged) => {
-  const tree = new RevisionTree();
-  tree.graft({ start: 3, hashes: ["c"] }, {} as LeafState);
-  expect(tree.judge({ start: 3, hashes: ["c", "b"] }, limit)).toBe(judged);
-});
+] as const)(
+  "with a limit of %i revisions, the unknown parent of a leaf is judged: %s",
+  (limit, judged) => {
+    const tree = new RevisionTree();
+    tree.graft({ start: 3, hashes: ["c"] }, {} as LeafState);
+    expect(tree.judge({ start: 3, hashes: ["c", "b"] }, limit)).toBe(judged);
+  },
+);

@@ -18,7 +18,7 @@ import { compareHashes, type RevisionParts } from "./revision.ts";
 export interface LeafState {
   readonly deleted: boolean;
   readonly bodyChunkCount: number;
-  /** Zero without attachments. */
+  /** Number of chunks of the attachment list; 0 without attachments. */
   readonly attachmentChunkCount: number;
   /** Length of the body as text. */
   readonly bodyBytes: number;
@@ -29,7 +29,10 @@ export interface LeafState {
 
 export interface RevisionNode extends RevisionParts {
   readonly parent: RevisionNode | undefined;
-  /** Undefined for an ancestor, whose body has been cleared or is only kept for a while. */
+  /**
+   * State of a leaf. Undefined for an ancestor, whose body has been cleared or is only kept
+   * temporarily.
+   */
   readonly leaf: LeafState | undefined;
 }
 
@@ -57,7 +60,7 @@ export class RevisionTree {
     return this.#leaves.length === 0;
   }
 
-  /** Winner first, then in CouchDB's order. */
+  /** The leaves in CouchDB's order, beginning with the winner. */
   get leaves(): readonly LeafNode[] {
     return this.#leaves as readonly LeafNode[];
   }
@@ -185,7 +188,9 @@ export class RevisionTree {
     return undefined;
   }
 
-  /** The lowest known node on the path below `tip` whose parent only the path knows. */
+  /**
+   * Finds the oldest known node on the path from `tip` whose parent is known only from the path.
+   */
   #gapBelow(tip: MutableNode, { start, hashes }: RevisionPath): MutableNode | undefined {
     let at = tip;
     for (;;) {
@@ -203,8 +208,8 @@ export class RevisionTree {
   }
 
   /**
-   * Attaches to `node`, a revision of the path without a parent, the ancestors that follow it in
-   * the path.
+   * Adds the ancestors that follow `node` in the path. `node` must be on the path and have no
+   * parent.
    */
   #chain(node: MutableNode, path: RevisionPath): void {
     const { start, hashes } = path;

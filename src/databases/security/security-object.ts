@@ -11,7 +11,8 @@ import type { JsonText } from "../../base/index.ts";
  */
 export interface SecuritySubject {
   /**
-   * Null for a user without a name: anonymous, or any client of a server without administrators.
+   * Name of the user; null for a user without a name: anonymous, or any client of a server without
+   * administrators.
    */
   readonly userName: string | null;
   readonly roles: readonly string[];
@@ -39,7 +40,7 @@ export function isDatabaseMember(security: JsonText, user: SecuritySubject): boo
   if (user.isAdmin) return true;
   const parsed = JSON.parse(security);
   const members = groupOf(parsed, "members");
-  // The name of members in CouchDB 1.0.
+  // Members, as named in CouchDB 1.0.
   const { names, roles } = parsed.members === undefined ? groupOf(parsed, "readers") : members;
   const isPublic = names.length === 0 && roles.length === 0;
   return isPublic || belongs({ names, roles }, user) || belongs(groupOf(parsed, "admins"), user);

@@ -138,7 +138,7 @@ export class ClusterCopyTarget implements CopyTarget {
     return this.#write((tx) => tx.clearRange(EVERYTHING));
   }
 
-  /** Returns the commit version of the transaction that writes the mark. */
+  /** Marks the store as incomplete. Returns the commit version of this write. */
   async #mark(): Promise<number> {
     let stamp: Versionstamp | undefined;
     await this.#write((tx) => {

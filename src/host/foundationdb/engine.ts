@@ -17,7 +17,7 @@ import { FoundationDbTransaction } from "./transaction.ts";
 
 export interface FoundationDbOptions {
   readonly runtime: Runtime;
-  /** Default: `FDB_CLUSTER_FILE`, or FoundationDB's own default path. */
+  /** Path of the cluster file. Default: `FDB_CLUSTER_FILE`, or FoundationDB's own default path. */
   readonly clusterFile?: string | undefined;
   /** FoundationDB API version. Clients from 6.3 to 7.3 support the default. */
   readonly apiVersion?: number | undefined;
@@ -41,7 +41,8 @@ const WATCH_COUNT_MAX = 1_000_000;
 const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 
 /**
- * Duration after which an outage is reported. A cluster recovers faster from the loss of a process.
+ * Duration after which an outage is reported. Longer than a cluster needs to recover from the loss
+ * of a process.
  */
 const AWAY_AFTER_MS = 5_000;
 const LOOK_EVERY_MS = 1_000;

@@ -241,7 +241,7 @@ export class FoundationDbTransaction
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     checkRange(begin, end);
     this.#assertOpen();
-    // Fixes the read version now: otherwise it would be determined at the commit.
+    // Determines the read version before the commit, because a conflict range refers to it.
     this.readVersion().catch(() => {});
     this.#transaction.addReadConflictRange(buffer(begin), buffer(end));
   }
@@ -373,7 +373,7 @@ function selectorOf(bound: Key | KeySelector): KeySelector {
   return bound instanceof Uint8Array ? firstGreaterOrEqual(bound) : bound;
 }
 
-/** Returns the key at a bound, if it can be determined without reading. */
+/** Returns the key that a bound resolves to, or `undefined` if that requires a read. */
 function boundOf(bound: Key | KeySelector): Key | undefined {
   if (bound instanceof Uint8Array) return bound;
   if (bound.offset !== 1) return undefined;

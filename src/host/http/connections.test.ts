@@ -4,7 +4,10 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { Connections } from "./connections.ts";
 
-/** Connects clients before displaced sockets have closed. Returns which ones remain connected. */
+/**
+ * Opens a connection for each client, before sockets that were displaced have closed. Returns for
+ * each client whether its connection remains open.
+ */
 function connect(connectionsMax: number, clients: readonly string[]): readonly boolean[] {
   const limits = { connectionsMax, reservedCount: 1, stallMs: 1_000 };
   const server = new EventEmitter() as Server;

@@ -139,7 +139,10 @@ export class Connections {
     });
   }
 
-  /** Closes a dispensable connection. Returns false if all are waiting for responses. */
+  /**
+   * Closes the most dispensable connection. Returns false if no connection can be closed, because
+   * all are waiting for responses.
+   */
   #makeRoom(): boolean {
     const spared = this.#waiting.mostDispensable ?? this.#slowestBody();
     if (spared === undefined) return false;
@@ -160,7 +163,7 @@ export class Connections {
     return slowest?.connection;
   }
 
-  /** Called when neither client nor server has sent data within the timeout. */
+  /** Handles a socket on which neither side has sent data within the timeout. */
   #stalled(socket: Socket): void {
     const connection = this.#bySocket.get(socket);
     if (connection?.request === undefined) {
@@ -211,7 +214,8 @@ class WaitingConnections {
     if (alike?.size === 0) this.#byCount.delete(before);
     if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
     this.#largest = Math.max(this.#largest, after);
-    // The maximum decreases by at most one per deletion.
+    // Decrementing once is enough, because a deletion reduces one address's number of connections
+    // by one.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
 }

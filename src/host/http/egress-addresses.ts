@@ -68,7 +68,7 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
   if (first === 0x2002) return [dotted(second, third)];
   if (first === 0x2001 && second === 0) return [dotted(seventh ^ 0xffff, eighth ^ 0xffff)];
   if (first === 0x64 && second === 0xff9b && third <= 1) {
-    // With a 48-bit prefix, the IPv4 address surrounds the ninth byte.
+    // A 48-bit prefix splits the IPv4 address around the ninth byte (RFC 6052).
     const around = ((fifth & 255) << 8) | (sixth >> 8);
     return third === 0 ? [last] : [last, dotted(fourth, around)];
   }

@@ -18,7 +18,7 @@ import {
 /** A rule: its text, and the parsed form. */
 export interface EgressRule {
   readonly text: string;
-  /** Undefined for any port. */
+  /** Port to which the rule is limited; undefined for any port. */
   readonly port: number | undefined;
   readonly hosts: RuleHosts;
 }

@@ -34,7 +34,7 @@ test("a part that ends within its headers is an error", async () => {
 });
 
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
-  "a body that ends after %i bytes is an error, not a shorter list",
+  "a body that ends after %i bytes is an error, and not treated as complete",
   async (length) => {
     const reading = read(pieces(TEXT.slice(0, length)));
     await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
@@ -42,7 +42,7 @@ test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
 );
 
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
-  "a source that breaks off after %i bytes fails the reader",
+  "a source that fails after %i bytes fails the reader",
   async (length) => {
     const failure = new Error("The connection was reset");
     await expect(read(pieces(TEXT.slice(0, length), failure))).rejects.toThrow(failure);

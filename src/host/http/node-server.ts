@@ -77,7 +77,7 @@ const SERVER_OPTIONS = {
   requestTimeout: 0,
 };
 
-/** Number of times per timeout that Node.js checks for timed-out headers. */
+/** Number of checks for timed-out headers per timeout. */
 const CHECKS_PER_STALL = 12;
 
 function serverOptions({ stallMs }: Connections) {
@@ -105,7 +105,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
       ...certificates,
       handshakeTimeout: connections.stallMs,
       requestCert: clients !== undefined,
-      // Otherwise Node would reject clients without a certificate, too.
+      // With `true`, Node.js would also reject clients without a certificate.
       rejectUnauthorized: false,
     },
     listener(options, connections, unanswered),
@@ -123,7 +123,8 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
 /** Whether the client's certificate, or its absence, is acceptable. */
 function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
   const certificate = socket.getPeerCertificate(true);
-  // Without a certificate, the result is an empty object, contrary to its type.
+  // For a client without a certificate, Node.js returns an empty object, contrary to the declared
+  // type.
   if (certificate?.raw === undefined) return !areRequired;
   return socket.authorized && certificateDepth(certificate) <= depthMax;
 }
@@ -148,7 +149,7 @@ async function serve(
   options: NodeServerOptions,
   unanswered: UnansweredRequests,
 ): Promise<NodeServer> {
-  // The HTTP server does not know connections during the TLS handshake.
+  // The HTTP server does not track connections during the TLS handshake, so they are tracked here.
   const sockets = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -244,7 +245,7 @@ async function answer(
       : request === undefined
         ? badRequest("The query is not UTF-8 encoded")
         : await api(request);
-  // Frees the reserved slot for the next administrator.
+  // Closing the connection after the response frees the reserved slot for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
   await send(response, incoming, outgoing);
   // A stopping server does not wait for more requests on a keep-alive connection.
@@ -333,13 +334,13 @@ async function send(
   outgoing: ServerResponse,
 ): Promise<void> {
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
-  // Otherwise an unread body would be parsed as the connection's next request.
+  // On a reused connection, the unread rest of the body would be parsed as the next request.
   if (!incoming.complete) outgoing.shouldKeepAlive = false;
   outgoing.statusCode = status;
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
     const bodiless = status === 204 || status === 304 || incoming.method === "HEAD";
     if (!bodiless) outgoing.setHeader("Content-Length", Buffer.byteLength(body ?? ""));
-    // Node sends a string in the same packet as the headers.
+    // Node.js sends the headers and this body in one packet.
     outgoing.end(bodiless ? undefined : body);
     return;
   }
@@ -380,7 +381,7 @@ class GatheredWrites {
   release(): void {
     const socket = this.#socket;
     this.#socket = null;
-    // The response's end flushes everything.
+    // Once the response has ended, everything has been flushed.
     if (!this.#outgoing.writableEnded) socket?.uncork();
   }
 }

@@ -27,7 +27,7 @@ interface OpenDispatcher {
   readonly openedAtMs: number;
   usedAtMs: number;
   readonly tls: TlsSettings;
-  /** Stamp of the certificate files when the pool was opened. */
+  /** Version string of the certificate files when the pool was opened. */
   readonly stamp: string;
   stampedAtMs: number;
 }
@@ -92,7 +92,7 @@ export class UndiciDispatchers {
       const isUsed = nowMs - open.usedAtMs < UNUSED_MS_MAX;
       if (isUsed && this.#isCurrent(open, nowMs, idleMsMax)) continue;
       this.#open.delete(key);
-      // Waits for requests in progress.
+      // `close` waits for requests in progress.
       open.dispatcher.close().catch(() => {});
     }
   }

@@ -8,7 +8,7 @@ export interface LeaseThreadData {
   readonly directory: string;
   /** Prefix of the queue's subspace. */
   readonly prefix: Uint8Array;
-  /** Eight bytes, see `LeaseTime`. */
+  /** Memory of a `LeaseTime`, eight bytes. */
   readonly shared: SharedArrayBuffer;
 }
 

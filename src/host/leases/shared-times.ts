@@ -14,7 +14,7 @@ const PLACES: Readonly<Record<SharedTime, number>> = { renewed: 0, alive: 8 };
 const TIME_BYTES = 8;
 
 export class SharedTimes {
-  /** Descriptor of the open file; it may differ in a child. */
+  /** Descriptor of the open file. In a child process, it may have a different number. */
   readonly descriptor: number;
 
   constructor(descriptor: number) {

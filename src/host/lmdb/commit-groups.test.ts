@@ -15,7 +15,7 @@ test("small requests are committed together, as many as hold the lock briefly", 
   expect(sizes(Array(2_500).fill(request(3, 100)))).toEqual([1_024, 1_024, 452]);
 });
 
-test("requests of many bytes, and of many changes, are committed a few at a time", () => {
+test("requests with many bytes or many changes are committed a few at a time", () => {
   expect(sizes(Array(4).fill(request(100, 8_000_000)))).toEqual([2, 2]);
   expect(sizes(Array(5).fill(request(4_000, 1_000)))).toEqual([2, 2, 1]);
   expect(sizes([request(1, 10), request(50_000, 1_000), request(1, 10)])).toEqual([2, 1]);

@@ -42,9 +42,9 @@ const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 export interface CommitObserver {
   /** Called after each group with at least one commit. */
   committed(): void;
-  /** A group failed because the disk is full. */
+  /** Called when a group failed because the disk is full. */
   diskFull(reason: string): void;
-  /** The committer has failed permanently. */
+  /** Called when the committer has failed permanently. */
   givenUp(): void;
 }
 

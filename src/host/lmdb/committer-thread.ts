@@ -87,7 +87,7 @@ function run(port: NonNullable<typeof parentPort>): void {
     clearInterval(readerCheck);
     closeSync(bell);
     committer.close();
-    // Resolves immediately, because every commit was synchronous.
+    // `close` resolves immediately, because every commit was synchronous.
     database.close().then(
       () => port.close(),
       () => port.close(),

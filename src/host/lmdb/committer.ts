@@ -33,12 +33,15 @@ import { Application, Tree } from "./tree.ts";
  */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
-/** Time for which the log is kept. Longer, for watches of processes that lag behind. */
+/**
+ * Time for which the log is kept. Exceeds `HISTORY_MS`, because processes that lag behind read the
+ * log to fire watches.
+ */
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
 /**
- * Number of commits between two deletions of old records. Not every commit, because deletions write
- * additional pages.
+ * Number of commits between two deletions of old records. Deleting on every commit would write
+ * additional pages each time.
  */
 const TRIM_PERIOD = 16;
 /** Maximum number of records per deletion. More than `TRIM_PERIOD`, so that a backlog shrinks. */
@@ -61,10 +64,10 @@ const SAMPLE_MS = 1_000;
 /** Requests committed together. */
 interface Group {
   readonly requests: readonly PackedRequest[];
-  /** Indices into `OUTCOMES`; initially "committed". */
+  /** Outcome of each request as an index into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Whether the transaction may have written to disk. */
+  /** Whether the LMDB transaction has begun, so that it may have written to disk. */
   isBegun: boolean;
   version: number;
 }
@@ -84,7 +87,7 @@ export class LmdbCommitter {
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
   #firstLogged = 0;
-  /** Samples of time and latest version, oldest first. */
+  /** Latest version at several times, oldest first. */
   readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
@@ -113,7 +116,7 @@ export class LmdbCommitter {
     const group = { requests, outcomes, mark, isBegun: false, version: 0 };
     try {
       if (!this.#transact(group, isSmall(requests) ? this.#redo : undefined)) {
-        // The writes exceeded the redo record.
+        // The writes do not fit into the redo record, so the group is committed without one.
         this.#resolver = undefined;
         outcomes.fill(0);
         this.#transact(group, undefined);
@@ -176,7 +179,7 @@ export class LmdbCommitter {
         const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
-        // The version and its record may have been written by another process.
+        // Another process may already have written this version and its redo record.
         if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);
@@ -243,7 +246,8 @@ export class LmdbCommitter {
     for (let version = this.#knownVersion + 1; version <= lastVersion; version++) {
       const bytes = this.#database.get(logKey(version));
       if (bytes === undefined) {
-        // This process was suspended for longer than the log is kept.
+        // The record was trimmed, because this process was suspended for longer than the log is
+        // kept.
         this.#beginAt(version);
         continue;
       }

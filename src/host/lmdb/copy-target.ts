@@ -1,4 +1,4 @@
-/** A new embedded store as the target of a copy. */
+/** Creates an embedded store as the target of a copy. */
 import type { KeyValue } from "../../kv/index.ts";
 import type { CopyTarget } from "../backup/copy-store.ts";
 import { LmdbImport } from "./import.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { systemClock } from "../system/clock.ts";
 import { DiskRoom } from "./disk-room.ts";
 
-/** A disk with `freeBytes`, and a manual clock. */
+/** Simulates a disk with `freeBytes` bytes free, and a manual clock. */
 function openWorld(freeBytes: number) {
   const world = { freeBytes, nowMs: 0, events: [] as string[] };
   const clock = { ...systemClock, monotonicMs: () => world.nowMs };
@@ -19,7 +19,7 @@ test("a full disk is announced once, and once when it clearly has space again", 
     room.refused("the disk is full");
     room.look();
   }
-  // Room for some commits but not for others.
+  // Some commits would fit, others would not.
   world.freeBytes = 2_000_000;
   world.nowMs += 3_600_000;
   room.look();

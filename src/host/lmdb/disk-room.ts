@@ -15,7 +15,7 @@ const ROOM_BYTES = 16_000_000;
 const QUIET_MS = 60_000;
 
 interface Trouble {
-  /** Whether the cause is visible as low free space. */
+  /** Whether low free space was visible when a commit failed. */
   readonly isShown: boolean;
   lastRefusalMs: number;
 }

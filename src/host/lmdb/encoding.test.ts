@@ -3,7 +3,7 @@ import { keyEncoder, reading, valueEncoder } from "./encoding.ts";
 
 const stored = new Uint8Array(200).fill(7);
 
-test("reading lengths pins no memory of others, and copies no value", () => {
+test("reading lengths retains no other keys in memory, and copies no value", () => {
   const kept = keyEncoder.readKey(stored, 0, 101);
   const [key, value] = reading("lengths", () => [
     keyEncoder.readKey(stored, 0, 101),
@@ -17,7 +17,7 @@ test("reading lengths pins no memory of others, and copies no value", () => {
   expect(valueEncoder.decode(stored)).toEqual(stored);
 });
 
-test("reading returns to whole bytes after an error", () => {
+test("values are read completely again after reading lengths has failed", () => {
   const fail = () => {
     throw new Error("failed");
   };

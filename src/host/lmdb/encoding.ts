@@ -22,8 +22,8 @@ function copier(): (source: Uint8Array, start: number, end: number) => Uint8Arra
 }
 
 /**
- * Whether values are copied. A variable, because the library has one encoder per database, and no
- * other way to read only a length.
+ * Whether values are copied. Global state, because the library uses one encoder per database and
+ * offers no other way to read only lengths.
  */
 let keepsBytes = true;
 

@@ -40,7 +40,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     makeFile(directory, options);
     checkFile(directory);
     const database = open<Uint8Array, Buffer>(options);
-    // Syncs the directory entries, which LMDB does not.
+    // LMDB does not sync the directory entries of its files.
     saveFolder(directory);
     checkFormat(database, directory);
     redoLostCommits(database, directory);
@@ -171,7 +171,7 @@ function makeIfMissing(folder: string): void {
   try {
     mkdirSync(folder);
   } catch (error) {
-    // Another process may have created it.
+    // EEXIST: another process may have created the folder.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
@@ -192,12 +192,12 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     // immediately.
     copyFileSync(draft, copy);
     chmodSync(copy, FILE_MODE);
-    // The draft is no longer read, and is deleted below.
+    // The draft is not used any more and is deleted below, so closing it may fail.
     database.close().catch(() => undefined);
     saveFile(copy, "r+");
     linkSync(copy, file);
   } catch (error) {
-    // Another process may have created it.
+    // EEXIST: another process may have created the store.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
     for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
@@ -234,7 +234,7 @@ function checkFormat(database: LmdbDatabase, directory: string): void {
     });
   }
   database.transactionSync(() => {
-    // Another process may have written it.
+    // Another process may have written the format in the meantime.
     if (database.get(FORMAT_KEY) === undefined) {
       database.putSync(FORMAT_KEY, Buffer.from([FORMAT_VERSION]));
     }

@@ -67,7 +67,7 @@ export class LmdbImport {
     });
   }
 
-  /** Returns the rows put, in key order. Throws KV_UNAVAILABLE with the reason. */
+  /** Returns the stored rows in key order. Throws KV_UNAVAILABLE with the reason. */
   *pages(): Generator<readonly KeyValue[]> {
     const snapshot = new LmdbSnapshots(this.#database).take();
     try {
@@ -105,7 +105,7 @@ export class LmdbImport {
     try {
       for (const folder of this.#made) rmdirSync(folder);
     } catch {
-      // Ignored: the folder is not empty.
+      // A folder that is not empty is kept.
     }
   }
 

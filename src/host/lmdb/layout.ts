@@ -59,7 +59,7 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
-/** `key` must be a key as read, without its first byte. */
+/** Returns the version of a log key, given as read: without its first byte. */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
@@ -87,8 +87,8 @@ export function storedKey(key: Key): Buffer {
 }
 
 /**
- * Whether a key from `storedKey` (with its first byte) belongs to data rather than to the layout
- * itself.
+ * Whether a key from `storedKey` (with its first byte) contains a row of the store rather than a
+ * record of the layout.
  */
 export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;
@@ -97,7 +97,7 @@ export function isDataKey(stored: Buffer): boolean {
 /** Returns the position after all records that may contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // The shared record may contain keys before `end`.
+  // Includes the record that `end` shares, because it may contain keys before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 
@@ -138,7 +138,7 @@ export function encodeShared(rows: readonly KeyValue[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Returns the rows with `key` set to `value`, or without it if that is undefined. */
+/** Returns the rows with `key` set to `value`. If `value` is undefined, removes `key`. */
 export function replaceRow(
   rows: readonly KeyValue[],
   key: Key,

@@ -41,7 +41,7 @@ export class LockWakeUps {
   #round: Promise<unknown> | undefined;
   readonly #threads = new Set<Worker>();
 
-  /** `nowMs` must be monotonic, as in `look`. */
+  /** `nowMs` is a time on a monotonic clock, here and in `look`. */
   constructor(store: Omit<LockWakeUpData, "meeting">, nowMs: number) {
     this.#store = store;
     this.#aliveMs = nowMs;

@@ -113,7 +113,7 @@ export function decodeLogRecord(bytes: Uint8Array): LogRecord {
   return { committedAtMs, mark, writes: packedWrites(bytes.subarray(offset), count) };
 }
 
-/** Returns the writes of a record: all ranges, and keys whose length passes `isAsked`. */
+/** Returns the writes of a record: all ranges, and the keys whose length `isAsked` accepts. */
 export function loggedWrites(
   bytes: Uint8Array,
   isAsked: (keyLength: number) => boolean,

@@ -7,7 +7,7 @@
 const TURN_MS = 10;
 
 export class LoopTurn {
-  /** Start of the current turn's first read; undefined if there was none yet. */
+  /** Start of the first read in the current event-loop turn, if there was one. */
   #beganMs: number | undefined;
 
   /** Whether to yield. Called before each read. */

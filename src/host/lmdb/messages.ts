@@ -21,7 +21,7 @@ export type CommitterAnswer =
       readonly kind: "group";
       /** Version shared by the committed requests, which differ in their batch index. */
       readonly version: number;
-      /** Indices into `OUTCOMES`. */
+      /** Outcome of each request as an index into `OUTCOMES`. */
       readonly outcomes: Uint8Array;
       /** Reason for "unavailable" and "unknown". */
       readonly reason: string;

@@ -54,7 +54,7 @@ const ROWS_LENGTH_OFFSET = CHECKSUM_BYTES;
 const VERSION_OFFSET = ROWS_LENGTH_OFFSET + 4;
 const HEAD_BYTES = VERSION_OFFSET + 8;
 
-/** Number of bytes for the lengths of key and value. */
+/** Size of a row's head, which contains the lengths of key and value. */
 const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
 
@@ -126,7 +126,7 @@ export class RedoWriter {
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
     saveRoots(this.#file, () => this.announce(version));
-    // Needs no sync: if the old head is found again, it is settled again.
+    // Needs no sync: if a crash leaves the old head in place, it is handled again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
 
@@ -215,7 +215,7 @@ interface LostRecord {
   readonly isLogCut: boolean;
 }
 
-/** The head at the slot of `version`, which may belong to another version. */
+/** Reads the head in the slot of `version`. It may belong to another version. */
 function readHead(file: number, version: number): Head {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(file, head, 0, HEAD_BYTES, slotOffset(version));

@@ -37,14 +37,14 @@ interface Shared {
 /** Maximum age of a snapshot in use; see `READ_VERSION_AGE_MS_MAX`. */
 const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
 
-/** Size of a page of rows. */
+/** Number of bytes of rows per page. */
 const PAGE_BYTES = 1_000_000;
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
   /** The newest snapshot, while in use. */
   #newest: Shared | undefined;
-  /** All snapshots that hold an LMDB snapshot. */
+  /** Snapshots whose LMDB snapshot has not been freed. */
   readonly #held = new Set<Shared>();
 
   constructor(database: LmdbDatabase) {
@@ -57,8 +57,8 @@ export class LmdbSnapshots {
   }
 
   /**
-   * Frees expired snapshots, whose transactions are waiting for something else. While a snapshot is
-   * held, LMDB cannot reuse pages that were freed after it, so its file grows.
+   * Frees expired snapshots, which transactions hold while they wait for something else. While a
+   * snapshot is held, LMDB cannot reuse pages that were freed after it, so its file grows.
    */
   freeOld(): void {
     const nowMs = performance.now();

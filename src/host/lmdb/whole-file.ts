@@ -33,7 +33,7 @@ const ATTEMPT_COUNT = 5;
 const IS_LITTLE_ENDIAN = endianness() === "LE";
 const HAS_64_BITS = !["arm", "ia32", "mips", "mipsel", "ppc", "s390"].includes(process.arch);
 
-/** Returns a description of the damage; undefined if no damage is certain. */
+/** Returns a description of the damage, or `undefined` unless the file is certainly damaged. */
 export function faultOfFile(file: string): string | undefined {
   if (!HAS_64_BITS) return undefined;
   const descriptor = openSync(file, "r");
@@ -42,7 +42,7 @@ export function faultOfFile(file: string): string | undefined {
       const roots = readRoots(descriptor);
       const fault = faultOf(descriptor, roots);
       if (fault === undefined) return undefined;
-      // A concurrent commit may have reused pages.
+      // If the roots have changed, a concurrent commit may have reused pages: check again.
       if (sameBytes(roots, readRoots(descriptor))) return fault;
     }
     return undefined;

@@ -16,7 +16,7 @@ function open(runningMax = 2) {
     wait: (durationMs: number): void => {
       nowMs += durationMs;
     },
-    /** Simulates a call of this duration. */
+    /** Simulates a call that runs for `durationMs`. */
     use(user: string, database: string, durationMs: number): void {
       const used = call("", user, database);
       queue.add(used);
@@ -26,14 +26,14 @@ function open(runningMax = 2) {
   };
 }
 
-test("calls of equal priority are taken in order", () => {
+test("calls of equal priority run in order", () => {
   const { queue, add } = open(9);
   for (const id of ["1", "2", "3"]) add(id, "ann", "films");
   expect([queue.take()?.id, queue.take()?.id, queue.take()?.id]).toEqual(["1", "2", "3"]);
   expect(queue.take()).toBeUndefined();
 });
 
-test("users and databases that used threads wait, in all their databases and for all their users", () => {
+test("calls wait if their user or their database has used threads recently", () => {
   const { queue, add, use } = open();
   use("eve", "bait", 1_000);
   add("same user", "eve", "other");
@@ -67,7 +67,7 @@ test("usage decays with time", () => {
   expect(queue.take()?.id).toBe("eve");
 });
 
-test("a removed call is not taken", () => {
+test("a removed call does not run", () => {
   const { queue, call } = open();
   const gone = call("gone", "ann", "films");
   queue.add(gone);

@@ -15,7 +15,7 @@ import type { SandboxRequest } from "./messages.ts";
 import { releaseMemory } from "./release-memory.ts";
 import type { Numbered, Ready, ThreadData } from "./thread-pool.ts";
 
-/** Provided by Node.js, but missing from the types of Node.js 20. */
+/** Global of Node.js that is missing from the types of Node.js 20. */
 declare const WebAssembly: { compile(bytes: Uint8Array): Promise<unknown> };
 
 /** Maximum number of compiled design documents. */

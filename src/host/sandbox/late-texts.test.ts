@@ -32,7 +32,7 @@ test("a string with escapes is sent as JSON", () => {
   expect(textOf(texts, 1)).toBe(long);
 });
 
-test("a short text is sent completely, as is one without long members", () => {
+test("a text that is short or has no long members is sent completely", () => {
   const texts = new LateTexts();
   for (const text of ['{"a":1}', "null", JSON.stringify(Array(30_000).fill("abc"))]) {
     const [id, ...late] = texts.add(utf8Encode(text));
@@ -41,7 +41,7 @@ test("a short text is sent completely, as is one without long members", () => {
   }
 });
 
-test("texts added since a mark are dropped, and their numbers are not reused", () => {
+test("texts added since a mark are dropped, and their ids are not reused", () => {
   const texts = new LateTexts();
   const [kept] = texts.add(utf8Encode("1"));
   const { mark } = texts;

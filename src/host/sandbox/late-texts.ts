@@ -87,7 +87,7 @@ function longMembers(text: Uint8Array): LongMember[] {
   return [...members.values()];
 }
 
-/** Splits a text into pieces, between characters. */
+/** Splits a text into pieces at character boundaries. */
 function cutText(text: Uint8Array): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let start = 0; start < text.length; ) {

@@ -4,7 +4,10 @@ import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
 /** A call to be run by a thread. Its texts are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
-  /** Absent if it is the same as in the thread's last call, because it may be long. */
+  /**
+   * Code of the design document; absent if it is the same as in the thread's last call, because it
+   * may be long.
+   */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
   /** A JSON array of arguments, or individual arguments. */
   readonly runs: readonly (JsonText | readonly Uint8Array<ArrayBuffer>[])[];
@@ -25,7 +28,7 @@ export type SandboxAnswer =
 
 /** A document to be matched by a thread. The document is transferred to the thread. */
 export interface SelectorRequest {
-  /** Absent if it is the same as in the thread's last call. */
+  /** The selector; absent if it is the same as in the thread's last call. */
   readonly selector: JsonText | undefined;
   /** The document in UTF-8. */
   readonly document: Uint8Array<ArrayBuffer>;

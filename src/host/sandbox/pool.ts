@@ -60,7 +60,7 @@ export class SandboxPool implements Sandbox {
       const answered = await this.#slice({ ...call, runs });
       const isPlausible = answered.length > 0 || runs.length === 0;
       if (!isPlausible || answered.length > runs.length) {
-        const reason = `The function gave ${answered.length} answers for ${runs.length} documents.`;
+        const reason = `The function returned ${answered.length} results for ${runs.length} documents.`;
         throw new SandboxError("os_process_error", reason);
       }
       for (const answer of answered) results.push(answer);

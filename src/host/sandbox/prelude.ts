@@ -65,7 +65,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return pieces[0];
   }
 
-  /** Parses a value from the id of its text, and the names and ids of its lazy members. */
+  /** Parses a value, given the id of its text and the name and id of each lazy member. */
   function lateValue(places) {
     var value = parse(lateText(places[0]));
     for (var index = 1; index < places.length; index++) {
@@ -101,7 +101,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return error instanceof Error ? error.name + ": " + error.message : String(error);
   }
 
-  /** Evaluates statements to the last value. They may begin with an anonymous function. */
+  /** Evaluates a program, which may begin with an anonymous function, to its last value. */
   function evaluateProgram(source) {
     try {
       return evaluate(source);

@@ -20,7 +20,7 @@ export interface ThreadCall<Request> {
   /** Error reason for exceeding the time limit. */
   readonly lateReason: string;
   readonly share: Share;
-  /** Ends the wait, and requests the thread to stop. */
+  /** Signal that ends the wait and requests the thread to stop the call. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -16,7 +16,10 @@ export const HELPERS_FLAG = "--no-parallel-scavenge";
 /** Growth limit for a process with many live objects, in percent; 0 for V8's default. */
 let garbagePercent = 0;
 
-/** Collects the old generation when it has doubled, for processes that must stay small. */
+/**
+ * Bounds the heap of a process that must stay small: collects the old generation when it has
+ * doubled.
+ */
 export function boundHeap(): void {
   garbagePercent = GARBAGE_PERCENT_MAX;
   setGrowth();

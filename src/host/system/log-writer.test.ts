@@ -66,13 +66,13 @@ test("repeated errors are one line a minute, with a count", () => {
     ["other", undefined],
   ]);
   pass(10_000);
-  // Any event triggers writing the suppressed lines.
+  // Any event causes the suppressed lines to be written.
   log.event("replication.outage", { origin: "https://a" });
   expect(json().slice(2)).toMatchObject([
     { event: "replication.crashed", jobId: "job-499", reason: "away", repeated: 500 },
     { event: "replication.outage" },
   ]);
-  // After a minute without it, a warning is written again.
+  // A warning that has not occurred for a minute is written immediately.
   pass(61_000);
   log.event("replication.outage", { origin: "https://a" });
   crash("late");

@@ -76,7 +76,7 @@ function prettyStream(written: DestinationStream, colorize: boolean): Destinatio
     messageKey: "event",
     colorize,
     singleLine: true,
-    // In these events, `error` is a string.
+    // Log events contain errors as strings, not as objects.
     errorLikeObjectKeys: [],
     translateTime: "UTC:yyyy-mm-dd'T'HH:MM:ss.l'Z'",
   });

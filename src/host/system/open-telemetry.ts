@@ -51,7 +51,8 @@ export async function openSpans(
             try {
               return await work();
             } catch (error) {
-              // Error messages may quote a server's response; codes are our own.
+              // The status contains the error's code rather than its message, which may quote a
+              // server's response.
               const { code, name: kindOfError } = error as { code?: unknown; name?: string };
               span.setStatus({
                 code: SpanStatusCode.ERROR,

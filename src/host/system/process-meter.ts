@@ -1,7 +1,7 @@
 /** Measures this process. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-/** Interval of the timer ticks. Not shorter, because each tick wakes even an idle process. */
+/** Interval of the timer ticks. A shorter interval would wake an idle process more often. */
 const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 
@@ -13,7 +13,7 @@ export function processMeter(): () => {
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delays.enable();
   return () => {
-    // The values are intervals between timer ticks.
+    // The histogram records the intervals between timer ticks.
     const tickMs = delays.count === 0 ? RESOLUTION_MS : delays.mean / NANOSECONDS_PER_MS;
     delays.reset();
     return {

@@ -27,7 +27,7 @@ export class SystemRandom implements Random {
     const start = this.#usedByteCount;
     this.#usedByteCount += byteCount;
     const bytes = this.#pool.slice(start, start + byteCount);
-    // Erase bytes that have been handed out.
+    // Erases the bytes that have been handed out.
     this.#pool.fill(0, start, start + byteCount);
     return bytes;
   }

@@ -43,19 +43,19 @@ import { valueAfter, WriteBuffer } from "./write-buffer.ts";
  */
 const TURN_BYTES = 1_000_000;
 
-/** The store, as the transaction uses it. */
+/** The functions of a store that a transaction needs. */
 export interface BufferedStore {
   readonly clock: Clock;
   /** Awaited before the first read, to inject delays and faults. */
   readonly beforeSnapshot?: () => Promise<void>;
   /**
-   * For a store with synchronous reads: yields before a transaction's first row and before each
-   * page of a range.
+   * Where to yield, for a store with synchronous reads: before a transaction's first row and before
+   * each page of a range.
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /**
-   * Pool of memory for values. Only for a store whose `commit` has copied the values by the time it
-   * returns.
+   * Pool of memory for values. May be used only for a store whose `commit` has copied the values by
+   * the time it returns.
    */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
@@ -292,7 +292,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     this.effects.push(effect);
   }
 
-  // The end
+  // Commit and end
 
   async commit(): Promise<Commit> {
     this.#assertOpen();
@@ -382,7 +382,10 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     if (ageMs > READ_VERSION_AGE_MS_MAX) throw new KeyValueError("KV_TOO_OLD", { ageMs });
   }
 
-  /** The view, if it exists and is still readable; `undefined` before the first read. */
+  /**
+   * Returns the read view, or `undefined` before the first read. Throws if the view is no longer
+   * readable.
+   */
   #readable(): ReadView | undefined {
     this.#assertOpen();
     if (this.#view !== undefined) this.#checkAge();

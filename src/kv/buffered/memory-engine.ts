@@ -45,8 +45,8 @@ export interface MemoryFaults {
 }
 
 /**
- * Time for which writes are remembered: slightly longer than the lifetime of transactions that can
- * conflict with them.
+ * Time for which writes are kept to detect conflicts. Slightly longer than the lifetime of
+ * transactions that can conflict with them.
  */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 
@@ -134,7 +134,7 @@ export class MemoryEngine implements Engine {
   }
 }
 
-/** The rows by key text (the bytes would duplicate it), and the writes of the last seconds. */
+/** The rows by key text, without the keys' bytes, and the writes of the last seconds. */
 export class MemoryStorage {
   /**
    * Registries that currently have watches. Each commit checks only these, and few of a thousand
@@ -147,8 +147,8 @@ export class MemoryStorage {
   /** Snapshot of the current version, shared by its readers. */
   #frozen: SortedMap<Value> | undefined;
   /**
-   * Whether it clears ranges of any size, like FoundationDB. Otherwise it refuses ranges above
-   * LMDB's limit.
+   * Whether ranges of any size can be cleared, as in FoundationDB. If not, ranges above LMDB's
+   * limit are refused.
    */
   readonly clearsRangesAtOnce: boolean;
 

@@ -1,6 +1,6 @@
 /** A set of key texts as disjoint ranges in order: the ranges that a transaction cleared. */
 export class RangeSet {
-  /** Alternating begins and ends, in ascending order. */
+  /** Begins and ends of the ranges, alternating, in ascending order. */
   readonly #bounds: string[] = [];
 
   get isEmpty(): boolean {
@@ -11,8 +11,8 @@ export class RangeSet {
   add(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
-    // A position with an even index is outside all ranges, with an odd index inside a range.
-    // Touching bounds are merged.
+    // A position in `bounds` with an even index is outside all ranges, one with an odd index inside
+    // a range. Touching bounds are merged.
     let from = lowerBound(bounds, begin);
     let to = upperBound(bounds, end);
     let newBegin = begin;

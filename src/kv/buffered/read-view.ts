@@ -15,14 +15,14 @@ import type { KeySelector } from "../key-selector.ts";
 import type { Key, KeyValue, RangeOptions, Value } from "../transaction.ts";
 import { type BufferedWrite, valueAfter, type WriteBuffer } from "./write-buffer.ts";
 
-/** The store as of one version. */
+/** Contents of the store at one version. */
 export interface StoreSnapshot {
   readonly version: number;
   /** Returns a copy that belongs to the caller. */
   get(key: Key): Value | undefined;
   /** Rows from `begin` (inclusive) to `end` (exclusive), or in reverse. Limits may be infinite. */
   page(begin: Key, end: Key, options: PageOptions): Page<KeyValue>;
-  /** Idempotent. */
+  /** Releases the snapshot. Idempotent. */
   release(): void;
 }
 

@@ -17,7 +17,8 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
 );
 const intervals = fc.array(interval, { maxLength: 4 });
 /**
- * Unrelated keys, enough that the resolver does not sort them before they have been searched often.
+ * Unrelated keys, so many that the resolver leaves them unsorted until they have been searched
+ * often.
  */
 const others = Array.from({ length: 70 }, (_, n): TextInterval => {
   return { begin: `other ${n * 7919}`, end: undefined };
@@ -79,7 +80,8 @@ test("old commits are dropped, and transactions that read before them are too ol
     resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
-  // Two generations, one commit to begin each, and the one that may be dropped next.
+  // The resolver keeps two generations of ten commits, two commits that began them, and one commit
+  // that may be dropped next.
   expect(resolver.judge(100 - 2 * 10 - 3, [key])).toBe("too-old");
   expect(resolver.judge(0, [])).toBe("free");
 });

@@ -35,7 +35,7 @@ export class Resolver {
     this.#knownAfter = knownAfter;
   }
 
-  /** Version after which all writes are known. */
+  /** Version after which all writes are known; older ones may have been forgotten. */
   get knownAfter(): number {
     return this.#knownAfter;
   }
@@ -78,9 +78,9 @@ class Generation {
   /** Writes that are not in the map or the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
   #waitingCount = 0;
-  /** Number of searches of a waiting transaction. */
+  /** Number of searches of waiting transactions since they were last sorted. */
   #searchCount = 0;
-  /** In order of version. */
+  /** Written ranges in order of version. */
   #ranges: WrittenRange[] = [];
   lastVersion = -Infinity;
   lastCommitMs = -Infinity;
@@ -121,8 +121,8 @@ class Generation {
       });
       if (isWritten) return true;
     }
-    // From the newest range to the oldest; ranges that are not after the read version do not
-    // matter.
+    // Checks the newest range first, and stops at the first range that is not after the read
+    // version.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
       const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;
@@ -142,12 +142,12 @@ class Generation {
     return false;
   }
 
-  /** Moves the waiting writes into the map and the ranges. */
+  /** Sorts the waiting writes into the map and the ranges. */
   #order(): void {
     for (const waiting of this.#waiting) {
       const { version } = waiting;
       this.#add(version, waiting.read(), (key) => {
-        // The map may already contain a later version.
+        // The map may already contain a later version for the key.
         if ((this.#versionOfKey.get(key) ?? 0) < version) this.#versionOfKey.set(key, version);
       });
     }

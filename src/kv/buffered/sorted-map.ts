@@ -131,7 +131,7 @@ export class SortedMap<Value> {
     scanNodeReverse(this.#root, begin, end, visit);
   }
 
-  /** The leaf that contains `key` if the map does. */
+  /** Returns the leaf that contains `key`, or that would contain it. */
   #leaf(key: string): Leaf<Value> {
     let node = this.#root;
     while (node.kind === "branch") node = node.children[childIndex(node, key)] as Node<Value>;

@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { SlabPool, ValueArena } from "./value-arena.ts";
 
 const VALUE_BYTES = 1_000;
-/** Far more bytes than are copied individually, and than fit into one slab. */
+/**
+ * Number of values whose total size far exceeds a slab, and the bytes that are copied individually.
+ */
 const VALUE_COUNT = 400;
 
 function copies(arena: ValueArena, first: number): Uint8Array[] {
@@ -51,7 +53,7 @@ test("without a pool every copy is allocated", () => {
   expect(new Set(values.map(({ buffer }) => buffer)).size).toBe(VALUE_COUNT);
 });
 
-test("unchanged values are copied only if they outlive their transaction", () => {
+test("constant values are copied only if they outlive their transaction", () => {
   const value = new Uint8Array(VALUE_BYTES).fill(7);
   expect(new ValueArena(new SlabPool()).constant(value)).toBe(value);
   const copy = new ValueArena(undefined).constant(value);

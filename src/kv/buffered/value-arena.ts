@@ -35,7 +35,7 @@ export class SlabPool {
 }
 
 export class ValueArena {
-  /** Absent if values outlive the transaction. */
+  /** Pool of the values' memory; absent if values outlive the transaction. */
   readonly #pool: SlabPool | undefined;
   #slabs: Uint8Array<ArrayBuffer>[] = [];
   #slab: Uint8Array<ArrayBuffer> | undefined;
@@ -48,8 +48,8 @@ export class ValueArena {
   }
 
   /**
-   * Copies a constant value only if it outlives the transaction, because a stored row would
-   * otherwise keep the surrounding memory alive.
+   * Returns a constant value itself or, if values outlive the transaction, a copy: a stored row
+   * would otherwise keep the buffer around the value alive.
    */
   constant(value: Value): Value {
     return this.#pool === undefined ? copyBytes(value) : value;

@@ -1,4 +1,4 @@
-/** Operations on one key are merged where that does not change the result, and only there. */
+/** Tests that operations on one key are merged only where that does not change the result. */
 import { expect, test } from "vitest";
 import { keyText } from "../key-bytes.ts";
 import { type AtomicOperation, littleEndian64 } from "../mutation.ts";

@@ -12,7 +12,7 @@ import { SortedMap } from "./sorted-map.ts";
 import { type SlabPool, ValueArena } from "./value-arena.ts";
 
 /**
- * A write as passed to the commit, or, as the last kind, operations on a stored value that this
+ * A buffered write: a mutation as passed to the commit, or operations on a stored value that this
  * transaction has not read.
  */
 export type BufferedWrite =
@@ -33,14 +33,17 @@ export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
   readonly #cleared = new RangeSet();
   readonly #stampedKeys: StampedKey[] = [];
-  /** Ranges where versionstamped keys will be: reads there have no result yet. */
+  /** Ranges that will contain versionstamped keys, and cannot be read before the commit. */
   readonly #unreadable = new RangeSet();
   /** The bytes before the stamp in the last versionstamped key. */
   #lastStampedPrefix: string | undefined;
   #byteCount = 0;
   readonly #arena: ValueArena;
 
-  /** With a pool, values are valid until `release`; otherwise as long as they are referenced. */
+  /**
+   * With a pool, values are valid until `release`. Without a pool, they are valid as long as they
+   * are referenced.
+   */
   constructor(pool?: SlabPool) {
     this.#arena = new ValueArena(pool);
   }
@@ -208,7 +211,7 @@ export class WriteBuffer {
     return mutations;
   }
 
-  /** Called when values are no longer read. */
+  /** Releases the memory of values that are no longer read. */
   release(): void {
     this.#arena.release();
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
 import { AlertSender, type AlertSenderParts } from "./alert-sender.ts";
 
-test("a node compares all breaches when it becomes the sender, and otherwise only lags", async () => {
+test("a new sender compares the jobs with all limits, and then only their lags", async () => {
   const stop = new AbortController();
   const steps: string[] = [];
   const turns = ["taken", "held", "others", "taken", "held"];

@@ -14,7 +14,7 @@ import { messageOf, post, type WebhookParts } from "./webhook.ts";
 const TICK_MS = 1000;
 /** Interval for comparing lags with the limit, since growing lags cause no events. */
 const LAGS_MS = 5000;
-/** Margin by which a node's period as the sender outlasts the request timeout. */
+/** Time by which a node's turn as the sender exceeds the timeout of a request. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */
@@ -23,7 +23,7 @@ const AGE_MS_MAX = 24 * 3_600_000;
 export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
   readonly runtime: Runtime;
   readonly watch: AlertWatch;
-  /** Settings, read on each use. */
+  /** Alert settings, which can change at any time. */
   readonly settings: AlertSettings;
   readonly jobs: JobsParts;
 }

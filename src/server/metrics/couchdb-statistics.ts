@@ -114,7 +114,7 @@ export const FIXED_STATISTICS: readonly FixedStatistic[] = [
   },
 ];
 
-/** Shown even before the first request. */
+/** Methods whose counters are shown even before the first request. */
 export const COUNTED_METHODS: readonly string[] = [
   "COPY",
   "DELETE",

@@ -17,7 +17,7 @@ export interface GaugeSample {
   readonly value: number;
 }
 
-/** Maximum number of class-host pairs with their own samples. */
+/** Maximum number of pairs of failure class and host that have their own samples. */
 const FAILING_PAIRS_MAX = 50;
 /** Label for all other hosts. */
 const OTHER_HOSTS = "other";

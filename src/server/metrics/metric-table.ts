@@ -15,9 +15,9 @@ export interface CounterRow {
   /** Label whose value is the last path segment. */
   readonly label?: string;
   readonly event: EventName;
-  /** The amount added per event, 0 for events that do not count. Default: 1 for all. */
+  /** Amount added per event; 0 if the event does not count. Default: 1. */
   amount?(fields: Events[EventName]): number;
-  /** Value of the label. */
+  /** Value of `label` for an event. */
   labelOf?(fields: Events[EventName]): string;
 }
 
@@ -91,7 +91,7 @@ export const COUNTERS: readonly CounterRow[] = [
   replicator("checkpoints.success", "number of checkpoints written", "replication.checkpoint"),
   replicator(
     "checkpoints.failure",
-    "number of last checkpoints that failed",
+    "number of failed final checkpoints",
     "replication.last-checkpoint-failed",
   ),
   replicator("requests", "number of HTTP requests made by the replicator", "http.answered"),

@@ -169,7 +169,10 @@ interface MetricsParts {
   readonly counts: EventCounts;
 }
 
-/** Counters by method and by status exist before the first request of their kind. */
+/**
+ * Statistics that are shown even before their first event, such as requests by method and by
+ * status.
+ */
 const NEVER_MISSING: readonly FixedStatistic[] = [
   ...FIXED_STATISTICS,
   ...COUNTED_METHODS.map((method) => unseen("httpd_request_methods", method, "requests")),
@@ -208,7 +211,7 @@ export class Metrics implements NodeMetrics {
     return tree;
   }
 
-  /** CouchDB's members, as far as a Node.js process has equivalents. */
+  /** Returns the members of CouchDB's `_system` that have an equivalent in a Node.js process. */
   system(): Readonly<Record<string, unknown>> {
     const { rss, heapTotal, heapUsed, external } = process.memoryUsage();
     const { voluntaryContextSwitches, involuntaryContextSwitches } = process.resourceUsage();
@@ -283,7 +286,10 @@ interface MutableTree {
   [segment: string]: Statistic | MutableTree;
 }
 
-/** The object has no prototype, because segments come from outside, such as host names. */
+/**
+ * Creates an object without a prototype, because path segments such as host names come from
+ * outside.
+ */
 function emptyTree(): MutableTree {
   return Object.create(null) as MutableTree;
 }
@@ -298,8 +304,8 @@ function place(tree: MutableTree, path: readonly string[], leaf: Statistic): voi
 }
 
 /**
- * As in CouchDB: `couch_replicator.checkpoints.success` becomes
- * `couchdb_couch_replicator_checkpoints`, plus `_total`.
+ * Returns a counter's name without the suffix `_total`, as in CouchDB:
+ * `couch_replicator.checkpoints.success` becomes `couchdb_couch_replicator_checkpoints`.
  */
 function prometheusName(path: readonly string[]): string {
   const [first, ...rest] = path;

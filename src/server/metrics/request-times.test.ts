@@ -3,7 +3,7 @@ import { emptyDistribution, RequestTimes } from "./request-times.ts";
 
 const clockAt = (nowMs: () => number) => ({ monotonicMs: nowMs });
 
-test("no request is shown as 0, and one as its time", () => {
+test("without requests all figures are 0, and one request determines them", () => {
   const times = new RequestTimes(clockAt(() => 0));
   const { percentile, histogram, ...figures } = emptyDistribution();
   expect(Object.values(figures).every((figure) => figure === 0)).toBe(true);
@@ -21,7 +21,7 @@ test.each([
   [119_999, 2],
   [120_000, 1],
   [1_000_000, 1],
-])("after %i ms the figures contain %i requests", (laterMs, count) => {
+])("after %i ms the distribution contains %i requests", (laterMs, count) => {
   let nowMs = 0;
   const times = new RequestTimes(clockAt(() => nowMs));
   times.record(8);

@@ -53,7 +53,7 @@ export class RequestTimes {
     this.#present.record(Math.max(1, Math.round(durationMs * UNITS_PER_MS)));
   }
 
-  /** In milliseconds. */
+  /** Returns the distribution of durations in milliseconds. */
   distribution(): Distribution {
     return distributionOf(this.#both());
   }
@@ -97,7 +97,9 @@ export function emptyDistribution(): Distribution {
   return distributionOf(createHistogram());
 }
 
-/** Unmeasured members are 0, as are all without requests. */
+/**
+ * Converts a histogram. Members that are not measured are 0, and without requests all members are.
+ */
 function distributionOf(histogram: RecordableHistogram): Distribution {
   const { count } = histogram;
   const ms = (units: number): number => (count === 0 ? 0 : units / UNITS_PER_MS);

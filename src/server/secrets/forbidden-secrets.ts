@@ -9,7 +9,7 @@ import { dirname, resolve } from "node:path";
 import { base64Decode, base64Encode, hexEncode } from "../../base/index.ts";
 
 export interface ServerKeys {
-  /** Key files, existing or not. */
+  /** Paths of key files, whether or not the files exist. */
   readonly files: readonly string[];
   /** Sealing keys of this node. */
   readonly keys: () => readonly Uint8Array[];

@@ -35,7 +35,7 @@ test("the same text is sealed with another random nonce each time", () => {
   expect(again().seal(utf8Encode("x"), "p")).toEqual(again().seal(utf8Encode("x"), "p"));
 });
 
-test("the newest key seals unless another is named, and all open", () => {
+test("the newest key seals unless another key is selected, and all keys open", () => {
   const sealed = ring(OLD).seal(utf8Encode("x"), "p");
   const both = ring(OLD, NEW);
   expect(both.sealingId).toBe(keyIdOf(NEW));
@@ -48,7 +48,7 @@ test("the newest key seals unless another is named, and all open", () => {
   );
 });
 
-test("a key added meanwhile is loaded when it is needed", () => {
+test("a key that was added later is loaded when it is needed", () => {
   const keys = [OLD];
   const follower = new KeyRing({ random, readKeys: () => keys });
   const sealed = ring(NEW).seal(utf8Encode("x"), "p");

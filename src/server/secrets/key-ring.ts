@@ -62,12 +62,15 @@ export class KeyRing implements Seal {
     this.#keys = new Map(this.#parts.readKeys().map((key) => [keyIdOf(key), key]));
   }
 
-  /** Oldest first. */
+  /** Ids of the keys, oldest first. */
   get ids(): readonly string[] {
     return [...this.#keys.keys()];
   }
 
-  /** Whether the key is available, or has become so. An unreadable source provides none. */
+  /**
+   * Whether the key is available, after reading the source again if necessary. An unreadable source
+   * provides no keys.
+   */
   has(id: string): boolean {
     if (this.#keys.has(id)) return true;
     try {
@@ -83,7 +86,7 @@ export class KeyRing implements Seal {
     this.#sealingId = id;
   }
 
-  /** Undefined if there are no keys at all. */
+  /** Id of the sealing key; undefined if there are no keys. */
   get sealingId(): string | undefined {
     return this.#sealingId ?? this.ids.at(-1);
   }

@@ -45,8 +45,8 @@ export interface RotationParts {
   /** Whether nodes on other machines use the store, which do not share this machine's key file. */
   readonly isSharedStore: boolean;
   /**
-   * Reseals everything else: the store's session key, and the local configuration. Returns the
-   * number of values.
+   * Reseals values other than documents and jobs: the store's session key, and the local
+   * configuration. Returns the number of values.
    */
   readonly renewOthers: () => Promise<number>;
 }
@@ -101,8 +101,8 @@ export class Rotation {
   }
 
   /**
-   * Starts a rotation, or continues an interrupted one; no effect during one. Throws
-   * SECRETS_NO_NEW_KEY.
+   * Starts a rotation, or continues an interrupted one. Does nothing while a rotation is running.
+   * Throws SECRETS_NO_NEW_KEY.
    */
   async begin(): Promise<void> {
     if (this.#isRunning) return;
@@ -196,7 +196,7 @@ export class Rotation {
     return removed;
   }
 
-  /** Processes everything once. Returns the number of resealed values. */
+  /** Checks all sealed values once. Returns the number of resealed values. */
   async #pass(signal: AbortSignal): Promise<number> {
     let renewedCount = await this.#parts.renewOthers();
     this.#count(0, renewedCount);

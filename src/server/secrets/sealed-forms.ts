@@ -11,8 +11,9 @@ import {
 import type { JobData, JobName, RequestForm } from "../../jobs/index.ts";
 
 /**
- * Higher than the formats of unsealed requests (`job-data-record.ts`): a node without sealing shows
- * such a job as one of a newer version.
+ * Format of sealed requests. It is higher than the formats of unsealed requests
+ * (`job-data-record.ts`), so that a node without sealing shows such a job as one of a newer
+ * version.
  */
 const FORMAT_SEALED = 3;
 

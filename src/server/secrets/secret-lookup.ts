@@ -15,7 +15,7 @@ import {
   type ServerKeys,
 } from "./forbidden-secrets.ts";
 
-/** Maximum length of a credential. A longer file is something else. */
+/** Maximum length of a credential. A longer file is not treated as a credential. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 type Found = ReturnType<SecretLookup>;

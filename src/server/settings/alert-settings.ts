@@ -1,4 +1,4 @@
-/** `[alerts]`: which alerts are sent, and to which receiver; read live. */
+/** `[alerts]`: which alerts are sent, and to which receiver; read on each use. */
 import { ALERT_KINDS, type AlertKind } from "../../replicator/index.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
@@ -36,7 +36,7 @@ export function alertSettings(texts: SettingTexts): AlertSettings {
   return liveSettings(texts, ALERT_SETTINGS);
 }
 
-/** A password in a URL that is displayed would not be secret. */
+/** Rejects a URL with a password, which would not stay secret where the URL is displayed. */
 function parseUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";

@@ -1,4 +1,4 @@
-/** Settings of authentication and of the API, with CouchDB's names, read live. */
+/** Settings of authentication and of the API, with CouchDB's names, read on each use. */
 import { BlockList } from "node:net";
 import { type ApiSettings, UUID_ALGORITHMS, UUID_FORMATS } from "../../api/index.ts";
 import {
@@ -16,7 +16,7 @@ const HANDLERS = ["cookie", "default", "proxy", "jwt"];
 const SAME_SITE = ["None", "Lax", "Strict"] as const;
 const HASHES = ["sha", "sha224", "sha256", "sha384", "sha512"] as const;
 
-/** Limited, because more ids at a time would block other requests. */
+/** Maximum number of ids per request, because generating more would block other requests. */
 const UUID_COUNT_MAX = 100_000;
 
 const COMPRESSIBLE_TYPES = [
@@ -93,19 +93,19 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "the key that signs sessions",
   }),
   hashAlgorithms: auth.someOf("hash_algorithms", ["sha256", "sha"], HASHES, {
-    meaning: "the first one signs sessions, all are accepted",
+    meaning: "the first algorithm signs sessions; all are accepted",
   }),
   proxyUsesSecret: auth.flag("proxy_use_secret", false, {
     meaning: "whether the proxy handler requires a token",
   }),
   proxyUserHeader: auth.text("x_auth_username", "X-Auth-CouchDB-UserName", {
-    meaning: "header of the proxy handler: the user",
+    meaning: "header with the user, for the proxy handler",
   }),
   proxyRolesHeader: auth.text("x_auth_roles", "X-Auth-CouchDB-Roles", {
-    meaning: "header of the proxy handler: the roles",
+    meaning: "header with the roles, for the proxy handler",
   }),
   proxyTokenHeader: auth.text("x_auth_token", "X-Auth-CouchDB-Token", {
-    meaning: "header of the proxy handler: the token",
+    meaning: "header with the token, for the proxy handler",
   }),
   requiredClaims: jwt.text("required_claims", "exp", {
     meaning: 'claims that a token needs: `exp, nbf, {iss, "name"}`',
@@ -131,11 +131,11 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "whether `+` in a path is decoded as a space",
   }),
   forwardedHostHeader: server.text("x_forwarded_host", "X-Forwarded-Host", {
-    meaning: "header with the requested host from a proxy",
+    meaning: "header in which a proxy passes the requested host",
   }),
   challenge: chttpd.text("WWW-Authenticate", undefined, {
     defaultWords: "none",
-    meaning: "value of this header in 401 responses",
+    meaning: "value of the header `WWW-Authenticate` in 401 responses",
   }),
   requireValidUser: REQUIRE_VALID_USER,
   uuidAlgorithm: uuids.choice("algorithm", "sequential", UUID_ALGORITHMS, {
@@ -143,7 +143,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
       "`sequential`: 26 random and 6 increasing hex digits; `random`: 32 random digits; `utc_random`, `utc_id`: 14 digits of microseconds since 1970, then 18 random ones or the suffix; `uuid_v7`, `uuid_v4`: RFC 9562",
   }),
   uuidFormat: uuids.choice("format", "base_16", UUID_FORMATS, {
-    meaning: "of `uuid_v7` and `uuid_v4`",
+    meaning: "text format of `uuid_v7` and `uuid_v4`",
   }),
   uuidSuffix: uuids.text("utc_id_suffix", "", {
     meaning: "suffix of the ids of `utc_id`; must differ between nodes",
@@ -202,7 +202,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     meaning: "maximum number of waiting requests ([overload](api/README.md)); 0: no waiting",
   }),
   maintenanceMode: couchdb.choice("maintenance_mode", "false", ["false", "true", "nolb"], {
-    meaning: "`true`, `nolb`: `GET /_up` responds with 404 for load balancers",
+    meaning: "with `true` or `nolb`, `GET /_up` responds with 404, for load balancers",
   }),
 };
 
@@ -214,7 +214,7 @@ export function apiSettings(texts: SettingTexts): ApiSettings {
   return liveSettings(texts, API_SETTINGS);
 }
 
-/** `{chttpd_auth, cookie_authentication_handler}, …` */
+/** Parses `{chttpd_auth, cookie_authentication_handler}, …` to the short names of the handlers. */
 function parseHandlers(text: string): Parsed<readonly string[]> {
   const names = [...text.matchAll(/\{\s*\w+\s*,\s*(\w+?)_authenti(?:fi)?cation_handler\s*\}/g)];
   const handlers = names.map((match) => match[1] as string);

@@ -19,7 +19,7 @@ import { ConfigError, type Setting, type SettingTexts } from "./settings.ts";
 export interface ConfigurationChange {
   readonly section: string;
   readonly key: string;
-  /** The new text; undefined if the setting was removed. */
+  /** New text of the setting; undefined if the setting was removed. */
   readonly value: string | undefined;
 }
 
@@ -71,7 +71,7 @@ export class Configuration implements SettingTexts {
     return this.#values.get(section) ?? new Map();
   }
 
-  /** All values, in name order. */
+  /** Returns all values by section and key, in name order of the sections. */
   sections(): IniSections {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
@@ -98,7 +98,7 @@ export class Configuration implements SettingTexts {
     this.#change(section, key, text);
   }
 
-  /** Restores the value of another source. */
+  /** Removes the value set at runtime, so that the value of another source applies again. */
   delete(section: string, key: string, { persist = true } = {}): void {
     if (persist) this.#write(section, key, undefined);
     const given = this.#parts.given.map((sections) => sections.get(section)?.get(key));
@@ -278,7 +278,7 @@ function removeDraft(file: string): void {
   try {
     rmSync(file, { force: true });
   } catch {
-    // The folder is not writable, so nothing was left there.
+    // The folder is not writable, so it contains no temporary file.
   }
 }
 
@@ -319,14 +319,17 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** Returns the default as a file would contain it, or `undefined` if it cannot be expressed. */
+/**
+ * Returns the text that would express the default in a file, or `undefined` if there is no such
+ * text.
+ */
 export function settingDefault({ read, defaultText }: Setting<unknown>): string | undefined {
   return defaultText ?? textOf(read(undefined));
 }
 
 /**
- * The value as a file would contain it; undefined for none, and for values that cannot be
- * expressed.
+ * Returns the text that would express the value in a file, or `undefined` if there is no value or
+ * no such text.
  */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value) && value.every(isPlain)) return value.join(",") || undefined;
@@ -365,8 +368,8 @@ function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten("section", "key", text.trim())) {
     throw new ConfigError("Invalid configuration value");
   }
-  // A key with an equals sign requires a space before its value, which is missing before an empty
-  // one.
+  // A key with an equals sign is recognized by the ` = ` after it, which is missing if the value is
+  // empty.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

@@ -1,4 +1,4 @@
-/** `[cors]`, `[cors:HOST]` and `[chttpd] enable_cors`, read live. */
+/** `[cors]`, `[cors:HOST]` and `[chttpd] enable_cors`, read on each use. */
 import {
   CORS_EXPOSED_HEADERS,
   CORS_HEADERS,

@@ -1,4 +1,4 @@
-/** `[couchdb]`: settings of databases and of functions in them, read live. */
+/** `[couchdb]`: settings of databases and of functions in them, read on each use. */
 import type { Runtime } from "../../base/index.ts";
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
 import { DesignCodes, type DesignFunctions } from "../../documents/index.ts";
@@ -28,7 +28,8 @@ export const DATABASE_SETTINGS = {
 
 /** The security object of databases without one. */
 export function securityDefault(texts: SettingTexts): () => string {
-  // CouchDB's `admin_local` opens databases to everyone on the port that we have.
+  // With `admin_local`, CouchDB lets everyone access databases on its main port, which corresponds
+  // to our port.
   return () =>
     readSetting(texts, DATABASE_SETTINGS.defaultSecurity) === "admin_only"
       ? SECURITY_ADMIN_ONLY

@@ -51,7 +51,7 @@ describe("a file with duplicate sections and keys", () => {
     "",
   ].join("\n");
 
-  test("has the values of its last lines", () => {
+  test("has the last value of each key", () => {
     const sections = parseIni(text);
     expect(sections.get("log")).toEqual(
       new Map([
@@ -66,7 +66,7 @@ describe("a file with duplicate sections and keys", () => {
     ["log", "level"],
     ["log", "format"],
     ["replicator", "max_jobs"],
-  ])("[%s] %s is set, and removed", (section, key) => {
+  ])("[%s] %s can be set and removed", (section, key) => {
     const place = { section, key };
     const without = withIniValue(text, place, undefined);
     expect(without).toContain("; loud");

@@ -1,4 +1,4 @@
-/** `[chttpd_auth_lockout]`: when logins are refused after wrong passwords; read live. */
+/** `[chttpd_auth_lockout]`: when logins are refused after wrong passwords; read on each use. */
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const { choice, integer } = sectionOf("chttpd_auth_lockout");

@@ -3,7 +3,7 @@ import type { IniSections } from "./ini.ts";
 import { readSetting, type SettingTexts, sectionOf } from "./settings.ts";
 
 export interface LogSettings {
-  /** Read on each use. */
+  /** Level, which can change at any time. */
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
   readonly format: "json" | "pretty";
 }

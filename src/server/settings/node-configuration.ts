@@ -21,7 +21,7 @@ import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";
 /** Placeholder for a secret; not accepted as a value. */
 const MASK = "****";
 
-/** All of their keys are meaningful. */
+/** Sections in which every key is meaningful. */
 const NAMED_SECTIONS = new Set(["admins", "jwt_keys", SHARES_SECTION]);
 
 /** As in CouchDB, the authentication handlers cannot be changed over HTTP. */
@@ -127,7 +127,7 @@ export class MaskedConfiguration implements NodeConfiguration {
     this.#configuration.reload();
   }
 
-  /** Defaults that a file could contain. */
+  /** Returns the defaults that a file can express. */
   #defaults(): readonly (Place & { readonly text: string })[] {
     return this.#configuration.table.flatMap((setting) => {
       const text = settingDefault(setting);

@@ -5,7 +5,7 @@
 
 export interface PasswordRequirement {
   readonly pattern: RegExp;
-  /** Message for a password that does not meet it; may be empty. */
+  /** Message for a password that does not match the pattern; may be empty. */
   readonly reason: string;
 }
 

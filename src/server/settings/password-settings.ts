@@ -1,9 +1,9 @@
-/** Settings for hashes of new passwords: `[chttpd_auth]`, read live. */
+/** Settings for hashes of new passwords: `[chttpd_auth]`, read on each use. */
 import { PSEUDO_RANDOM_FUNCTIONS } from "../passwords.ts";
 import { type PasswordRequirement, parseRequirements } from "./password-requirements.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-/** CouchDB's value. */
+/** Upper bound of the iterations, and CouchDB's default of `max_iterations`. */
 const ITERATIONS_MAX = 1_000_000_000;
 
 const { choice, integer, parsed } = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });
@@ -25,7 +25,7 @@ export const PASSWORD_SETTINGS = {
   }),
   iterationsMax: integer("max_iterations", 2_000_000, {
     max: ITERATIONS_MAX,
-    meaning: "their maximum iterations; CouchDB: 1000000000",
+    meaning: "maximum iterations of hashes in `_users`; CouchDB: 1000000000",
   }),
   requirements: parsed<readonly PasswordRequirement[]>("password_regexp", {
     default: [],

@@ -24,7 +24,7 @@ export class QueueSettings {
     );
     try {
       while (!signal.aborted) {
-        // Also on the first pass: applies changes that could not be applied before a restart.
+        // The first pass applies changes that could not be applied before a restart.
         await this.#replicator.prepare();
         await changed.notified(signal).catch(() => {});
       }

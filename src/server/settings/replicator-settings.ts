@@ -1,5 +1,6 @@
 /**
- * `[replicator]`, read live: CouchDB's names, with the units and defaults of `ReplicatorConfig`.
+ * `[replicator]`, read on each use. Names are CouchDB's; units and defaults are those of
+ * `ReplicatorConfig`.
  */
 import {
   FAR_BOUNDS,
@@ -102,7 +103,8 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
     min: 0,
     unit: "s",
-    meaning: "time that failures and local checkpoints outlive the last job of a replication",
+    meaning:
+      "time that failures and local checkpoints are kept after the last job of a replication",
   }),
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
@@ -119,7 +121,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax, {
     unit: "events",
-    meaning: "length of a job's history without `pending`",
+    meaning: "maximum length of a job's history, not counting `pending`",
   }),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
     unit: "s",
@@ -157,7 +159,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     default: CLIENT_DEFAULT.usesSessions,
     defaultText: "session,noop",
     meaning:
-      "`noop` first: passwords in each request instead of sessions; CouchDB's long names are accepted",
+      "if `noop` comes first, each request contains the password, and no sessions are used; CouchDB's long names are accepted",
     parse(plugins) {
       const names = listed(plugins).map((name) => name.replace(/^couch_replicator_auth_/, ""));
       const isKnown = names.every((name) => ["session", "noop"].includes(name));
@@ -205,10 +207,10 @@ const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
 
 const WARNING_SETTINGS: SettingsOf<ReplicatorConfig["warnsOf"]> = {
   plainHttp: flag("valid_endpoint_protocols_log", DEFAULT.warnsOf.plainHttp, {
-    meaning: "log each run over `http://`",
+    meaning: "whether each run over `http://` is logged",
   }),
   unverifiedTls: flag("verify_ssl_certificates_log", DEFAULT.warnsOf.unverifiedTls, {
-    meaning: "log each run without verified certificates",
+    meaning: "whether each run without verified certificates is logged",
   }),
 };
 
@@ -345,7 +347,7 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   };
 }
 
-/** Throws a ConfigError for a text that would be misinterpreted as different shares. */
+/** Throws a ConfigError for invalid shares, which would otherwise be read as other shares. */
 export function checkShares(group: string, shares: string): void {
   const setting = sectionOf(SHARES_SECTION).integer(group, SHARES_DEFAULT, {
     min: SHARES_MIN,

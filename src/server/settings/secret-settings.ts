@@ -14,6 +14,6 @@ export function isSecretSetting(section: string, key: string): boolean {
   if (section === "jwt_keys") return key.startsWith("hmac:");
   // The URL of a receiver often suffices to send messages to it, because its path is a credential.
   if (section === "alerts" && key === "url") return true;
-  // `proxy_use_secret` is not a secret, but only says whether one is used.
+  // `proxy_use_secret` is a flag, not a secret.
   return /(^|_)(secret|password)$/.test(key) && key !== "proxy_use_secret";
 }

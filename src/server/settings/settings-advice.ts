@@ -10,8 +10,8 @@ import { nearestName } from "./near-names.ts";
 import type { Place } from "./settings.ts";
 
 /**
- * Traces one event for each setting without effect now, and whenever such a setting is changed.
- * Changes of `fileSettings`, which are read only from the file, have no effect.
+ * Traces an event for each setting that is set but has no effect, now and whenever such a setting
+ * changes. Changes of `fileSettings`, which are read only from the file, have no effect.
  */
 export function announceIneffectiveSettings(
   configuration: Configuration,
@@ -38,7 +38,8 @@ export function announceIneffectiveSettings(
 }
 
 /**
- * Reason why a setting has no effect, or `undefined` if it has. `known` are those with an effect.
+ * Returns the reason why a setting has no effect, or `undefined` if it has an effect. `known` are
+ * the settings with an effect.
  */
 export function ineffectiveness(place: Place, known: readonly Place[]): string | undefined {
   const { section, key } = place;
@@ -54,7 +55,8 @@ export function ineffectiveness(place: Place, known: readonly Place[]): string |
 }
 
 /**
- * The same key elsewhere, a similar key in the same section, or the same key in a similar section.
+ * Returns the setting that was probably meant: the same key elsewhere, a similar key in the same
+ * section, or the same key in a similar section.
  */
 function meantBy({ section, key }: Place, known: readonly Place[]): Place | undefined {
   const keysOf = (name: string) => known.filter((place) => place.section === name);

@@ -25,7 +25,7 @@ test("copying live settings fails, because a copy would keep the current values"
   }).toThrow("must not be copied");
 });
 
-test("the current values can be copied", () => {
+test("a copy made by valuesNow contains the current values", () => {
   const now = valuesNow(liveSettings<Values<typeof TABLE>>(texts("log = true"), TABLE));
   expect({ ...now }).toEqual({ jobsMax: 500, logs: true });
 });

@@ -27,7 +27,7 @@ export interface Place {
 export interface SettingFacts {
   readonly meaning: string;
   readonly unit?: string;
-  /** Description of the default, if its text is empty or not informative. */
+  /** Description of the default, shown instead of a text that is empty or not informative. */
   readonly defaultWords?: string;
   /** Description of valid values. */
   readonly values?: string;
@@ -40,7 +40,7 @@ export interface Setting<T> extends Place, SettingFacts {
    * Returns the default for a key that is unset or empty. Throws a ConfigError for an invalid text.
    */
   readonly read: (text: string | undefined) => T;
-  /** Text of the default, if the default itself is not what a file would contain. */
+  /** Text that expresses the default in a file, if it does not follow from the default itself. */
   readonly defaultText?: string;
   /** CouchDB's former place of the setting, used if this one is not set. */
   readonly former?: Setting<T>;
@@ -191,7 +191,7 @@ export function listed(text: string): readonly string[] {
     .filter((item) => item !== "");
 }
 
-/** `[section] key = text: expected …` */
+/** Returns an error of the form `[section] key = text: expected …`. */
 export function unusable({ section, key }: Place, text: string, expected: string): ConfigError {
   return new ConfigError(`[${section}] ${key} = ${text}: expected ${expected}`);
 }

@@ -23,7 +23,7 @@ export interface ServerTls {
   /** Requirements for client certificates; undefined if clients are not asked for certificates. */
   readonly clients: ClientCertificates | undefined;
   readonly versions: TlsVersions;
-  /** OpenSSL names, separated by colons. Default: those of Node.js. */
+  /** OpenSSL names of the ciphers, separated by colons. Default: the ciphers of Node.js. */
   readonly ciphers: string | undefined;
 }
 
@@ -89,10 +89,10 @@ export const SERVER_TLS_SETTINGS = {
       'a list of OpenSSL\'s names, also in the form `["ECDHE-RSA-AES128-GCM-SHA256"]`. CouchDB: also Erlang tuples',
     parse: parseCiphers,
   }),
-  /** Only value that OpenSSL supports. */
+  /** `true` is the only value that OpenSSL supports. */
   renegotiatesSecurely: parsed<true>("secure_renegotiate", {
     default: true,
-    meaning: "nothing else is accepted",
+    meaning: "only `true` is accepted",
     parse: (text) => (text === "true" ? { value: true } : { expected: "true" }),
   }),
   verifyFunction: parsed<undefined>("verify_fun", {
@@ -130,7 +130,7 @@ function failWith(error: Error): never {
   throw error;
 }
 
-/** Erlang's `['tlsv1.2', 'tlsv1.3']`, or just the names. */
+/** Parses Erlang's `['tlsv1.2', 'tlsv1.3']`, or the names alone. */
 function parseVersions(text: string): Parsed<TlsVersions> {
   const names = namesIn(text);
   const chosen = VERSIONS.filter(([name]) => names.includes(name) || names.length === 0);
@@ -141,7 +141,7 @@ function parseVersions(text: string): Parsed<TlsVersions> {
     : { expected: `a list of ${VERSIONS.map(([name]) => name).join(", ")}` };
 }
 
-/** Erlang's `["ECDHE-ECDSA-AES128-GCM-SHA256", …]`, or just the names. */
+/** Parses Erlang's `["ECDHE-ECDSA-AES128-GCM-SHA256", …]`, or the names alone. */
 function parseCiphers(text: string): Parsed<string | undefined> {
   const names = namesIn(text);
   if (names.length === 0) return { value: undefined };

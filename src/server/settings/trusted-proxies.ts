@@ -1,7 +1,7 @@
 /** `[tandem] trusted_proxies`: proxies whose `X-Forwarded-For` is trusted. */
 import { BlockList, isIP } from "node:net";
 
-/** Addresses and ranges such as `10.0.0.0/8`. `wrong` is the first invalid item. */
+/** Parses addresses and ranges such as `10.0.0.0/8`. `wrong` is the first invalid item. */
 export function parseProxies(items: readonly string[]): BlockList | { readonly wrong: string } {
   const proxies = new BlockList();
   for (const item of items) {

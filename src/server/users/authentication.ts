@@ -78,7 +78,7 @@ export class Authentication {
     request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
     const found = await this.#byPassword(name, password, this.#clientOf(request));
-    // The login has replaced an empty salt.
+    // The login has replaced an empty salt, so the user is read again.
     const user = found?.salt === "" ? await this.#parts.users.find(name) : found;
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
@@ -133,7 +133,8 @@ export class Authentication {
     if (colon < 0) return undefined;
     const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1), peer);
     if (user !== undefined) return userOf(user.name, user.roles);
-    // Without administrators, every name has the same rights as no name.
+    // Without administrators, all clients have the same rights, whatever name and password they
+    // send.
     if (this.#isParty()) return PARTY;
     throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
   }
@@ -148,7 +149,7 @@ export class Authentication {
     lockout.check(attempt);
     const turn: Turn = (check) =>
       this.#turns.run(peer, () => {
-        // Checked again, because concurrent guesses may have failed in the meantime.
+        // Checks the lockout again, because concurrent guesses may have failed in the meantime.
         lockout.check(attempt);
         return check();
       });

@@ -26,7 +26,7 @@ export class LoginLockout {
   readonly #settings: LockoutSettings;
   readonly #clock: Clock;
   readonly #trace: Trace;
-  /** In order of the first failures. */
+  /** Failures in the order of the first failure of each. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(
@@ -72,7 +72,7 @@ export class LoginLockout {
 
 const LOCKED = "Account is temporarily locked due to multiple authentication failures";
 
-/** Fixed length, whatever a client sends as a name. */
+/** Returns a key of fixed length, whatever name a client sends. */
 function keyOf({ name, salt, peer }: LoginAttempt): string {
   return createHash("sha256")
     .update(JSON.stringify([peer, name, salt]))

@@ -11,8 +11,8 @@ LOOPBACK.addAddress("::1", "ipv6");
 LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
 
 /**
- * Whether the request names this machine by a loopback address or `localhost`, also to a proxy in
- * front. HTTP/1.0 clients, which are not browsers, may omit the host.
+ * Whether the client addressed this machine, or a proxy in front of it, by a loopback address or
+ * `localhost`. HTTP/1.0 clients, which are not browsers, may omit the host.
  */
 export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
   const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(

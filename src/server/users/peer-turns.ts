@@ -4,7 +4,10 @@
  */
 import { Semaphore } from "../../base/index.ts";
 
-/** More than the number of hashing threads, so that users behind a proxy lose nothing. */
+/**
+ * Maximum number of concurrent checks per address. Exceeds the number of hashing threads, so that
+ * users behind one proxy lose nothing.
+ */
 const CHECKS_PER_PEER = 4;
 
 interface Line {

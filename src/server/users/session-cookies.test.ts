@@ -68,7 +68,7 @@ function comesIn(value: string, who = JAN): boolean {
 }
 
 describe("a forged cookie", () => {
-  test("differs from those that this server creates", () => {
+  test("starts as a cookie that this server accepts", () => {
     expect(open().issue(JAN)).toBe(signed({}).toString("base64url"));
     expect(comesIn(signed({}).toString("base64url"))).toBe(true);
     expect(comesIn(signed({ hash: "sha1" }).toString("base64url"))).toBe(true);
@@ -88,11 +88,11 @@ describe("a forged cookie", () => {
     ["no time", Buffer.concat([Buffer.from("jan::"), signed({}).subarray(-32)])],
     ["64 KiB after it", Buffer.concat([signed({}), Buffer.alloc(65_536, "a")])],
     ["64 KiB before it", Buffer.concat([Buffer.alloc(65_536, "a"), signed({})])],
-  ])("opens nothing with %s", (_, bytes) => {
+  ])("opens no session with %s", (_, bytes) => {
     expect(comesIn(bytes.toString("base64url"))).toBe(false);
   });
 
-  test("opens nothing under another name, or with a later time, though its signature was valid", () => {
+  test("opens no session for another name or a later time with the signature of a valid cookie", () => {
     const bytes = signed({ sec: NOW_SEC - 300 });
     const signature = bytes.subarray(-32);
     const root = Buffer.concat([Buffer.from(`root:${(NOW_SEC - 300).toString(16)}:`), signature]);
@@ -104,7 +104,7 @@ describe("a forged cookie", () => {
     expect(comesIn(shifted.toString("base64url"), user("ja"))).toBe(false);
   });
 
-  test("opens nothing if any bit is changed or any byte is missing", () => {
+  test("opens no session if any bit is changed or any byte is missing", () => {
     const whole = signed({});
     for (let bit = 0; bit < whole.length * 8; bit++) {
       const changed = Buffer.from(whole);
@@ -117,7 +117,7 @@ describe("a forged cookie", () => {
     }
   });
 
-  test("opens nothing, whatever it is", () => {
+  test("opens no session if it consists of random bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(comesIn(Buffer.from(bytes).toString("base64url"))).toBe(false);
@@ -137,7 +137,7 @@ test.each([
   expect(open().cookies.read(header)).toBeUndefined();
 });
 
-test("a session ends after its time, with its user's salt, and with the secret", () => {
+test("a session ends after its lifetime, and when the user's salt or the secret changes", () => {
   const { issue, opens, wait } = open();
   const value = issue(JAN);
   expect(opens(value, user("jan", "new salt"))).toBe(false);
@@ -154,7 +154,7 @@ test("a user without a salt has no session", () => {
   expect(() => open().issue(unsalted)).toThrow(expect.objectContaining({ status: 403 }));
 });
 
-test("neither the signature of a proxy nor that of a CouchDB opens a session", () => {
+test("neither a proxy's signature nor a CouchDB's opens a session", () => {
   const text = `jan:${NOW_SEC.toString(16).toUpperCase()}`;
   for (const salt of ["", JAN.salt]) {
     const signature = createHmac("sha256", `${SECRET}${salt}`).update(text).digest();
@@ -175,21 +175,24 @@ describe("the attributes of a cookie", () => {
     [{}, true, true],
     [{ "x-forwarded-proto": "https" }, false, true],
     [{ "x-forwarded-proto": "http" }, false, false],
-    // TLS to this server counts, whatever a header says.
+    // TLS to this server takes precedence over the headers.
     [{ "x-forwarded-proto": "http" }, true, true],
     [{ "x-forwarded-ssl": "on" }, false, true],
     [{ "x-forwarded-ssl": "off" }, false, false],
     [{ "x-other": "https" }, false, false],
-  ])("with the headers %j, over TLS: %j, it is Secure: %j", (headers, isOverTls, isSecure) => {
-    const arrival = from(headers, isOverTls);
-    const { cookies } = open();
-    for (const header of [cookies.issue(JAN, arrival), cookies.cleared(arrival)]) {
-      expect(attributes(header).includes("Secure")).toBe(isSecure);
-      expect(attributes(header)).toContain("HttpOnly");
-    }
-  });
+  ])(
+    "with the headers %j and TLS: %j, the cookie is Secure: %j",
+    (headers, isOverTls, isSecure) => {
+      const arrival = from(headers, isOverTls);
+      const { cookies } = open();
+      for (const header of [cookies.issue(JAN, arrival), cookies.cleared(arrival)]) {
+        expect(attributes(header).includes("Secure")).toBe(isSecure);
+        expect(attributes(header)).toContain("HttpOnly");
+      }
+    },
+  );
 
-  test("the proxy headers have the configured names", () => {
+  test("the configured names of the proxy headers are used", () => {
     const { cookies } = open({
       "chttpd/x_forwarded_proto": "X-Scheme",
       "chttpd/x_forwarded_ssl": "X-TLS",

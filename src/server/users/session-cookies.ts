@@ -14,9 +14,9 @@ type Arrival = Pick<ApiRequest, "isSecure" | "headers">;
 
 export interface Session {
   readonly name: string;
-  /** In hex, as in the cookie. */
+  /** Time of issue in hex, as in the cookie. */
   readonly issued: string;
-  /** In base64. */
+  /** Signature in base64. */
   readonly signature: string;
 }
 
@@ -116,7 +116,8 @@ export class SessionCookies {
 
   #header(value: string, ageSec: number, arrival: Arrival): string {
     const { allowsPersistentCookies, cookieDomain, sameSite } = this.#settings;
-    // Some clients use one of them, some the other. The date has CouchDB's format, with hyphens.
+    // Some clients evaluate `Expires`, others `Max-Age`. The date has CouchDB's format, with
+    // hyphens.
     const expires = new Date(this.#clock.nowMs() + ageSec * 1000).toUTCString();
     const dated = expires.replace(/(\d\d) (\w{3}) /, "$1-$2-");
     const isDated = allowsPersistentCookies || ageSec === 0;

@@ -57,7 +57,7 @@ export interface UserDatabasesParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly configuration: Configuration;
-  /** Read on each use. */
+  /** Settings of `[couch_peruser]`, which can change at any time. */
   readonly settings: UserDatabaseSettings;
   /** Key of the stored progress. */
   readonly progressKey: Key;

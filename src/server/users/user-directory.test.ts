@@ -1,4 +1,4 @@
-/** Users from earlier versions, and the time spent on unknown names. */
+/** Tests users from earlier versions, and the time spent on unknown names. */
 import { createHook } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import { afterAll, expect, test } from "vitest";

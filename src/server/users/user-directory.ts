@@ -26,9 +26,9 @@ export type Turn = (check: () => Promise<boolean>) => Promise<boolean>;
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
-  /** Changes with the password, which ends sessions. */
+  /** Salt of the hash. A new password has a new salt, which ends sessions. */
   readonly salt: string;
-  /** Changes with any part of the stored hash, which ends cached credentials. */
+  /** Identifies the stored hash. Changes with any part of it, which ends cached credentials. */
   readonly hash: string;
   /**
    * Throws a ProtocolError 403 for a hash with excessive cost. Passwords of one user are checked
@@ -41,7 +41,7 @@ export interface UserDirectoryParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly configuration: Configuration;
-  /** Read on each use. */
+  /** Settings for password hashes, which can change at any time. */
   readonly passwords: PasswordRules;
 }
 
@@ -69,9 +69,9 @@ export class UserDirectory {
   }
 
   /**
-   * Current rights of a user of this directory; undefined for an unknown name. Throws as `find`.
-   * `null` is any client of a server without administrators; such a server authenticates no one, so
-   * there an unknown name is a user without roles.
+   * Returns the current rights of a user of this directory, or `undefined` for an unknown name.
+   * Throws like `find`. `null` stands for any client of a server without administrators; such a
+   * server does not authenticate, so there an unknown name is a user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");
@@ -102,7 +102,7 @@ export class UserDirectory {
     const edit = { mode: "interactive", id, parent, deleted: false, body } as const;
     await kv.transact(async (tx) => {
       const database = await databases.open(tx, "_users");
-      // A document that was purged would be re-created.
+      // Without this check, a document that has been purged would be re-created.
       if ((await database.read(tx, id))?.revision !== parent) return;
       await database.write(tx, { ...edit, attachments: kept }, SERVER);
     });
@@ -117,7 +117,7 @@ export class UserDirectory {
     const roles = Array.isArray(record.roles) ? record.roles : [];
     return {
       name,
-      // No document makes its user a server administrator.
+      // A document cannot make its user a server administrator.
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
       salt: hash.salt,
       hash: `${hash.salt}${hash.key}`,

@@ -24,7 +24,7 @@ const SYSTEM_ROLES: ReadonlySet<string> = new Set([METRICS_ROLE, READER_ROLE]);
 export interface UsersRules {
   /** Members of all users that everyone with access may read. Read on each use. */
   readonly settings: { readonly publicMembers: readonly string[] };
-  /** Read on each use. */
+  /** Bounds for password hashes, which can change at any time. */
   readonly limits: PasswordLimits;
 }
 
@@ -148,7 +148,8 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
     return "Doc ID must be of the form org.couchdb.user:name";
   }
   if (old !== undefined && old.name !== name) return "Usernames can not be changed.";
-  // Omits the value: failed writes of a replication are listed for operators.
+  // The message omits the value, because operators see it in the list of a replication's failed
+  // writes.
   if (password !== undefined && password !== null) {
     return "Passwords must be strings; they are hashed before they are stored.";
   }

@@ -1,4 +1,4 @@
-/** Requirements of the suite for an implementation. */
+/** Requirements for an implementation that is tested by the suite. */
 
 import type { Runtime } from "../../../src/base/index.ts";
 import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
@@ -31,7 +31,7 @@ export interface OpenedEngines {
   readonly peer: Engine;
   /** Resolves when every earlier read version is too old. */
   passReadVersionAge(): Promise<void>;
-  /** Called after everything was closed. */
+  /** Removes the store after everything was closed. */
   remove(): Promise<void>;
 }
 

@@ -16,10 +16,10 @@ export type Step =
   | { readonly kind: "clear"; readonly key: string }
   | { readonly kind: "clearRange"; readonly begin: string; readonly end: string }
   | { readonly kind: "byteMin"; readonly key: string; readonly value: string }
-  /** Writes the value that it read, to detect lost updates. */
+  /** Copies a value, so that lost updates are detected. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
-/** Result of selectors outside the keys that steps use. */
+/** Result of a selector that resolves to a key outside the keys of the steps. */
 const OUTSIDE = "(none)";
 
 /** Executes a step, and returns its result. */

@@ -8,7 +8,7 @@ import type { KeyValueStore, Transaction } from "../../../src/kv/index.ts";
 import { clearAll, type Fixture, put, read, rows } from "./fixture.ts";
 import { carryOut, Model, type Step } from "./model.ts";
 
-/** Few keys, so that transactions conflict. */
+/** Keys of the steps: so few that transactions conflict. */
 const KEYS = ["a", "b", "c", "d", "e", "f"] as const;
 const digits = fc.string({ unit: fc.constantFrom("0", "1", "5", "9"), minLength: 1, maxLength: 3 });
 const key = fc.constantFrom(...KEYS);
@@ -85,7 +85,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
         }
         expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(model.rows());
         for (const { stamp, steps, results } of committed) {
-          // A read-only transaction saw the store as it was between two others.
+          // A read-only transaction must have read the state between two other transactions.
           if (stamp === undefined) expect(fitsSomewhere(steps, results, inOrder)).toBe(true);
         }
       }),
@@ -136,7 +136,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
 interface Committed {
   readonly steps: readonly Step[];
   readonly results: readonly string[];
-  /** `undefined` for a read-only transaction. */
+  /** Versionstamp of the commit; undefined for a read-only transaction. */
   readonly stamp: string | undefined;
 }
 

@@ -129,7 +129,8 @@ export function versionstampTests(fixture: () => Fixture): void {
       tx.setVersionstampedKey(key, bytes("kept"));
       tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
     };
-    // The key is still unreadable. FoundationDB refuses the commit after such a read as well.
+    // The cleared key stays unreadable until the commit. FoundationDB refuses the commit after such
+    // a read as well.
     await expect(
       fixture().kv.transact(async (tx) => {
         await clearBefore(tx);

@@ -19,7 +19,7 @@ const REQUEST_MS = 0.2;
 const ROW_MS = 0.002;
 const READ_MS = 0.015;
 const WRITE_MS = 0.04;
-/** 50 MB per second. */
+/** Milliseconds per byte, at 50 MB per second. */
 const BYTE_MS = 2e-5;
 const PIECE_BYTES = 65_536;
 const ZEROS = new Uint8Array(PIECE_BYTES);
@@ -51,7 +51,7 @@ export class DistantServers {
   readonly #written = new Set<string>();
   readonly #writtenAtMs: number[] = [];
   #heldBytes = 0;
-  /** Keyed by the last segment of the path. */
+  /** Number of requests by the last segment of their path. */
   readonly requestCounts = new Map<string, number>();
   /** Document requests in flight. */
   readonly underWay = { ...NONE_UNDER_WAY };

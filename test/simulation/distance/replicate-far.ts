@@ -24,11 +24,11 @@ import {
 
 export interface FarRun {
   readonly servers: DistantServers;
-  /** In virtual time. */
+  /** Duration in virtual time. */
   readonly elapsedMs: number;
 }
 
-/** Runs it to its end, or until `untilMs`. */
+/** Runs the replication to its end, or until `untilMs`. */
 export async function replicateFar(
   options: DistantServersOptions,
   members: object = {},

@@ -3,7 +3,7 @@ import { CUTS } from "../kernel/link.ts";
 import type { Fault } from "./faults.ts";
 import type { Nodes } from "./node-faults.ts";
 
-/** Between a node and the store. */
+/** Returns the fault that partitions a node from the store. */
 export function partitionsFromStore(nodes: Nodes): Fault {
   return {
     name: "partition from the store",
@@ -14,7 +14,7 @@ export function partitionsFromStore(nodes: Nodes): Fault {
   };
 }
 
-/** Between a node and a server. */
+/** Returns the fault that partitions a node from a server. */
 export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fault {
   return {
     name: "partition from a server",
@@ -25,7 +25,7 @@ export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fa
   };
 }
 
-/** An outage: the server is unreachable from all nodes. */
+/** Returns the fault that makes a server unreachable from all nodes. */
 export function outages(nodes: Nodes, hosts: readonly string[]): Fault {
   return {
     name: "outage",

@@ -42,7 +42,7 @@ export interface JobsClusterOptions {
 
 export interface JobsOutcome {
   readonly problems: readonly string[];
-  /** Equal for two runs of one seed. */
+  /** Hash of the run's events, equal for two runs of one seed. */
   readonly fingerprint: string;
   readonly expelledCount: number;
   readonly acceptedCount: number;
@@ -82,7 +82,7 @@ class JobsCluster {
   async run(): Promise<JobsOutcome> {
     const world = this.#world;
     setMaxListeners(0, this.#stopping.signal);
-    // Not subject to faults: it only observes.
+    // The observer is not subject to faults.
     const observer = world.openNode();
     const client = world.openNode(randomTraits(this.#random));
     const jobs = this.#recorded(this.#openNewest(client.runtime), client);
@@ -98,7 +98,7 @@ class JobsCluster {
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = createJobs(client, jobs, TYPE, this.#knobs, this.#random.fork("creator"));
     this.#faults(client, observer).schedule(FAULTY_MS);
-    // Awaited below. Until then a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, a rejection must not count as unhandled.
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();
@@ -129,7 +129,7 @@ class JobsCluster {
     ]);
   }
 
-  /** Whether every job ends in time. */
+  /** Waits for the jobs to end. Returns whether every job ended in time. */
   async #settle(observer: SimulatedNode): Promise<boolean> {
     const { time } = this.#world;
     const jobs = new Jobs(observer.runtime, SUBSPACE);

@@ -13,7 +13,7 @@ export interface JobsKnobs {
   readonly acceptCountMax: number;
   /** Time without a poll for jobs that become due. */
   readonly idleMs: number;
-  /** Default: pages have the requested size. */
+  /** Maximum number of bytes per page. Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
   /** Fraction of workers that run an earlier version. */
   readonly olderRatio: number;

@@ -15,7 +15,7 @@ interface Holding {
 
 interface ModelJob {
   readonly state: "pending" | "running" | "finished";
-  /** As returned by `textOf`. */
+  /** Data of the job, as returned by `textOf`. */
   readonly data: string;
   readonly dueAtSec: number;
   /** Data set while the job ran. */

@@ -107,13 +107,13 @@ export class SimulatedWorker {
       } catch (error) {
         if (errorCode(error) === "JOBS_WORKER_EXPELLED") throw error;
         if (errorCode(error) !== "KV_UNKNOWN_COMMIT" && !over.aborted) throw error;
-        // Jobs accepted despite the error are found by their silence.
+        // Jobs that were accepted despite the error are detected by their missing heartbeats.
       }
     }
     await Promise.all(running);
   }
 
-  /** Stops when it has lost the job. */
+  /** Runs a job. Stops when the job has been lost. */
   async #runJob(held: HeldJob, over: AbortSignal): Promise<void> {
     const { node, jobs } = this.#parts;
     const { kv, runtime, random } = node;

@@ -12,7 +12,7 @@ export class Gate {
     return this.#closings.size === 0;
   }
 
-  /** Closes it, and returns a function that reopens it and may be called twice. */
+  /** Closes the gate, and returns a function that reopens it and may be called twice. */
   close(): () => void {
     const closing = Symbol("closing");
     this.#closings.add(closing);
@@ -21,7 +21,7 @@ export class Gate {
     };
   }
 
-  /** Opens it, whichever fault closed it. */
+  /** Opens the gate, whichever fault closed it. */
   open(): void {
     this.#closings.clear();
     this.#release();
@@ -46,7 +46,7 @@ export class Link {
   readonly requests = new Gate();
   readonly answers = new Gate();
 
-  /** Cuts it, and returns a function that heals this cut and may be called twice. */
+  /** Cuts the link, and returns a function that heals this cut and may be called twice. */
   cut(cut: Cut): () => void {
     const heals: (() => void)[] = [];
     if (cut !== "answers") heals.push(this.requests.close());

@@ -5,7 +5,7 @@ import type { SimulatedNode } from "./simulated-node.ts";
 
 const PAUSE_MS = 500;
 
-/** Applied once. Retried while the store refuses it. */
+/** Runs a transaction whose effect is applied once, and retries it while the store refuses it. */
 export async function persistently<T>(
   { kv, runtime }: Pick<SimulatedNode, "kv" | "runtime">,
   body: (tx: Transaction) => Promise<T>,
@@ -14,7 +14,7 @@ export async function persistently<T>(
     try {
       return await kv.transact(body);
     } catch (error) {
-      // Nothing was written.
+      // With KV_UNAVAILABLE, nothing was written.
       if (errorCode(error) !== "KV_UNAVAILABLE") throw error;
       await runtime.clock.sleep(PAUSE_MS);
     }

@@ -28,12 +28,12 @@ export class SeededRandom implements Random {
     return Uint8Array.from({ length: byteCount }, () => this.#next() & 0xff);
   }
 
-  /** Depends only on the seed and the label, not on earlier draws. */
+  /** Returns a generator that depends only on the seed and the label, not on earlier draws. */
   fork(label: string): SeededRandom {
     return new SeededRandom(`${this.#seed}/${label}`);
   }
 
-  /** From `least`, inclusive, to `most`, exclusive. */
+  /** Returns a number from `least` (inclusive) to `most` (exclusive). */
   between(least: number, most: number): number {
     return least + this.ratio() * (most - least);
   }

@@ -24,17 +24,20 @@ import type { SeededRandom } from "./seeded-random.ts";
 import { EPOCH_MS, type World } from "./world.ts";
 
 export interface NodeTraits {
-  /** Offset of its wall clock. */
+  /** Offset of the node's wall clock. */
   readonly skewMs: number;
-  /** Seconds of its clock per second of the world. */
+  /** Seconds of the node's clock per second of the world. */
   readonly clockRate: number;
-  /** Maximum one-way delay to the store. */
+  /** Maximum one-way delay between node and store. */
   readonly delayMsMax: number;
-  /** Commits that fail without a conflict, and commits whose outcome it does not learn. */
+  /**
+   * Ratios of commits that fail without a conflict, and of commits whose outcome the node does not
+   * learn.
+   */
   readonly conflictRatio: number;
   readonly unknownRatio: number;
   readonly tooOldRatio: number;
-  /** Its policy for repeating transactions. */
+  /** Policy of the node for repeating transactions. */
   readonly retry: Partial<RetryPolicy>;
 }
 
@@ -67,7 +70,7 @@ export class SimulatedNode {
   #announceCrash: () => void = () => {};
   #strikeCount = 0;
   #struckAtMs = Number.NEGATIVE_INFINITY;
-  /** Added to its wall clock in addition to the skew. */
+  /** Adjustment of the node's wall clock, in addition to the skew. */
   #steppedMs = 0;
   readonly #awake = new Gate();
   /** The engine also sleeps before it commits. The delay of a commit is in `#commit`. */
@@ -86,7 +89,7 @@ export class SimulatedNode {
     this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine(), retry });
   }
 
-  /** Settles when it crashes. Its own work never settles then. */
+  /** Settles when the node crashes. The node's own work never settles then. */
   readonly crashed: Promise<void>;
 
   get isCrashed(): boolean {
@@ -98,7 +101,7 @@ export class SimulatedNode {
     return this.#strikeCount;
   }
 
-  /** Time of its last fault, or of the end of one. */
+  /** Time of the node's last fault, or of the end of one. */
   get struckAtMs(): number {
     return this.#struckAtMs;
   }
@@ -123,12 +126,12 @@ export class SimulatedNode {
     this.#announceCrash();
   }
 
-  /** Returns a function that resumes it. */
+  /** Pauses the node, and returns a function that resumes it. */
   pause(): () => void {
     return this.#struck(this.#awake.close());
   }
 
-  /** Moves its wall clock, and returns a function that restores it. */
+  /** Moves the node's wall clock, and returns a function that restores it. */
   stepClock(stepMs: number): () => void {
     this.#steppedMs += stepMs;
     return () => {
@@ -136,7 +139,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Cuts it off from the store, and returns a function that heals the cut. */
+  /** Cuts the node off from the store, and returns a function that heals the cut. */
   cutOff(cut: Cut): () => void {
     return this.#struck(this.store.cut(cut));
   }
@@ -149,7 +152,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Resumes it, and restores its network and a sound store. */
+  /** Resumes the node, and restores its network and a sound store. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
     this.strike();
@@ -167,7 +170,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Settles as `promise`, but not while the node is paused. */
+  /** Settles like `promise`, but not while the node is paused. */
   async whenAwake<T>(promise: Promise<T>): Promise<T> {
     try {
       return await promise;
@@ -205,7 +208,7 @@ export class SimulatedNode {
     };
   }
 
-  /** There and back: nothing is known before the response. */
+  /** Travels to the store and back, because nothing is known before the response. */
   #readWay(): Promise<void> {
     const { requests, answers } = this.store;
     return this.whenAwake(this.#travel(requests).then(() => answers.passed()));
@@ -288,7 +291,7 @@ function rejectedBy(signal: AbortSignal | undefined): Promise<never> {
   });
 }
 
-/** No reason to lose a job. */
+/** Returns an injected error of unknown outcome, which must not cost the node a job. */
 function unknown(injected: string): KeyValueError {
   return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
 }

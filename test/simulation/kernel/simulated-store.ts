@@ -23,7 +23,7 @@ export class StoreCondition {
     return Math.max(0, ...[...this.#slownesses].map(({ delayMsMax }) => delayMsMax));
   }
 
-  /** Called for each commit. */
+  /** Throws if the store refuses commits. Called for each commit. */
   check(): void {
     if (this.#fillings.size > 0)
       throw new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });

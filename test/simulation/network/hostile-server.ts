@@ -49,7 +49,7 @@ export function hostile(serve: Serve, random: SeededRandom): Serve {
   };
 }
 
-/** To itself, or to an address without a server. */
+/** Redirects to the same URL, a neighbouring path, or an address without a server. */
 function redirect({ url }: FetchRequest, random: SeededRandom): Answer {
   const location = random.pick([url, `${url}x`, "http://nobody.test/", "::", ""]);
   return { ...plainAnswer(random.pick([301, 302, 303, 307, 308]), ""), headers: { location } };
@@ -59,7 +59,7 @@ function cut(bytes: Uint8Array, random: SeededRandom): Uint8Array {
   return bytes.subarray(0, random.integer(bytes.length + 1));
 }
 
-/** With a few changed values. */
+/** Returns the response with a few changed values. */
 function distorted(answer: Answer, random: SeededRandom): Answer {
   let json: unknown;
   try {

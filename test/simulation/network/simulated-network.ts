@@ -35,7 +35,7 @@ export class SimulatedNetwork {
   /** Number of affected requests. */
   faultCount = 0;
 
-  /** `servers` by host. */
+  /** `servers` contains the servers by host. */
   constructor(random: SeededRandom, servers: ReadonlyMap<string, Serve>) {
     this.#random = random;
     this.#servers = servers;
@@ -99,7 +99,7 @@ function failureOf({ method, url }: FetchRequest, cause: string): RequestFailedE
   return new RequestFailedError({ method, url, cause });
 }
 
-/** Settles as `promise`, or with the signal's reason. */
+/** Settles like `promise`, or rejects with the signal's reason. */
 function aborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
@@ -114,7 +114,7 @@ export function textOf(body: FetchRequest["body"]): string {
   return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
 }
 
-/** A `_bulk_docs` with the first half of its documents. */
+/** Returns the body of a `_bulk_docs` request with the first half of its documents. */
 function halfOf({ body }: FetchRequest): string {
   const { docs, ...rest } = JSON.parse(textOf(body)) as { docs: unknown[] };
   return JSON.stringify({ ...rest, docs: docs.slice(0, Math.ceil(docs.length / 2)) });

@@ -53,7 +53,7 @@ export class UnreliableUpdates {
     this.#faults = lies ? [...armed, ...LIES] : armed;
   }
 
-  /** Answers immediately from now on. It remains unusual, and lies if it did before. */
+  /** Answers immediately from now on. The server remains unusual, and lies if it did before. */
   heal(): void {
     this.#faults = this.#faults.filter((fault) => !isTrouble(fault));
   }

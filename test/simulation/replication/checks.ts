@@ -118,7 +118,7 @@ async function passedRevisions(
   );
 }
 
-/** Each leaf of each document: revision, body and attachments, by id and revision. */
+/** Returns each leaf of each document: revision, body and attachments, by id and revision. */
 export async function contentOf(
   tx: ReadTransaction,
   database: Database,

@@ -29,7 +29,7 @@ export class Client {
     }
   }
 
-  /** False if it did not exist. */
+  /** Removes a database. Returns false if it did not exist. */
   removeDatabase(name: string): Promise<boolean> {
     return this.#unless("STORE_DATABASE_NOT_FOUND", (tx) => this.node.databases.remove(tx, name));
   }

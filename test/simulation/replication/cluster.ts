@@ -43,7 +43,7 @@ const REFUSED = /^refused-/;
 
 export interface ReplicationClusterOptions {
   readonly storage?: MemoryStorage;
-  /** In addition to continuous replications. Default: from the seed. */
+  /** Workloads in addition to continuous replications. Default: drawn from the seed. */
   readonly workloads?: readonly WorkloadName[];
   readonly endpointsOver?: (endpoints: Endpoints) => void;
   readonly fetchOver?: (fetch: Fetch) => Fetch;
@@ -54,7 +54,7 @@ export interface ReplicationClusterOptions {
 
 export interface ReplicationOutcome {
   readonly problems: readonly string[];
-  /** Equal for two runs of one seed. */
+  /** Hash of the run's events, equal for two runs of one seed. */
   readonly fingerprint: string;
   /** Number of observations by kind. */
   readonly counts: ReadonlyMap<string, number>;
@@ -93,7 +93,7 @@ class ReplicationCluster {
     if (pageBytesMax !== undefined) withSmallPages(world.storage, pageBytesMax);
     this.#observations = new Observations(world);
     this.#topology = new Topology(this.#random);
-    // Not subject to faults.
+    // The observer is not subject to faults.
     const observer = composeNode(world.openNode());
     this.#clientNode = world.openNode(randomTraits(this.#random));
     const clientNode = this.#clientNode;
@@ -132,7 +132,7 @@ class ReplicationCluster {
     for (let count = 0; count < nodeCount; count++) this.#openNode();
     this.#faults().schedule(FAULTY_MS);
     const working = Promise.all(workloads.map((workload) => workload.start?.(FAULTY_MS)));
-    // Awaited below. Until then a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, a rejection must not count as unhandled.
     working.catch(() => {});
     await this.#watch(workloads, FAULTY_MS);
     this.#heal();

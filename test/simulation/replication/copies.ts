@@ -23,8 +23,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * `accept`: the start of a run that may be too short to be recorded otherwise. Of two with the same
- * replication, one ends without copying.
+ * Recorded operations. `accept` is the start of a run that may be too short to be recorded
+ * otherwise. Of two runs with the same replication, one ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -51,8 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // Not at acceptance: if two jobs have the same replication, the second finds that the first
-      // is running, and does not replace it.
+      // The target is not recorded at acceptance: if two jobs have the same replication, the second
+      // finds that the first is running, and does not replace it.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;

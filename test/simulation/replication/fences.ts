@@ -10,7 +10,7 @@ import { decodeJob, isReadable } from "../../../src/replicator/jobs/job-data-rec
 import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 
 export class Fences {
-  /** By job. */
+  /** Ids of replications by job. */
   readonly #baseIds = new Map<string, string>();
   /** Number of verifications by replication. */
   readonly #askedCounts = new Map<string, number>();

@@ -34,7 +34,7 @@ function historyProblem(
   crashCount: number,
 ): string | undefined {
   const [last, before] = history;
-  // As stored: decoding a job fills in missing members.
+  // The failure is read as stored, because decoding a job fills in missing members.
   const failure = job.data.failure as ReplicationFailure | undefined;
   if (last === undefined) return "has no history";
   if (errorCount > crashCount)

@@ -5,7 +5,7 @@ import type { SeededRandom } from "../kernel/seeded-random.ts";
 export interface ReplicationKnobs {
   readonly config: Partial<ReplicatorConfig>;
   readonly failuresMax: number | undefined;
-  /** Default: pages have the requested size. */
+  /** Maximum number of bytes per page. Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
   /** Fraction of nodes that run an earlier version. */
   readonly olderRatio: number;

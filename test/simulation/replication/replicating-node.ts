@@ -29,7 +29,7 @@ export interface ReplicatingNodeParts {
   readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
 }
 
-/** Runs it until aborted. */
+/** Runs the node until the signal aborts. */
 export async function runReplicatingNode(
   parts: ReplicatingNodeParts,
   signal: AbortSignal,

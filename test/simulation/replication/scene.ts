@@ -13,7 +13,7 @@ export interface Scene {
   readonly world: World;
   readonly random: SeededRandom;
   readonly topology: Topology;
-  /** Not subject to faults: it only observes. */
+  /** Node that only observes, and is not subject to faults. */
   readonly observer: ComposedNode;
   readonly client: Client;
   /** Databases that were deleted at some time. */

@@ -4,11 +4,11 @@ import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { openIfExists } from "../replication/scene.ts";
 import type { Pair } from "../replication/topology.ts";
 
-/** Maximum delay of documents, in milliseconds. */
+/** Maximum delays of documents, in milliseconds. */
 export interface Patience {
-  /** For documents written during faults, from the end of the faults. */
+  /** Limit for documents written during faults, counted from the end of the faults. */
   readonly healedMs: number;
-  /** For all others. */
+  /** Limit for all other documents. */
   readonly calmMs: number;
 }
 
@@ -52,13 +52,13 @@ export class Arrivals {
     this.#expected = [...this.#expected, ...more];
   }
 
-  /** Documents that have not arrived never will. */
+  /** Stops expecting the documents of a removed source that have not arrived. */
   sourceRemoved(source: string): void {
     this.#documents.delete(source);
     this.#expected = this.#expected.filter((expected) => expected.source !== source);
   }
 
-  /** All documents have to arrive again. */
+  /** Expects all documents of a removed target to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
     const again = this.#pairs

@@ -86,12 +86,12 @@ class WatchingCluster {
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
   /**
-   * Targets that are not on the server: there a checkpoint may be written to a database that was
-   * just re-created.
+   * Targets that are not on the server. In these, a checkpoint may be written to a database that
+   * was just re-created.
    */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
-  /** Called with the name of the source. */
+  /** Called for each checkpoint with the name of its source. */
   #onCheckpoint: (source: string) => void = () => {};
 
   constructor(world: World, options: WatchingClusterOptions) {
@@ -109,7 +109,7 @@ class WatchingCluster {
       healedMs: HEALED_MS + (this.#lies ? auditMs : 0),
       calmMs: PROMPT_MS + (this.#lies ? auditMs : 0),
     });
-    // Not subject to faults.
+    // The observer is not subject to faults.
     this.#observer = composeNode(world.openNode());
     this.#client = new Client(composeNode(world.openNode()));
     const server = new SimulatedServer(composeNode(world.openNode()));
@@ -227,7 +227,10 @@ class WatchingCluster {
     for (const node of this.#world.nodes) node.heal();
   }
 
-  /** Advances time until then or until a document is overdue, and checks which have arrived. */
+  /**
+   * Advances time to `untilMs`, or until a document is overdue, and checks which documents have
+   * arrived.
+   */
   async #watch(untilMs: number, working: Promise<void> = Promise.resolve()): Promise<void> {
     const { time } = this.#world;
     while (time.nowMs < untilMs && this.#arrivals.problems.length === 0) {
@@ -278,7 +281,7 @@ class WatchingCluster {
     this.#arrivals.written(source, id, this.#world.time.nowMs);
   }
 
-  /** With different documents, as many as at the beginning. */
+  /** Re-creates a source with different documents, as many as at the beginning. */
   async #remakeSource(source: string, pauseMs: number): Promise<void> {
     await this.#client.removeDatabase(source);
     this.#arrivals.sourceRemoved(source);

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 
 export interface ProxiedRequest {
   readonly method: string;
-  /** Path with query. */
+  /** Path, including the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;

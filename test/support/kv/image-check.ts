@@ -42,7 +42,7 @@ export async function inspect(
     firstIndex = 0,
     ratio = 1,
   }: {
-    /** A separate disk for each image. */
+    /** Random sources of the images, each of which is taken from a disk of its own. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;
@@ -94,7 +94,7 @@ class ImageCheck {
   async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
     const directory = join(this.#directory, String(this.#count++));
     mkdirSync(directory);
-    // The file gets its name once it is complete and on disk.
+    // An empty image has no file: a file gets its name only once it is complete and on disk.
     if (image.length > 0) writeFileSync(join(directory, "data.mdb"), image);
     const answer = await this.#read(directory);
     rmSync(directory, { recursive: true });

@@ -21,8 +21,8 @@ const QUIET_LOOKS = 10_000;
 
 const directory = process.argv[2];
 const database = openEnvironment(directory);
-// Not closed: closing would release the lock that shows other processes that this one uses the
-// store.
+// The database is not closed, because closing would release the lock that shows other processes
+// that this one uses the store.
 const file = openSync(join(directory, "lock.mdb"), "r+");
 const content = Buffer.alloc(4_096);
 
@@ -32,7 +32,7 @@ function word(value) {
   return bytes;
 }
 
-/** Whether the flag was set. */
+/** Clears the flag for waiters. Returns whether it was set. */
 function loseMark() {
   readSync(file, content, 0, content.length, 0);
   const offset = content.indexOf(word(process.pid + WAITERS));

@@ -73,7 +73,7 @@ export class SimulatedDisk {
     return image;
   }
 
-  /** No pages and all pages are as likely as some. */
+  /** Returns the fraction of pages that reach the disk. In half of the cases it is 0 or 1. */
   #keptRatio(): number {
     return Math.min(1, Math.max(0, this.#chance.ratio() * 2 - 0.5));
   }

@@ -34,9 +34,9 @@ export const canRecordDisks: boolean = process.platform === "linux" && hasCompil
 export interface Operation {
   readonly kind: "set" | "clear" | "clearRange";
   readonly key: string;
-  /** End of a range. */
+  /** End of the range; only for `clearRange`. */
   readonly end?: string;
-  /** Size of the value; each byte is the transaction's number. */
+  /** Size of the value; only for `set`. Each byte is the transaction's number. */
   readonly byteCount?: number;
 }
 

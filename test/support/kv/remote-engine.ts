@@ -251,7 +251,7 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
       kind: "write",
       transactionId: this.transactionId,
       method,
-      // Copies, because sent values are serialized later, and Node's pooled buffers would be sent
+      // Sends copies, because values are serialized later, and Node's pooled buffers would be sent
       // as a whole.
       parameters: parameters.map((each) => (each instanceof Uint8Array ? each.slice() : each)),
     });

@@ -19,7 +19,7 @@ const OPTIONAL = {
 
 export type WorkloadName = keyof typeof OPTIONAL;
 
-/** `wanted` overrides the seed. */
+/** Draws the workloads of a run. `wanted` overrides the seed. */
 export function drawWorkloads(scene: Scene, wanted?: readonly WorkloadName[]): readonly Workload[] {
   const random = scene.random.fork("workloads");
   const names = Object.keys(OPTIONAL) as WorkloadName[];

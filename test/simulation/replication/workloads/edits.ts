@@ -17,7 +17,7 @@ const DOCUMENT_COUNT = 12;
  * fail.
  */
 const PREFIXES = ["doc", "doc", "doc", "refused", "damaged"];
-/** Every filter accepts it. */
+/** Id of a document that every filter accepts. */
 const LAST_ID = "doc-8";
 const ATTACHMENT_BYTES = [0, 1, 1000, 20_000, 150_000];
 
@@ -43,7 +43,7 @@ export class Edits implements Workload {
   }
 
   /**
-   * One more edit for runs whose target was deleted: a run without changes does not check the
+   * Makes one more edit for runs whose target was deleted: a run without changes does not check the
    * target.
    */
   async tend(): Promise<void> {
@@ -55,7 +55,7 @@ export class Edits implements Workload {
     this.#isOver = true;
   }
 
-  /** In all sources, with the same revision everywhere. */
+  /** Writes the filters into all sources, with the same revision everywhere. */
   async #putFilters(): Promise<void> {
     const { client, topology } = this.#scene;
     const { id, body } = FILTERS;

@@ -24,7 +24,7 @@ interface OneShot {
   readonly target: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly isPersistent: boolean;
-  /** The id of its job, once known. */
+  /** Id of the replication's job, once known. */
   jobId?: string;
   /**
    * Content of the source (by id and revision) and its sequence when a run was requested without a
@@ -79,7 +79,7 @@ export class OneShots implements Workload {
     }
   }
 
-  /** Repeats those that ended before their sources did. */
+  /** Repeats inactive replications whose targets lack documents. */
   async tend(): Promise<void> {
     const { observer } = this.#scene;
     for (const oneShot of this.#oneShots) {
