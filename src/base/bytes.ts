@@ -93,7 +93,7 @@ export class Utf8Writer {
   }
 }
 
-/** Length at which text that is not yet encoded is encoded. */
+/** Length of collected text from which on it is encoded. */
 const TEXT_LENGTH_MAX = 16_384;
 
 /** Throws a TypeError if the bytes are not valid UTF-8. */
@@ -130,8 +130,8 @@ export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): stri
 }
 
 /**
- * Number of characters per call. Far below the JavaScript engine's limit for the number of
- * arguments.
+ * Number of characters per `String.fromCharCode` call. Far below the JavaScript engine's limit for
+ * the number of arguments.
  */
 const PIECE_LENGTH = 4_096;
 

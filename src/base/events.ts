@@ -62,14 +62,14 @@ export interface Events {
   "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
-  /** A function of a design document called `log`. */
+  /** The code of a design document logged a message, by calling `log`. */
   "design.logged": { readonly codeId: string; readonly message: string };
   /** The server could not send a response completely. */
   "http.answer-failed": { readonly error: string };
-  /** An endpoint answered. Without `status`, the request failed. */
+  /** A request to an endpoint ended; without `status`, it received no response. */
   "http.answered": { readonly method: string; readonly status: number | undefined };
   "http.retry": { readonly method: string; readonly failureCount: number };
-  /** Jobs were requeued because their holders missed their heartbeats. */
+  /** Jobs were requeued because their workers missed heartbeats. */
   "jobs.expired": { readonly type: string; readonly jobCount: number };
   "jobs.groups-forgotten": { readonly forgottenCount: number };
   /** Jobs held by an expelled worker returned to the queue. */
@@ -216,7 +216,7 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** For `[couch_peruser]`. A database whose name would be invalid is refused. */
+  /** Databases of single users (`[couch_peruser]`). Refused: the name would be invalid. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };

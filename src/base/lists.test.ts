@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { append, largest, replaceAll, smallest } from "./lists.ts";
 
-/** More than fits on any stack. */
+/** More items than a call stack can hold as arguments. */
 const MANY = Array.from({ length: 1_000_000 }, (_, index) => index);
 
 test("lists of any length are appended, replaced and compared", () => {

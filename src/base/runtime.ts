@@ -84,7 +84,7 @@ export interface Runtime {
   readonly digests: Digests;
   readonly compression: Compression;
   readonly trace: Trace;
-  /** Absent if spans are not collected. */
+  /** Tracing; absent if spans are not collected. */
   readonly spans?: Spans;
 }
 

@@ -8,7 +8,7 @@ export type LongText = readonly Uint8Array[];
 export class Utf8Text {
   #text: string | undefined;
   #bytes: Uint8Array | undefined;
-  /** Set until the pieces are joined. */
+  /** Pieces of the text that have not been joined yet. */
   #pieces: LongText | undefined;
 
   private constructor(text: string | undefined, bytes?: Uint8Array, pieces?: LongText) {

@@ -25,7 +25,7 @@ type Demand =
   | "operations-reader"
   | "server-admin"
   | "database-member"
-  /** In `_users`, where design documents are restricted. */
+  /** Reads design documents of `_users`: requires an administrator of the database. */
   | "design-reader"
   | "database-admin";
 

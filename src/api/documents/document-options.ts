@@ -17,7 +17,7 @@ export interface ViewOptions {
   readonly attachments: boolean;
   /** `atts_since`: revisions known to the client. Only newer attachments are sent. */
   readonly attachmentsSince: readonly string[] | undefined;
-  /** `att_encoding_info` */
+  /** `att_encoding_info`: include `encoding` and `encoded_length` of compressed attachments. */
   readonly encodingInfo: boolean;
 }
 

@@ -53,7 +53,7 @@ export async function writeOne(
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
-  // A long document has been parsed before, and is written without yielding.
+  // Parsing a long document may have used up the time slice, and writing does not yield.
   if (call.yielder.isDue) await call.yielder.yield();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
@@ -112,7 +112,8 @@ async function transactEdits(
   edits: readonly DocumentEdit[],
   context: WriteContext,
 ): Promise<WriteOutcome[]> {
-  // Writing a replicated revision is idempotent; the edit of a user would conflict with itself.
+  // Writing a replicated revision is idempotent; a repeated user edit would conflict with its
+  // first attempt.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
   const { kv, databases, functions } = parts;
   const name = existingDatabaseName(call);

@@ -196,7 +196,7 @@ async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<voi
     const next = await iterator.next();
     if (next.done === true) return;
     for await (const _ of next.value.body) {
-      // Skipped.
+      // The bytes are discarded.
     }
   }
 }

@@ -12,7 +12,7 @@ interface ErrorResponse {
   readonly reason?: string;
 }
 
-/** Members of the response: those of every error, and additional ones. */
+/** Members of an error response: `error`, `reason` and any additional ones. */
 type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
   Readonly<Record<string, unknown>>;
 

@@ -44,13 +44,13 @@ export type Api = (request: ApiRequest) => Promise<ApiResponse>;
  * determine rights.
  */
 export interface User {
-  /** Null if the request names no user. */
+  /** User name; null for an anonymous request. */
   readonly name: string | null;
   readonly roles: readonly string[];
   readonly isAdmin: boolean;
   /** The authentication handler: `default`, `cookie`, `proxy`, `jwt`. */
   readonly handler?: string;
-  /** The same handler, if name and roles come from it rather than from `_users`: `proxy`, `jwt`. */
+  /** The handler, if it supplies name and roles instead of `_users`: `proxy`, `jwt`. */
   readonly vouchedBy?: string;
   /** Value of a `Set-Cookie` header that extends the session. */
   readonly renewedCookie?: string;

@@ -95,8 +95,8 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
 export type Piece = string | Uint8Array;
 
 /**
- * `before`, a document on one line, and `behind`, for responses that are read line by line. Line
- * breaks in the document are replaced; they only occur between values.
+ * Yields a document on one line between `before` and `behind`, for responses that are read line by
+ * line. Line breaks in the document are replaced; they only occur between values.
  */
 export function* oneLineWithin(
   before: string,

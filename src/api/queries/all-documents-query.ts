@@ -29,7 +29,7 @@ export interface AllDocumentsQuery {
   readonly startId: string | undefined;
   readonly endId: string | undefined;
   readonly inclusiveEnd: boolean;
-  /** Set if no id can be in the range. */
+  /** Whether no id can be in the range. */
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;

@@ -1,5 +1,5 @@
 /**
- * The response of `_explain`: the plan of a query, and why the other indexes are not used. Pure.
+ * The response of `_explain`: the plan of a query, and why the other indexes are not used.
  */
 import { type Bound, covers, type Range } from "../../indexes/index.ts";
 import { bookmarkText, type FindQuery } from "./find-query.ts";

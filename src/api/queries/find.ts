@@ -76,7 +76,7 @@ async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Pr
     const { database, state } = await indexState(parts, call, source.number);
     if (state?.isReady) return plan;
     if (await parts.indexBuilds.whenReady(database, source.number, signal)) return plan;
-    // The index was removed meanwhile.
+    // The index was removed while it was being built: plan again.
   }
 }
 
@@ -217,7 +217,7 @@ class Scan {
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
     const size = new PageSize();
     for (;;) {
-      // Page size: usually each entry is a result.
+      // Assumes that each entry is a result, as is usual.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(

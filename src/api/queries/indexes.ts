@@ -69,7 +69,7 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const indexes = await listIndexes(parts, call);
   const limit = integerParameter(call, "limit");
   const skip = integerParameter(call, "skip") ?? 0;
-  // CouchDB responds with 500.
+  // CouchDB responds with 500 to a limit of 0.
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
   return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));

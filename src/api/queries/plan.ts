@@ -19,7 +19,7 @@ import { type FindQuery, invalid } from "./find-query.ts";
 
 /** An index as used by the planner, with the definition that it comes from. */
 export interface ListedIndex extends Candidate {
-  /** Absent for the index of all documents. */
+  /** Definition; absent for the index of all documents. */
   readonly source: Index | undefined;
 }
 

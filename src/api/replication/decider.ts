@@ -5,7 +5,8 @@ import type { Call } from "../http/call.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 
 /**
- * The decider of a command whose optional body contains only a reason. Throws a ProtocolError 400.
+ * Returns the user who issued a command, with the reason in the optional body. Throws a
+ * ProtocolError 400.
  */
 export async function readDecider(call: Call): Promise<Decider> {
   return deciderOf(call, await readOnlyMember(call, "why"));

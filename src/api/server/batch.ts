@@ -224,7 +224,7 @@ class BatchAnswers {
       }
       if (!isTooLong) return concatBytes(pieces);
     } catch {
-      // It broke off.
+      // The response broke off.
     }
     this.#heldCount -= byteCount;
     return undefined;

@@ -129,7 +129,7 @@ async function showValue(configuration: NodeConfiguration, call: Call): Promise<
 async function setValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
   const { section, key } = place(call);
   const text = await readJsonBody(call, VALUE_BYTES_MAX);
-  if (jsonKind(text) !== "string") throw badRequest("a JSON string expected");
+  if (jsonKind(text) !== "string") throw badRequest("expected a JSON string");
   const value = (JSON.parse(text) as string).trim();
   return json(200, await configuration.set(section, key, value, persistence(call)));
 }

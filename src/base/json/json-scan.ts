@@ -63,10 +63,10 @@ const LIMITS = {
   bytes: (max: number) => `A value in the JSON has more than ${max} bytes`,
 };
 
-/** A complete scan. */
+/** Result of a complete scan. */
 export interface ScannedJson {
   readonly isWhole: true;
-  /** In text order. Elements after the NEXT index of the first row are undefined. */
+  /** Rows of the values in text order. Unused from the NEXT index of the first row on. */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;
 }
@@ -87,7 +87,7 @@ export interface ScanPause {
   readonly isMember: boolean;
   readonly at: number;
   readonly valueCount: number;
-  /** Within a string, the row of its value; before a value, NO_VALUE. */
+  /** Row of the value within whose string the scan paused; NO_VALUE if it paused before a value. */
   readonly row: number;
   /**
    * Set while the names of a finished object are being compared; `row` is then the row of this
@@ -202,7 +202,7 @@ export function scanUntil(
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-      // At the beginning of a value (for a member, after its name).
+      // `at` is the beginning of a value (of a member: after its name).
       row = NO_ROW;
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;

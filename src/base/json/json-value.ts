@@ -79,7 +79,7 @@ export function parseJson(text: string): unknown {
 /** An array or object whose end has not been reached. */
 interface OpenValue {
   readonly items: unknown[];
-  /** Undefined for an array. */
+  /** Names of the members; undefined for an array. */
   readonly names: string[] | undefined;
 }
 
