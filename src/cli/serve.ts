@@ -60,7 +60,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
       notify("STOPPING=1", tellUnnotified);
       server
         .stop()
-        // An unreachable collector is no reason for an error exit.
+        // An unreachable collector does not affect the exit code.
         .then(() => collected?.close().catch(() => {}))
         .then(
           () => process.exit(0),

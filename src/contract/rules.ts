@@ -28,7 +28,9 @@ export const RuleStatus = exactly({
     description: "author of the rule; null for an administrator without a name",
   }),
   changed: nullable(time),
-  databases: nullable(count, { description: "null before the first listing" }),
+  databases: nullable(count, {
+    description: "number of matching databases; null before the first listing",
+  }),
   jobs: count,
   states: jobCounts,
   failing: count,
@@ -93,7 +95,7 @@ export type RulePlan = Shape<typeof RulePlan>;
  */
 export const CheckedEndpoint = exactly({
   state: oneOf(["open", "new", "failed"]),
-  changes: nullable(count, { description: "number of changes of the source; null if unknown" }),
+  changes: nullable(count, { description: "number of changes in the source; null if unknown" }),
   class: nullable(text),
   error: nullable(text),
   reason: nullable(text),

@@ -181,7 +181,8 @@ async function takingsOf(
 }
 
 /**
- * `history`: the document's revisions in CouchDB, read if it exists here with a different revision.
+ * Decides what `take` does with a document. `history` contains its revisions on the old server, and
+ * is read only if the document exists here with a different revision.
  */
 export function takingOf(
   { body }: Pick<StoredDocument, "body">,

@@ -76,13 +76,13 @@ function isSystemError(error: Error): error is SystemError {
 }
 
 const FILE_SENTENCES: Readonly<Record<string, string>> = {
-  EACCES: "this user may not use it",
+  EACCES: "permission denied",
   EEXIST: "it already exists",
   EISDIR: "it is a folder",
   ENOENT: "there is no such file or folder",
   ENOSPC: "no space is left on its disk",
   ENOTDIR: "part of its path is a file, not a folder",
-  EPERM: "this user may not use it",
+  EPERM: "permission denied",
   EROFS: "it is on a read-only file system",
 };
 

@@ -8,8 +8,9 @@ const LAYOUTS = [
 ] as const;
 /** Assumed width of a terminal of unknown width. */
 const COLUMNS_DEFAULT = 80;
-/** Redraw interval on a terminal. The next constant is the interval of lines in a log. */
+/** Redraw interval on a terminal. */
 const DRAW_INTERVAL_MS = 100;
+/** Interval of progress lines in a log. */
 const LINE_INTERVAL_MS = 2000;
 
 /** Control sequence, as bytes because the outputs escape control characters in text. */
