@@ -109,7 +109,7 @@ export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
 
-/** Throws a RequestError. */
+/** Returns a job. Throws a RequestError. */
 export async function readJob(name: string): Promise<Job> {
   return get<Job>(pathOfJob(name));
 }

@@ -1,4 +1,4 @@
-/** Copies of limits of the node; a test checks that they are equal. Pure. */
+/** Copies of the node's limits; a test checks that they are equal. */
 
 /**
  * Maximum number of changed jobs whose ids a command returns. A command for more jobs cannot be

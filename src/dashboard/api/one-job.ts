@@ -37,7 +37,7 @@ export async function readFailures(
 }
 
 export interface RetriedFailures {
-  /** If false, the retry continues; for a paused job, after it is resumed. */
+  /** Whether the retry has ended. Otherwise it continues (for a paused job, once it is resumed). */
   readonly isDone: boolean;
   readonly tried: number;
   readonly total_rows: number;

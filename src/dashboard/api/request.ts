@@ -59,7 +59,7 @@ interface RequestParts {
   readonly signal?: AbortSignal;
 }
 
-/** Throws a RequestError. */
+/** Returns the JSON of a response. Throws a RequestError. */
 export async function request<Answer>(
   method: Method,
   path: string,
@@ -76,7 +76,7 @@ export interface Exchanged {
   readonly text: string;
 }
 
-/** Throws a RequestError. */
+/** Returns status and text of a response. Throws a RequestError. */
 export async function exchange(
   method: Method,
   path: string,

@@ -22,7 +22,7 @@ export async function readRule(name: string, signal: AbortSignal): Promise<Rule>
   return parseJson(text) as Rule;
 }
 
-/** Members of a rule. */
+/** A rule as JSON. */
 export type RuleBody = Readonly<Record<string, unknown>>;
 
 /** Throws a RequestError that names the error. */

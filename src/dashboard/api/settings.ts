@@ -21,7 +21,7 @@ export async function resetSetting(node: string, place: Place): Promise<void> {
   await request("DELETE", pathOf(node, place));
 }
 
-/** Names the node, so that no other node behind a proxy applies it. */
+/** Path of a setting. Names the node, so that no other node behind a proxy changes its own. */
 function pathOf(node: string, { section, key }: Place): string {
   return `_node/${[node, "_config", section, key].map(segmentOf).join("/")}`;
 }

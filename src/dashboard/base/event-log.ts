@@ -1,4 +1,4 @@
-/** The event log as kept by the page. Pure. */
+/** The event log as kept by the page. */
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 import { jobName } from "../api/types.ts";
 

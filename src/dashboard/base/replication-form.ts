@@ -1,4 +1,4 @@
-/** Conversion between the fields of the form and a replication document. Pure. */
+/** Conversion between the fields of the form and a replication document. */
 
 import { isJsonObject, parseJson, printJson } from "../../base/index.ts";
 import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
@@ -78,7 +78,7 @@ export class FieldError extends Error {
 /** A document member that the form supports. */
 interface Member {
   readonly name: string;
-  /** The form's representation of the member. If it is unchanged, so is the member. */
+  /** The fields that determine the member, which stays unchanged if they are. */
   readonly shown: (fields: FormFields) => unknown;
   /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
   readonly made: (fields: FormFields, original: unknown) => unknown;
@@ -316,7 +316,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   return { url: address, auth: { iam: { api_key: secret } } };
 }
 
-/** `https://host/` for `https://ann:*****@host/`. */
+/** Removes a user whose password is masked: `https://ann:*****@host/` becomes `https://host/`. */
 function withoutMaskedUser(address: string): string {
   const [user, scheme] = /^([a-z0-9+.-]+:\/\/)[^/@]*@/i.exec(address) ?? [];
   if (user === undefined || !user.endsWith(`:${MASK}@`)) return address;
@@ -359,7 +359,7 @@ function idsOf(text: string): readonly string[] {
       const ids = parseJson(text);
       if (isTexts(ids)) return ids;
     } catch {
-      // An id that begins with a bracket.
+      // Not a JSON list: the first id begins with a bracket.
     }
   }
   return text.split("\n").filter((line) => line !== "");

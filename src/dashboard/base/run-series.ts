@@ -1,4 +1,4 @@
-/** Speed and lag of a job's runs as series over time. Pure. */
+/** Speed and lag of a job's runs as series over time. */
 import type { JobRun } from "../../contract/index.ts";
 
 export interface RunSeries {

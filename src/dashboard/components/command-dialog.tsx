@@ -72,7 +72,7 @@ export function CommandDialog({
 }: {
   command: Command;
   targets: Targets;
-  /** `isDone`: whether jobs may have changed. */
+  /** Called when the dialog closes. `isDone`: jobs may have changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];

@@ -54,7 +54,7 @@ export function Cell({
   /** Label in a card; empty if the cell is self-explanatory. */
   name: string;
   isNumber?: boolean;
-  /** Takes the full width of a card. */
+  /** Whether the cell takes the full width of a card. */
   isWide?: boolean;
   className?: string;
   children?: ComponentChildren;

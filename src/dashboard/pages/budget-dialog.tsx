@@ -15,7 +15,7 @@ export function BudgetDialog({
   /** The existing budget, or the initial values of a new one. */
   budget: BudgetRow;
   isNew: boolean;
-  /** `isDone`: the budget has changed. */
+  /** Called when the dialog closes. `isDone`: the budget has changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

@@ -101,14 +101,14 @@ function Row({
   group: GroupRow;
   /** Share of the slots, from 0 to 1. */
   part: number;
-  /** Absent unless it is being edited. */
+  /** Shares as typed; absent unless they are being edited. */
   draft: string | undefined;
-  /** Absent for read-only users. */
+  /** Called when the user edits the shares; absent for read-only users. */
   onDraft: ((text: string | undefined) => void) | undefined;
   onSave: (shares: number) => void;
 }) {
   const { name, jobs, shares } = group;
-  // Jobs created by requests have no database by which they could be found.
+  // A group of jobs created by requests has no database by which its jobs could be listed.
   const isDatabase = !name.startsWith("user:");
   return (
     <tr>

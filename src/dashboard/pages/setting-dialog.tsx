@@ -15,7 +15,7 @@ export function SettingDialog({
   /** Name of the node. */
   node: string;
   setting: SettingRow;
-  /** Called after a change. */
+  /** Called after the setting was changed. */
   onChange: () => void;
   onClose: () => void;
 }) {
