@@ -31,7 +31,7 @@ export interface DesignCode {
 /** Cached facts about a revision. */
 interface Known {
   readonly isValidator: boolean;
-  /** Absent if the code has not been requested yet. */
+  /** Code of the document; absent if it has not been requested yet. */
   readonly code: DesignCode | undefined;
 }
 

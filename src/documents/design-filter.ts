@@ -29,7 +29,7 @@ export interface FilterName {
 /** The request as a filter function sees it, as in CouchDB. */
 export interface FilterRequest {
   readonly method: string;
-  /** Percent-decoded. */
+  /** Percent-decoded segments of the path. */
   readonly path: readonly string[];
   readonly rawPath: string;
   readonly query: Readonly<Record<string, string>>;

@@ -73,7 +73,7 @@ test("a transaction contains 500 edits, or a million characters", async () => {
   expect(long.sizes).toEqual([2, 1]);
 });
 
-test("the ancestors of a revision count, too", async () => {
+test("the size of a transaction includes the ancestors of its revisions", async () => {
   const store = new Store();
   const edits = Array.from({ length: 40 }, (_, index) =>
     edit(`${index}`, { revisionCount: 1_000 }),

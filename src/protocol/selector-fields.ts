@@ -14,7 +14,7 @@ const HIGHEST_SHOWN = "\uffff";
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
 
 export interface SelectorFields {
-  /** Sorted, as in `_explain`. */
+  /** Names of the fields that an index can serve, sorted as in `_explain`. */
   readonly indexable: readonly string[];
   readonly unindexable: readonly string[];
 }

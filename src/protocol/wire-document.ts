@@ -266,8 +266,7 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
     if (typeof found === "string") return found;
     throw invalid(`has a ${key} that is not a string`);
   };
-  if (data !== undefined && data.kind !== "string")
-    throw invalid("has a data that is not a string");
+  if (data !== undefined && data.kind !== "string") throw invalid("has data that is not a string");
   let content: WireAttachment["content"];
   if (described.stub === true) content = { kind: "stub" };
   else if (described.follows === true) content = { kind: "follows" };
@@ -286,10 +285,10 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
   };
 }
 
-/** Input of rendering. Members appear in CouchDB's order. */
+/** A document to be rendered. Its members appear in CouchDB's order. */
 export interface RenderedDocument {
   readonly id: string;
-  /** Absent for a document that has not been written yet. */
+  /** The revision; absent for a document that has not been written yet. */
   readonly revision: string | undefined;
   readonly deleted: boolean;
   readonly body: Utf8Text;
@@ -346,7 +345,7 @@ export function wireDocumentJson(document: RenderedDocument): JsonText | LongTex
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
 
-/** Text, and bytes to be encoded as base64. */
+/** Pieces of a rendered document: text, or bytes to be encoded as base64. */
 type Parts = readonly (JsonText | Uint8Array)[];
 
 /** The text before and after the body's members. */

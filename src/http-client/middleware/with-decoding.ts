@@ -16,7 +16,7 @@ export class EncodingUnsupportedError extends OperationalError {
   override readonly name = "EncodingUnsupportedError";
 
   constructor(encoding: string) {
-    super("HTTP_ENCODING_UNSUPPORTED", "The answer cannot be decoded", {
+    super("HTTP_ENCODING_UNSUPPORTED", "The response cannot be decoded", {
       reason: `a response has the Content-Encoding ${JSON.stringify(encoding.slice(0, 100))}; expected none, gzip, deflate or br`,
     });
   }
@@ -30,7 +30,7 @@ export class EncodingDamagedError extends OperationalError {
   constructor(encoding: string, cause: unknown) {
     super(
       "HTTP_ENCODING_DAMAGED",
-      "The answer cannot be decoded",
+      "The response cannot be decoded",
       {
         reason: `the body of a response does not match its Content-Encoding ${JSON.stringify(encoding)}`,
       },

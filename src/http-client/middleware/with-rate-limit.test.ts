@@ -42,7 +42,7 @@ test("an interval that shrinks to zero is dropped, and nothing shrinks without o
   expect(afterAnswer(undefined, 100)).toBeUndefined();
 });
 
-test("time without a request counts twice", () => {
+test("an idle estimate shrinks by twice the time without a request", () => {
   expect(afterAnswer(at(20_000), 1000)).toEqual(at(19_000, 1000));
   expect(afterAnswer(at(20_000), 5000)).toEqual(at(9900, 5000));
   expect(afterAnswer(at(20_000), 10_000)).toBeUndefined();
