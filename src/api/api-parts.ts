@@ -101,10 +101,10 @@ export interface ServerInfoParts {
     readonly version: string;
     readonly vendor: { readonly name: string; readonly version: string };
     readonly uuid: string;
-    /** `name@host`. */
+    /** Name of the node, in the form `name@host`. */
     readonly nodeName: string;
   };
-  /** Generates ids for `_uuids`. */
+  /** Generator of the ids that `_uuids` returns. */
   readonly uuids: UuidSource;
   readonly isUp: () => boolean;
   /** Whether the store refuses writes because the disk is full. */

@@ -24,7 +24,7 @@ export function utf8Encode(text: string): Uint8Array {
 export class Utf8Writer {
   #bytes: Uint8Array<ArrayBuffer>;
   #byteCount = 0;
-  /** Text not yet encoded. */
+  /** Collected text that has not been encoded yet. */
   #text = "";
 
   constructor(byteCountExpected: number) {

@@ -147,7 +147,7 @@ export interface Events {
   /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
-  /** Number of documents whose failed revisions have now been written. */
+  /** Failed revisions were written later; `documentCount` is the number of their documents. */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };

@@ -56,7 +56,7 @@ export class Utf8Text {
     return this.bytes;
   }
 
-  /** The bytes in their current pieces. */
+  /** The text in UTF-8, in pieces if they have not been joined. */
   get pieces(): LongText {
     return this.#pieces ?? [this.bytes];
   }
@@ -73,7 +73,7 @@ export class Utf8Text {
     return byteCount;
   }
 
-  /** Encodes the text only if its length is near the limit. */
+  /** Whether the text has more bytes in UTF-8. Encodes it only if its length is near the limit. */
   exceedsBytes(byteCountMax: number): boolean {
     const isNear = this.length * BYTES_PER_UNIT_MAX > byteCountMax;
     return isNear && this.bytes.length > byteCountMax;

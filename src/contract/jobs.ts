@@ -135,7 +135,7 @@ export type FailureCount = Shape<typeof FailureCount>;
 
 export const FailureCounts = exactly({ total_rows: count, counts: listOf(FailureCount) });
 
-/** Response to a retry of failed documents: the number retried, and the number that still fail. */
+/** Response to a retry of failed documents: `tried` were retried, and `total_rows` still fail. */
 export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
 
 /** Jobs whose last failures have the same class, side and host. */

@@ -90,7 +90,7 @@ export const RulePlan = exactly({
 export type RulePlan = Shape<typeof RulePlan>;
 
 /**
- * Result of the check of one side of a replication. `new`: the target does not exist, and will be
+ * Result of checking one side of a replication. State `new`: the target does not exist and will be
  * created.
  */
 export const CheckedEndpoint = exactly({

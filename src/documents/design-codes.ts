@@ -62,7 +62,7 @@ export class DesignCodes {
     place: DesignPlace,
     yielder: Yielder,
   ): Promise<DesignCode | undefined> {
-    // The cache ignores read permissions.
+    // Not from the cache, which ignores read permissions.
     if (database.hasReadRule) return (await readDesign(tx, database, place, yielder))?.code;
     const known = this.#known.get(codeIdOf(database, place));
     const read =

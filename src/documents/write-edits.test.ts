@@ -7,9 +7,9 @@ const REFUSED = new Error("One of the edits cannot be written");
 
 /** Refuses transactions with an edit whose id begins with `bad`, and fails for `fatal`. */
 class Store {
-  /** Ids of each transaction. */
+  /** Document ids of each transaction. */
   readonly transactions: string[][] = [];
-  /** `id: outcome`, in the order reported. */
+  /** Reported outcomes in order, as `id: outcome`. */
   readonly reported: string[] = [];
 
   async write(edits: readonly DocumentEdit[]): Promise<void> {

@@ -36,7 +36,7 @@ export interface Connection {
   readonly isFeed?: boolean;
 }
 
-/** The same settings for a host that must not see the client certificate. */
+/** Returns the settings without the client certificate, for a host that must not see it. */
 export function withoutIdentity({ tls, ...connection }: Connection): Connection {
   if (tls === undefined) return connection;
   const { certificateFile, keyFile, password, ...kept } = tls;

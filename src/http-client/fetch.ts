@@ -19,7 +19,7 @@ export interface FetchRequest {
   readonly body?: RequestBody;
   /** Aborts the request if no data arrives for this long, before the headers or within the body. */
   readonly inactivityTimeoutMs: number;
-  /** Default: a direct connection with the system's certificates. */
+  /** Proxy and certificates. Default: a direct connection with the system's certificates. */
   readonly connection?: Connection;
   /**
    * Root URL of the server, with a trailing slash, if the request may be batched with others to the

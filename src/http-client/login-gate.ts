@@ -37,7 +37,7 @@ export interface LoginRecord {
   readonly accepted: readonly string[];
   /** Number of consecutive lockouts, and the time of the last one. */
   readonly lockout?: { readonly count: number; readonly atMs: number };
-  /** Set when a user supplies a credential, until the next attempt. */
+  /** Present from when a user supplies a credential until the next attempt. */
   readonly opened?: GateOpening;
 }
 

@@ -16,7 +16,7 @@ const PART_MIN = 0.5;
 interface Waiting {
   /** Number of requests waiting now. */
   count: number;
-  /** Announced end of a wait. */
+  /** Time at which the last announced wait ends. */
   untilMs: number;
   /** Time during which at least one request waited, up to the last update. */
   waitedMs: number;

@@ -37,7 +37,7 @@ const LIST = 108;
 const BINARY = 109;
 const NIL = 106;
 
-/** Size of a typical replication's term. */
+/** Initial buffer size, enough for the term of a typical replication. */
 const ENCODED_BYTES_EXPECTED = 512;
 
 /**

@@ -40,7 +40,7 @@ export interface WireAttachment {
 /** Attachment bytes inlined as base64. */
 export interface InlineContent {
   readonly kind: "inline";
-  /** The bytes, or the base64 string, which is decoded lazily because many are long. */
+  /** The bytes, or their base64 string, which is decoded lazily because it may be long. */
   readonly data: Uint8Array | JsonValue;
 }
 
@@ -65,7 +65,7 @@ export interface WireDocument {
   /** The path in `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** An object of all other members. As in CouchDB, this includes `_replication_…` members. */
+  /** JSON object with all other members, as in CouchDB including `_replication_…` members. */
   readonly body: Utf8Text;
 }
 
@@ -217,8 +217,8 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
 }
 
 /**
- * Returns a scalar value, or an empty object for an array or object, which is invalid in all of
- * these members.
+ * Parses a scalar value. Returns an empty object for any array or object, which is invalid in all
+ * members of an attachment.
  */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;

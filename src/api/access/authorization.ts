@@ -41,7 +41,7 @@ export function readsOperations({ isAdmin, roles }: User): boolean {
 
 export interface AccessRequest {
   readonly method: string;
-  /** The decoded path. */
+  /** The path of the request, split into decoded segments. */
   readonly segments: readonly string[];
   /** Access of the route, or `undefined` for a path without one. */
   readonly access: Access | undefined;

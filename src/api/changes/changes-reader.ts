@@ -49,7 +49,7 @@ export type OpenedFilter =
 /** A change, and the parts of its document that were read. */
 interface Candidate {
   readonly change: Change;
-  /** Revisions judged by the filter: the winner, or all leaves. */
+  /** Revisions to which the filter is applied: the winner, or all leaves. */
   readonly documents: readonly Document[];
   readonly view: DocumentView | undefined;
 }

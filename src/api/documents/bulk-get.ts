@@ -108,7 +108,7 @@ async function* answerPages(
   } while (start < requests.length);
 }
 
-/** The results of each entry; empty for an invalid entry. */
+/** Reads the revisions requested by each entry of a page; none for an invalid entry. */
 async function readPage(
   tx: ReadTransaction,
   database: Database,

@@ -88,7 +88,7 @@ export async function writeAll(
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
-  // May throw an error that concerns the whole request and is not reported per document.
+  // Called outside `writeEdits`, because its errors concern the whole request.
   const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {
@@ -124,8 +124,8 @@ async function transactEdits(
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
-    // Hooks do not check local documents. Those of `_users` have no owner, so only administrators
-    // may write them.
+    // Hooks do not check local documents. Local documents of `_users` have no owner, so only
+    // administrators may write them.
     const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
     if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
       throw new ProtocolError(404, "not_found", "missing");

@@ -160,8 +160,8 @@ export async function readMultipartEdit(
 }
 
 /**
- * The parts with the given attachments, in order. Each part must be read before the next one is
- * requested.
+ * Yields the uploads for the given attachments from the parts of a body, in order. Each must be
+ * read before the next one is requested.
  */
 async function* followingUploads(
   iterator: AsyncIterator<MultipartPart>,

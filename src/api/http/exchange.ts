@@ -9,7 +9,7 @@ export interface ApiRequest {
   readonly path: string;
   /** Decoded names and values, in order. If a name is repeated, its last value wins. */
   readonly query: ReadonlyMap<string, string>;
-  /** Names in lower case. */
+  /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;
   /** The address of the client. */
@@ -29,9 +29,9 @@ export interface ApiResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * Text and bytes are sent with a Content-Length; a stream is chunked, at the client's pace. A
-   * failing stream breaks the connection, so that a client never mistakes a truncated response for
-   * a complete one.
+   * The body. Text and bytes are sent with a Content-Length; a stream is chunked, at the client's
+   * pace. If a stream fails, the connection is closed, so that a client never mistakes a truncated
+   * response for a complete one.
    */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
 }

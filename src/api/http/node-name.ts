@@ -1,4 +1,4 @@
-/** The node named in a path below `/_node`. */
+/** Check of the node name in paths below `/_node`. */
 import { ProtocolError } from "../../protocol/index.ts";
 
 /** Throws a 404 for all names except those of this node. */

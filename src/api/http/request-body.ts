@@ -215,8 +215,8 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * A query that is a JSON object with many members, to be processed one by one. Throws a
- * ProtocolError for duplicate member names.
+ * Returns a query that is a JSON object with many members, which the caller processes one by one.
+ * Throws a ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
   call: Call,

@@ -70,7 +70,7 @@ export async function streamedJson(
   };
 }
 
-/** The same iterable with its first piece already produced. */
+/** Awaits the first piece. Returns an iterable of all pieces. */
 export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<T>> {
   const iterator = pieces[Symbol.asyncIterator]();
   let first: IteratorResult<T> | undefined = await iterator.next();

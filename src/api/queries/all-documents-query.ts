@@ -96,7 +96,7 @@ function parseQuery(
   }
   const descending = flag("descending");
   const inclusiveEnd = flag("inclusive_end", true);
-  // Null is a valid key.
+  // Not `??`, because null is a valid key.
   const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
   const startKey = given(key, value("startkey"), value("start_key"));
   const endKey = given(key, value("endkey"), value("end_key"));

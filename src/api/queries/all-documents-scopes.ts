@@ -7,7 +7,7 @@ import { isStorableId } from "../documents/document-request.ts";
 import { type DocumentView, viewOf } from "../documents/document-view.ts";
 import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
 
-/** A set of documents, such as that of `_design_docs`, and how to read it. */
+/** The documents that a resource such as `_design_docs` lists, and how their rows are read. */
 export interface Scope {
   readonly range: IdRange;
   readonly page: (
@@ -26,7 +26,7 @@ export interface Scope {
   readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
 }
 
-/** Start and maximum number of rows of a page. */
+/** Position of a page: its first id, and its maximum number of rows. */
 export interface Place {
   readonly startId: string | undefined;
   readonly limit: number;

@@ -34,7 +34,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
     limit,
     skip,
     fields,
-    // As in CouchDB, sorted by name in descending order.
+    // As in CouchDB, the candidates are sorted by name in descending order.
     index_candidates: plan.rejected.toReversed().map(({ index, isUsable, reason, ranking }) => ({
       index: indexView(index),
       analysis: {

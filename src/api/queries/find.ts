@@ -101,8 +101,8 @@ async function* texts(
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics && !scan.hidesDocuments) {
-    // With `r` above 1, CouchDB reads documents separately from the index and counts them in this
-    // member.
+    // With `r` above 1, CouchDB reads documents separately from the index and counts them in
+    // `total_quorum_docs_examined`.
     const isQuorum = query.ignored.r > 1;
     const statistics = {
       total_keys_examined: scan.keyCount,
@@ -239,7 +239,7 @@ class Scan {
     }
   }
 
-  /** The values in the entries if they suffice, otherwise the documents. */
+  /** Returns the values in the entries if they suffice for the query, otherwise the documents. */
   async #ofEntries(
     tx: ReadTransaction,
     database: Database,

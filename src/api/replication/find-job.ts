@@ -18,7 +18,7 @@ export interface FindJobParts {
 
 const REPLICATOR_DATABASE = "_replicator";
 
-/** Throws a ProtocolError 404. */
+/** Returns the job that the path names. Throws a ProtocolError 404 if there is no such job. */
 export async function findJob(
   { kv, databases, replicator }: FindJobParts,
   call: Call,

@@ -192,7 +192,7 @@ async function forAll(
   return json(200, { ...counts, jobs: changedCount > LISTED_JOBS_MAX ? null : changed });
 }
 
-/** Id of the job for `{id}` in a path. */
+/** Returns the name of a job that can be used for `{id}` in a path. */
 function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
   if (document !== undefined) return `${document.database}/${document.id}`;
   return replicationId ?? jobId;

@@ -19,7 +19,7 @@ const VALUE_BYTES_MAX = 1_048_576;
 
 /** The configuration of the node, without secrets. */
 export interface NodeConfiguration {
-  /** All known and all explicit settings, by section and key. */
+  /** Returns known settings and explicitly set unknown ones, sorted by section and key. */
   settings(): readonly SettingRow[];
   /** All settings: explicit values, or else defaults. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;

@@ -33,7 +33,7 @@ export interface ScanOptions {
    * escapes, and numbers beyond the range of a double.
    */
   readonly isPortable: boolean;
-  /** Whether a pausing scan stops only between values, even within long strings. */
+  /** Whether a scan pauses only between values, never within a long string. */
   readonly keepsStrings?: boolean;
 }
 
@@ -177,7 +177,7 @@ export function scanUntil(
   // One function with local variables, because this is the hottest loop of the program.
   let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
   let rowsEnd = pause?.rowsEnd ?? 0;
-  /** One entry per open bracket: twice the index of its row, plus one for a brace. */
+  /** Stack of open brackets, each as twice the index of its row, plus one for a brace. */
   let open = pause?.open ?? new Int32Array(DEPTH_FIRST);
   let depth = pause?.depth ?? 0;
   /** Whether the innermost open bracket is a brace. */
@@ -250,7 +250,7 @@ export function scanUntil(
       at = -at;
       break;
     }
-    // The value ends; the containers around it may end, too.
+    // Ends the value, and each container that ends after it.
     for (;;) {
       if (row !== NO_ROW) {
         rows[row + VALUE_END] = at;
@@ -315,7 +315,7 @@ function firstRepeated(
   return { objectStart, name };
 }
 
-/** By byte value: 1 for an ASCII character that needs no escape in a string. */
+/** Table by byte value: 1 for ASCII characters that need no escape in a string, otherwise 0. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0;
 });

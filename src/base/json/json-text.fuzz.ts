@@ -187,7 +187,7 @@ test("names chosen to collide in a hash table are still checked", async () => {
   expect(repeatedAmong([...meeting, meeting[3] as string])).toBe(meeting[3]);
 });
 
-/** Escapes every character. */
+/** Writes every character as a `\u` escape. */
 function spell(char: string): string {
   return [...Array(char.length).keys()]
     .map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`)

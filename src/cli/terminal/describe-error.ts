@@ -5,7 +5,7 @@ import { describeFailure, EndpointError, ReplicationInvalidError } from "../../r
 import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
-/** Errors that the operator must fix: a setting, a sealing key, or the choice of store. */
+/** Codes of errors in the configuration: a setting, a sealing key, or the choice of store. */
 const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
   "CONFIG_INVALID",
   "KV_UNUSABLE",
@@ -45,7 +45,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
-/** Errors for which naming the request and the server is description enough. */
+/** Codes of errors whose reason names the request and the server, so no message is needed. */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
 /**

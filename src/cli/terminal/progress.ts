@@ -33,7 +33,7 @@ export class Progress {
   #shownAtMs = 0;
   #shown = "";
 
-  /** `unit`: noun for what is counted. */
+  /** `unit` is the noun for what is counted. */
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,
@@ -57,7 +57,7 @@ export class Progress {
     const text = this.#output.isTTY
       ? this.#bar(done, total, more)
       : `${this.#figures(done, total, more)}\n`;
-    // Repeated lines are not logged.
+    // Skips a line that equals the previous one.
     if (text !== this.#shown) this.#write(text);
     this.#shown = text;
   }
@@ -73,7 +73,7 @@ export class Progress {
     this.#output.write(text);
   }
 
-  /** The line ends before the last column, because a wrapped line cannot be redrawn. */
+  /** Formats the bar. Leaves the last column free, because a wrapped line cannot be redrawn. */
   #bar(done: number, total: number | undefined, more: ProgressFigures): string {
     const { columns = COLUMNS_DEFAULT } = this.#output;
     const { labelWidth, barWidth } =

@@ -31,8 +31,8 @@ export interface CommandResult {
 }
 
 /**
- * Reads the page that begins at the bookmark, after `knownRows` rows. Without a bookmark, the first
- * page.
+ * Reads a page of jobs: the one that begins at the bookmark, or the first one without a bookmark.
+ * `knownRows` is the number of rows before the page.
  */
 export function readJobs(
   query: Query,
@@ -46,7 +46,7 @@ export function readJobs(
 
 export interface JobCount {
   readonly count: number;
-  /** Whether the count is exact; if false, there are more. */
+  /** Whether `count` is exact. If not, there are more jobs. */
   readonly isExact: boolean;
 }
 

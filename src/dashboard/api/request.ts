@@ -93,7 +93,7 @@ export async function exchange(
   });
   const text = await response.text().catch(() => "");
   if (response.ok) return { status: response.status, text };
-  // A 401 for the session itself is returned to the caller.
+  // A failed login (401 for `_session`) is reported only to the caller.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
   const { error = "error", reason = response.statusText } = (jsonOf(text) ?? {}) as {

@@ -8,7 +8,7 @@ import type { Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {
-  /** The last session with read access. */
+  /** The current session or, during a login, the last one with read access. */
   readonly session: Session;
   /** Whether that session has expired and the user is asked to log in. */
   readonly isLoggedOut: boolean;

@@ -5,7 +5,7 @@ import { jobName } from "../api/types.ts";
 /** Position before the first event. */
 export const LOG_BEGIN = "0".repeat(24);
 
-/** The members that a row shows. */
+/** An event, reduced to what a row shows. */
 export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
   /** The name of the job, or its replication id if it no longer exists. */
   readonly name: string;

@@ -40,7 +40,7 @@ export function formatBytes(byteCount: number): string {
   return `${DECIMAL.format(byteCount / 1000 ** power)} ${units[power]}`;
 }
 
-/** A rate per second. */
+/** Formats a rate per second with its unit. */
 export function formatRate(perSec: number, unit: string): string {
   return `${DECIMAL.format(perSec)} ${unit}/s`;
 }

@@ -70,7 +70,7 @@ export const EMPTY_FORM: FormFields = {
 
 type Document = Readonly<Record<string, unknown>>;
 
-/** A field with an invalid value. */
+/** Thrown for a field with an invalid value. */
 export class FieldError extends Error {
   override readonly name = "FieldError";
 }
@@ -302,7 +302,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   if (typed === "") throw new FieldError(`Enter the address of the ${side}`);
   if (isSame(fields, endpointFields(original))) return original;
   if (login === "kept") return keptEndpoint(typed, original);
-  // The mask would be used as the password.
+  // A masked secret must not be sent: the mask would be used as the password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
     throw new FieldError(

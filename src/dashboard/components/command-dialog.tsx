@@ -182,7 +182,7 @@ export function CommandDialog({
   );
 }
 
-/** Applies to exactly the jobs that the command has changed. */
+/** Undoes a command, for exactly the jobs that it has changed. */
 async function takeBack(
   opposite: Command,
   names: readonly string[],

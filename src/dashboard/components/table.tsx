@@ -67,7 +67,7 @@ export function Cell({
   );
 }
 
-/** A number, possibly unknown. */
+/** A number, or a placeholder if it is unknown. */
 export function Figure({
   value,
   format = formatNumber,

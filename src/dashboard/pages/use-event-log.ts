@@ -14,7 +14,7 @@ const PAGES_MAX = 10;
 const DRAW_MS = 300;
 
 interface Log {
-  /** Entries, newest first. */
+  /** Entries read so far, newest first. */
   readonly entries: readonly LogEntry[];
   /** How far back the log has been searched: a position and its time. */
   readonly end: Pick<JobEvent, "place" | "time"> | undefined;
@@ -25,13 +25,13 @@ interface Log {
 
 export interface EventLog extends Log {
   readonly isReading: boolean;
-  /** Searches for older entries. */
+  /** Reads older entries. */
   readonly older: () => void;
 }
 
 const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefined };
 
-/** `isShown` must not change. */
+/** Reads the event log. `isShown` selects entries, and must not change. */
 export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);

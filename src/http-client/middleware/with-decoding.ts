@@ -99,8 +99,8 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Whether the body is actually encoded. A response without a body, such as a 304, may name a
- * coding, and so may a response that a proxy has decoded.
+ * Decodes the body only if it is actually encoded. A response without a body, such as a 304, may
+ * name a coding, and so may a response that a proxy has decoded.
  */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,
@@ -125,7 +125,7 @@ async function* unlessPlain(
   yield* coding.endsWith("gzip") && value[0] !== GZIP_BYTE ? whole : decode(whole);
 }
 
-/** `named` converts errors before the reader sees them. */
+/** Yields the body, with its errors converted by `named`. */
 async function* guarded(
   body: AsyncIterable<Uint8Array>,
   named: (error: unknown) => unknown,
