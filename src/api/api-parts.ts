@@ -123,7 +123,7 @@ export interface HaltedRunsOf {
 
 /** Dependencies of the API as a whole, besides those of its resources. */
 export interface ApiParts extends DatabaseParts, ServerInfoParts {
-  /** Throws a ProtocolError 401 for wrong credentials. */
+  /** Returns the user of a request. Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
   readonly haltedRuns: HaltedRunsOf;

@@ -96,7 +96,7 @@ export class Utf8Writer {
 /** Length of collected text from which on it is encoded. */
 const TEXT_LENGTH_MAX = 16_384;
 
-/** Throws a TypeError if the bytes are not valid UTF-8. */
+/** Decodes UTF-8. Throws a TypeError if the bytes are invalid. */
 export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }

@@ -13,7 +13,7 @@ test("lists of any length are appended, replaced and compared", () => {
   expect([largest(MANY), smallest(MANY)]).toEqual([999_999, 0]);
 });
 
-test("an empty list gives the initial value", () => {
+test("the largest and smallest of an empty list are the initial value", () => {
   expect([largest([], 5), smallest([], 5), largest([7], 5), smallest([3], 5)]).toEqual([
     5, 5, 7, 3,
   ]);

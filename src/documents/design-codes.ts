@@ -41,7 +41,7 @@ export class DesignCodes {
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
-  /** Returns `undefined` if the document has no validation function or no longer exists. */
+  /** Returns the code if the document has a validation function, and `undefined` otherwise. */
   async validator(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -55,7 +55,7 @@ export class DesignCodes {
     return read?.isValidator ? read.code : undefined;
   }
 
-  /** Returns `undefined` if the document no longer exists or the caller may not read it. */
+  /** Returns the code; `undefined` if the document is gone or the caller may not read it. */
   async code(
     tx: ReadTransaction,
     database: Database,

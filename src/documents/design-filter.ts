@@ -43,7 +43,7 @@ export interface FilterRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Throws a ProtocolError unless the text is two names separated by a slash. */
+/** Parses `design/name`. Throws a ProtocolError for a text of any other form. */
 export function parseFilterName(kind: FilterName["kind"], text: string): FilterName {
   const [design = "", name = "", ...more] = text.split("/");
   if (design !== "" && name !== "" && more.length === 0) return { kind, design, name };

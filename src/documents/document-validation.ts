@@ -137,7 +137,7 @@ interface DesignQuestion {
 class Verdicts {
   readonly #byKey = new Map<string, { readonly body: Utf8Text; readonly verdict: Verdict }[]>();
 
-  /** Returns `undefined` for an unknown verdict. */
+  /** Returns the verdict, or `undefined` if it is not known yet. */
   get({ key, body }: Question): Verdict | undefined {
     return this.#byKey.get(key)?.find((known) => areSame(known.body, body))?.verdict;
   }

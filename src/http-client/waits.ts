@@ -3,7 +3,7 @@
  */
 import type { Clock } from "../base/index.ts";
 
-/** `budget`: an operator's budget. `limiter`: a server that asked for fewer requests. */
+/** Cause of a delay: a `budget` of an operator, or a server that responds with 429 (`limiter`). */
 export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 

@@ -49,7 +49,7 @@ test("messages are decoded unchanged, however they are split, and whenever the p
   );
 });
 
-test("any input gives messages or a refusal with a reason", () => {
+test("any input yields messages, or an error with a reason", () => {
   const line = fc.oneof(
     fc.string(),
     fc.json(),

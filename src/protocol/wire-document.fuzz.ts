@@ -87,7 +87,7 @@ test("a document forwarded in pieces equals the one rendered from text", () => {
   );
 });
 
-test("a rendered document is parsed as the original", () => {
+test("parsing a rendered document returns the original", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const parsed = parseWireDocument(renderedText(document));

@@ -52,7 +52,7 @@ export function isMd5Digest(digest: string | undefined): digest is `md5-${string
   return digest?.startsWith("md5-") === true;
 }
 
-/** Returns `undefined` for invalid base64. */
+/** Returns the decoded bytes, or `undefined` if the base64 is invalid. */
 export function inlineBytes({ data }: InlineContent): Uint8Array | undefined {
   if (data instanceof Uint8Array) return data;
   return base64Decode(data.string ?? "", { isPadded: true });

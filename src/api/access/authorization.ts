@@ -118,8 +118,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * `id` is the first segment of the document id. An encoded slash belongs to the segment, so
- * `_local%2Fname` is also a local document.
+ * Rights for a request of a document. `id` is the first segment of its id. An encoded slash belongs
+ * to the segment, so `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {
   if (database !== "_users") return "database-member";

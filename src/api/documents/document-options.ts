@@ -61,7 +61,7 @@ export function documentOptions(call: Call): DocumentOptions {
   return options;
 }
 
-/** Throws CouchDB's error for an invalid revision. */
+/** Checks the format of a revision. Throws CouchDB's error if it is invalid. */
 export function checkRevision(revision: string): void {
   if (parseRevision(revision) === undefined) throw badRequest("Invalid rev format");
 }

@@ -52,7 +52,7 @@ export async function oneOfSeveral(
   return parseQuery(query, members, scope);
 }
 
-/** `body` must be a JSON object. */
+/** Parses the query of a request. Its `body` must be a JSON object. */
 export async function allDocumentsQuery(
   call: Call,
   body: JsonText,

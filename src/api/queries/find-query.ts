@@ -80,7 +80,7 @@ const KNOWN_KEYS = [
   "allow_fallback",
 ];
 
-/** Throws a ProtocolError that names the error. */
+/** Parses the body of a query. Throws a ProtocolError that names the error. */
 export async function findQuery(call: Call): Promise<FindQuery> {
   const members = await readExactMembers(call);
   if (!members.has("selector")) {

@@ -13,8 +13,8 @@ export async function readDecider(call: Call): Promise<Decider> {
 }
 
 /**
- * `why` comes from the body; undefined, null or blank means that no reason was given. Throws a
- * ProtocolError 400.
+ * Returns the user who issued a command, with the reason `why` unless it is undefined, null or
+ * blank. Throws a ProtocolError 400.
  */
 export function deciderOf(
   { user, requestId }: Pick<Call, "user" | "requestId">,

@@ -155,8 +155,8 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 /**
- * Throws a SyntaxError if `bytes` is not valid JSON in UTF-8, or a JsonLimitError if it exceeds a
- * limit of `options`.
+ * Scans a whole text. Throws a SyntaxError if `bytes` is not valid JSON in UTF-8, or a
+ * JsonLimitError if it exceeds a limit of `options`.
  */
 export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;

@@ -133,7 +133,7 @@ test.each([
   ["the old server still runs it", [job], undefined],
   ["another job on the old server runs the same", [{ ...job, doc_id: "other" }], undefined],
   ["its document still exists", [], { state: null, id: null }],
-])("a job is not started: %s", async (reason, jobs, scheduled) => {
+])("reports why a job is not started: %s", async (reason, jobs, scheduled) => {
   const from = {
     "GET /_scheduler/jobs": { jobs },
     ...(scheduled === undefined ? {} : { "GET /_scheduler/docs/_replicator/a": scheduled }),

@@ -44,7 +44,7 @@ export class Progress {
     this.#unit = unit;
   }
 
-  /** `total` is undefined while unknown. */
+  /** Shows the progress. `total` is undefined while it is unknown. */
   show(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const nowMs = Date.now();
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;

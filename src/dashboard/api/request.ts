@@ -103,7 +103,7 @@ export async function exchange(
   throw new RequestError(response.status, error, reason);
 }
 
-/** Returns `undefined` for anything that is not JSON, such as a proxy's response. */
+/** Parses JSON. Returns `undefined` for any other text, such as a proxy's response. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

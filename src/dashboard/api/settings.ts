@@ -11,7 +11,7 @@ export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {
 
 type Place = Pick<SettingRow, "section" | "key">;
 
-/** Throws a RequestError if the node rejects the value. */
+/** Changes a setting. Throws a RequestError if the node rejects the value. */
 export async function setSetting(node: string, place: Place, value: string): Promise<void> {
   await request("PUT", pathOf(node, place), { body: value });
 }

@@ -16,7 +16,7 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
   readonly failureClass: string | undefined;
 }
 
-/** Returns `undefined` for an event that only reports changed list properties of the job. */
+/** The entry for an event; `undefined` if it only reports changed list properties of the job. */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, id, job } = event;
   const decision = decisionOf(event);

@@ -56,7 +56,7 @@ export function formatDistance(time: string, nowMs: number): string {
   return seconds < 0 ? `${length} ago` : `in ${length}`;
 }
 
-/** `undefined` stands for the browser's time zone. */
+/** Time zone for display; `undefined` is that of the browser. */
 export type TimeZone = "UTC" | undefined;
 
 /** Formatters are cached, because creating one takes long and long lists contain many times. */

@@ -12,7 +12,7 @@ export function visibleJson(value: unknown): string {
   );
 }
 
-/** `margin` is a line break with the indentation of the value. */
+/** Formats a value. `margin` is a line break followed by the indentation of the value. */
 function indented(value: unknown, margin: string): string {
   const inner = `${margin}  `;
   const items = Array.isArray(value)

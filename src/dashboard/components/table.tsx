@@ -7,7 +7,7 @@ export interface Column {
   readonly name: string;
   /** Whether the column is right-aligned. */
   readonly isNumber?: boolean;
-  /** The header is hidden, because the cells are self-explanatory. */
+  /** Whether the header is hidden, because the cells are self-explanatory. */
   readonly isHidden?: boolean;
 }
 

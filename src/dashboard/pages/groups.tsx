@@ -197,7 +197,7 @@ function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }
 
-/** Returns `undefined` for invalid shares. */
+/** Parses shares; `undefined` if they are invalid. */
 function sharesOf(text: string): number | undefined {
   const shares = Number(text);
   return Number.isInteger(shares) && shares >= 1 && shares <= SHARES_MAX ? shares : undefined;

@@ -1,6 +1,6 @@
 /**
- * A new replication, or a new version of one: a form for its document, which is shown as it will be
- * sent.
+ * Page for creating or changing a replication: a form for its document, which is shown as it will
+ * be sent.
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";

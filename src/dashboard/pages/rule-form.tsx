@@ -1,4 +1,4 @@
-/** A new rule, or a new version of one, as JSON, with a preview of its effect. */
+/** Form for creating or changing a rule as JSON, with a preview of its effect. */
 import { useId, useRef, useState } from "preact/hooks";
 import { isJsonObject, parseJson } from "../../base/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
@@ -113,7 +113,7 @@ export function RuleForm({
   );
 }
 
-/** Throws an Error for anything that is not a JSON object. */
+/** Parses the rule. Throws an Error with a message for the user if it is not a JSON object. */
 function parsed(text: string): RuleBody {
   let value: unknown;
   try {

@@ -241,7 +241,7 @@ test.each([401, 403, 429, 500, 503])(
   },
 );
 
-test("recognizes a Tandem that answers itself, but not a proxy in front of it", async () => {
+test("recognizes a Tandem that responds directly, but not one behind a proxy", async () => {
   let server = "nginx";
   const { fetch, requests } = openServer((request) => ({
     ...answerWell(request),
@@ -262,7 +262,7 @@ test("recognizes a Tandem that answers itself, but not a proxy in front of it", 
   ]);
 });
 
-test("requests again a response that is too long for a batch", async () => {
+test("repeats a request whose response is too long for a batch", async () => {
   const { fetch, paths } = await openBusy((request) =>
     request.url.endsWith("/_batch")
       ? {

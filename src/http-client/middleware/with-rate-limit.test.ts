@@ -84,7 +84,7 @@ test("a 429 delays requests of that endpoint and method, and of no other", async
   expect(slept).toEqual([24, 29, 20]);
 });
 
-test("an endpoint without a 429 for long enough is dropped, as are old estimates of many", () => {
+test("an estimate is dropped when it has shrunk to zero, or is old and one of many", () => {
   const limits = new RateLimits();
   limits.observe("GET http://a/db/", 429, 0);
   expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);
