@@ -106,7 +106,8 @@ test.each([
   expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
 });
 
-// CouchDB 3.5 resolves `$nor` only outside these operators, and finds that no element matches.
+// Differs from CouchDB 3.5, which does not resolve `$nor` within these operators and finds that no
+// element matches.
 test.each([
   [{ l: { $elemMatch: { $nor: [{ $eq: 1 }] } } }, [[1, 2], [2]]],
   [{ l: { $allMatch: { $nor: [{ $eq: 1 }] } } }, [[2]]],

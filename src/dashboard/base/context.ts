@@ -69,7 +69,7 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [feed, isFollowed]);
   const wasLoggedOut = useRef(false);
   useEffect(() => {
-    // Reloads, because requests made in the meantime were rejected.
+    // Reloads after a login, because requests sent without a session were rejected.
     if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
     wasLoggedOut.current = isLoggedOut;
   }, [isLoggedOut]);
