@@ -52,8 +52,8 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // Other nodes take over the jobs and clients of a stopped node, or the node itself continues
-    // after a restart.
+    // A failed node exits: other nodes take over its jobs and clients, or it continues after a
+    // restart.
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();

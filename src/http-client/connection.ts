@@ -21,7 +21,7 @@ export interface TlsSettings {
  * Connection settings of a request. Requests share connections only if their settings are equal.
  */
 export interface Connection {
-  /** `http://`, `https://` or `socks5://`, with credentials if the proxy requires them. */
+  /** URL with `http://`, `https://` or `socks5://`, and credentials if the proxy requires them. */
   readonly proxyUrl?: string;
   readonly tls?: TlsSettings;
   /**

@@ -97,7 +97,7 @@ function append(writer: Utf8Writer, term: Term): void {
   else appendList(writer, term.list);
 }
 
-/** ASCII text whose length is also an ASCII character, so that the whole encoding is ASCII text. */
+/** Matches ASCII text of up to 127 characters, whose encoding including the length is ASCII. */
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {

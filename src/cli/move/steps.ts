@@ -50,7 +50,7 @@ export interface StepParts extends PlanParts {
   readonly only: ReadonlySet<string> | undefined;
   /** Maximum number of documents that the step changes. */
   readonly limit: number;
-  /** Resume jobs without checking whether the old server still runs them. */
+  /** Whether jobs are resumed without checking whether the old server still runs them. */
   readonly anyway: boolean;
 }
 
