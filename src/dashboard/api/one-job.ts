@@ -71,7 +71,7 @@ export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user
   return changes || (name !== null && name === job.user);
 }
 
-/** Reads the document of a job; `undefined` if there is none, or if the user may not read it. */
+/** Reads the document of a job; `undefined` if it has no document or the user may not read it. */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,
