@@ -38,7 +38,7 @@ export function withTables(page: string): string {
   return withList(made, "Every other setting of CouchDB", ineffectiveItems());
 }
 
-/** Replaces the table after the paragraph with this beginning. */
+/** Replaces the table after the paragraph that begins with `opening`. */
 function withTable(page: string, opening: string, [head = "", ...rows]: string[]): string {
   for (let start = 0; ; start++) {
     start = page.indexOf(`\n${opening}`, start);
@@ -52,7 +52,7 @@ function withTable(page: string, opening: string, [head = "", ...rows]: string[]
   }
 }
 
-/** Replaces the list after the paragraph that begins so. */
+/** Replaces the list after the paragraph that begins with `opening`. */
 function withList(page: string, opening: string, items: readonly string[]): string {
   const listStart = page.indexOf("\n\n", page.indexOf(`\n${opening}`) + 1) + 2;
   if (!page.startsWith("- ", listStart)) throw new Error(`The page has no list after ${opening}`);

@@ -9,7 +9,7 @@ import { build } from "vite";
 import { writeFolder } from "./write-folder.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** A smaller file fits into one packet anyway. */
+/** Minimum size for compression. A smaller file fits into one packet anyway. */
 const COMPRESSED_BYTES_MIN = 1_400;
 
 const { output } = await build({

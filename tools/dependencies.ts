@@ -54,7 +54,7 @@ export function dependencyFaults(packages: LockedPackages): readonly string[] {
 
 /** A reviewed advisory, with the reason why it does not affect this program. */
 export interface AcceptedAdvisory {
-  /** As in its URL: `GHSA-…`. */
+  /** Identifier in the URL of the advisory: `GHSA-…`. */
   readonly id: string;
   readonly reason: string;
 }

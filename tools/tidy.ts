@@ -60,7 +60,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
-  // Runs in browsers, with the API and its contract only.
+  // Runs in browsers, so it may use only the API and its contract.
   dashboard: ["base", "contract"],
   cli: [
     "base",
@@ -75,7 +75,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The part of the API that serves replications: no other may import the replicator. */
+/** The only part of the API that may import the replicator. */
 const REPLICATION_RESOURCES = "api/replication/";
 
 /** Layers that may use the machine directly. */
@@ -90,7 +90,7 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
 /** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
 const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
-/** Not in tests, whose lists have a known length. */
+/** Forbidden in sources, but not in tests, whose lists have a known length. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
     /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,

@@ -23,7 +23,7 @@ const OUTPUTS = join(ROOT, "dist");
 /** Folders that other build steps write. */
 const OTHERS = /^(program|dashboard)\//;
 const UNBUILT = /\.(test|fuzz|fixture)\.ts$|\.d\.ts$|^dashboard\//;
-/** `utimes` rounds. */
+/** Tolerance for comparing modification times, because `utimes` rounds. */
 const MTIME_TOLERANCE_MS = 2;
 
 const wanted = process.argv.slice(2).map((path) => relative(SOURCES, join(ROOT, path)));

@@ -42,7 +42,7 @@ try {
   await measured("in, as multipart", () => uploadMultipart(port, "/films/parts", block, sizeMib));
   const sent = await measured("in", () => upload(port, "/films/big/a", block, sizeMib));
   const got = await measured("out", () => download(port, "/films/big/a"));
-  if (sent !== got) throw new Error("What came out is not what went in");
+  if (sent !== got) throw new Error("The downloaded bytes differ from the uploaded ones");
 
   async function measured(name, work) {
     const peak = { RssAnon: 0, VmRSS: 0 };
@@ -80,7 +80,7 @@ async function listening() {
   throw new Error("The node does not listen");
 }
 
-/** In KiB. */
+/** Memory of the node in KiB. */
 function memory() {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const field = (name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, "m").exec(status)[1]);
@@ -123,7 +123,7 @@ async function sendBlocks(asked, block, { blockCount, head, tail }) {
   asked.end(tail);
   const [response] = await answered;
   if (response.statusCode !== 201)
-    throw new Error(`The upload was answered ${response.statusCode}`);
+    throw new Error(`The upload received status ${response.statusCode}`);
   response.resume();
   return hash.digest("hex");
 }

@@ -50,7 +50,7 @@ async function openBuild(folder) {
   return { name: basename(folder), server, url, writtenCount: 0, micros: new Map() };
 }
 
-/** Each with the number of documents that it processes. */
+/** Measured operations, each with the number of documents that it processes. */
 const WORK = new Map([
   [
     "POST _bulk_docs",
@@ -103,7 +103,7 @@ for (let round = 0; round < ROUND_COUNT; round++) {
   }
 }
 
-process.stdout.write("µs of processor a document, client and server: least / first quarter\n");
+process.stdout.write("µs of CPU time per document, client and server: minimum / first quartile\n");
 for (const name of WORK.keys()) {
   const figures = opened.map((build) => {
     const sorted = build.micros

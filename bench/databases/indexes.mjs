@@ -140,7 +140,7 @@ async function measureWrites(base) {
   for (const count of indexCounts) {
     const ratios = [least, quarter].map((of) => (of(count) / of(0)).toFixed(2));
     console.log(
-      `a write with ${count} indexes: ${least(count).toFixed(0)} µs a document, ${ratios.join(" to ")} times none`,
+      `a write with ${count} indexes: ${least(count).toFixed(0)} µs a document, ${ratios.join(" to ")} times the cost without an index`,
     );
   }
 }

@@ -42,7 +42,7 @@ const batchCount = Number(process.argv[2] ?? 20);
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const children = [];
-/** Sizes of our own responses, by measurement. */
+/** Sizes of our own responses by measurement, requested from the bare server. */
 const answerBytes = new Map();
 const batches = Array.from({ length: batchCount }, (_, batch) =>
   Array.from({ length: BATCH_DOCUMENTS }, (_, n) => documentText(batch * BATCH_DOCUMENTS + n)),
@@ -141,7 +141,7 @@ async function measureServer(url) {
   }
 }
 
-/** The same bytes both ways, without processing. */
+/** Measures the bare server, with the same bytes in both directions and no processing. */
 async function measureLimits(url) {
   const written = [];
   for (const body of bulkBodies) written.push(await time(() => ask(url, "POST", "/", body)));
@@ -180,7 +180,7 @@ async function rawPuts() {
       await time(() =>
         store.transaction(() => {
           for (const [n, text] of docs.entries()) {
-            // Carried out with the transaction.
+            // Not awaited: the transaction includes the put.
             void store.put(ids[batch * BATCH_DOCUMENTS + n], Buffer.from(text));
           }
         }),

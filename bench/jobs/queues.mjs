@@ -20,7 +20,7 @@ import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
 const NAME = "bench";
-/** Concurrent jobs per process, for each queue in its optimal number of lanes. */
+/** Concurrent jobs per process. Each queue spreads them over its optimal number of lanes. */
 const JOBS_AT_ONCE = 64;
 const LANES = { tandem: 2, boss: 4 };
 const FILL_ROWS = 500;
@@ -64,7 +64,7 @@ async function openTandem(directory) {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
-        /** One idle lane waits for the queue, and the others wait until that one has found jobs. */
+        /** Whether an idle lane waits for the queue. Other idle lanes wait until it finds jobs. */
         let isWatched = false;
         /** Finishes completed jobs and accepts new ones, in one transaction. */
         const lane = async () => {
@@ -78,7 +78,7 @@ async function openTandem(directory) {
             });
             ran = [];
             const acceptance = await exchanged.catch((error) => {
-              // Its lease expired on an overloaded machine: the jobs are in the queue again.
+              // The worker's lease expired on an overloaded machine: its jobs are queued again.
               if (error.code !== "JOBS_HALTED") throw error;
             });
             if (acceptance === undefined) continue;
@@ -120,7 +120,7 @@ class IdleLanes {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Resolves when it is woken, or the signal aborts. */
+  /** Resolves when `wake` is called or the signal aborts. */
   wait() {
     if (this.#signal.aborted) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));
@@ -191,8 +191,8 @@ async function openBoss(url) {
     pendingCount: () => boss.getQueueSize(NAME),
     add: (data) => boss.send(NAME, data),
     async work(onJob, signal) {
-      // Its own loop (`work`) polls at most twice a second; this one polls again immediately while
-      // there are jobs.
+      // pg-boss's own loop (`work`) polls at most twice a second; this one polls again immediately
+      // while there are jobs.
       const lane = async () => {
         while (!signal.aborted) {
           const fetched = await boss.fetch(NAME, { batchSize: JOBS_AT_ONCE / LANES.boss });

@@ -27,8 +27,8 @@ const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
- * Duration of the measurement of wake-ups: some 3,000 of a queue that wakes immediately. With 300
- * the 99th percentile was random.
+ * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000 of them;
+ * with 300 the 99th percentile was random.
  */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */
@@ -74,7 +74,7 @@ async function addPerSecond(name, location, processCount) {
   return perSecond;
 }
 
-/** Jobs accepted, run and finished. Jobs left by `addPerSecond` run first. */
+/** Measures jobs accepted, run and finished per second. Jobs left by `addPerSecond` run first. */
 async function workPerSecond(name, location, processCount, queue) {
   await queue.fill(WARM_COUNT + WORK_COUNT);
   const processes = await openProcesses(processCount, name, location);
@@ -100,7 +100,7 @@ async function workPerSecond(name, location, processCount, queue) {
   return perSecond;
 }
 
-/** From before the call that adds to the start of the run, in another, waiting process. */
+/** Measures the times from the call that adds a job to its start in another, waiting process. */
 async function wakeUps(name, location, queue) {
   await queue.fill(WARM_COUNT);
   const [waiting] = await openProcesses(1, name, location);
@@ -138,7 +138,7 @@ function workedOff(one, count) {
   });
 }
 
-/** Latency of the next job with a time in its data. */
+/** Latency of the next job whose data contain the time at which it was added. */
 async function latencyOf(waiting) {
   for (;;) {
     const [{ latencyMs }] = await once(waiting, "message");
@@ -158,7 +158,7 @@ async function workOff(name, location, queue) {
   await stopAll([one]);
 }
 
-/** From the death of a process that holds jobs to the start of the last of them in another one. */
+/** Measures the time from the death of a process until the last of its jobs starts in another. */
 async function rescueSec(name, location, queue) {
   await queue.fill(RESCUED_COUNT);
   const [victim, other] = await openProcesses(2, name, location);
@@ -206,7 +206,7 @@ async function measure(name, location) {
   await workOff(name, location, queue);
   note("wake-up p50, ms", quantile(latencies, 0.5));
   note("wake-up p99, ms", quantile(latencies, 0.99));
-  // The others' defaults are hours and minutes, which are not awaited here.
+  // The other queues rescue jobs after minutes or hours, so their documented times are printed.
   const documented = RESCUE_SEC_DOCUMENTED[name];
   note("rescue, s", documented ?? (await rescueSec(name, location, queue)));
   await queue.close();

@@ -39,8 +39,8 @@ export function openRaw(directory) {
 }
 
 /**
- * Operations per second of `operate(loop, index)` in this many concurrent loops, for about this
- * duration.
+ * Measures the operations per second of `operate(loop, index)` in `loopCount` concurrent loops, for
+ * about `durationMs`.
  */
 export async function rate(loopCount, durationMs, operate) {
   const startedMs = performance.now();

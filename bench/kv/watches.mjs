@@ -49,7 +49,7 @@ async function main() {
       const sorted = values.toSorted((one, other) => one - other);
       const at = (share) => sorted[Math.floor(sorted.length * share)].toFixed(1);
       print(
-        `watch in another process, from the begin of the commit to its ${what}: median ${at(0.5)} ms, 99th ${at(0.99)} ms`,
+        `watch in another process, from the start of the commit to its ${what}: median ${at(0.5)} ms, 99th ${at(0.99)} ms`,
       );
     }
     await kv.close();

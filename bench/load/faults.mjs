@@ -81,12 +81,12 @@ const FAULTS = {
     rmSync(join(store, "filler"));
   },
   "read-only disk": async () => {
-    // Like the kernel after an error of the file system. Writes fail until it is mounted again.
+    // Aborts the file system, as the kernel does after an error: writes fail until the next mount.
     execFileSync("mount", ["-o", "remount,abort", store], { stdio: "ignore" });
     await pause(4_000);
     await processes.hold();
     await unmount();
-    // Its exit code shows whether it repaired something.
+    // Not checked: the exit code only shows whether something was repaired.
     spawnSync("e2fsck", ["-p", "-f", disk]);
     mount();
     processes.resume();
@@ -209,7 +209,7 @@ async function strike(url, round, name) {
   counts.faults++;
   const once = `once-${counts.faults}`;
   await FAULTS[name]();
-  // The disk may be full, or the API process down: the one-shot job begins as soon as it can.
+  // Retried, because the disk may still be full or the API process down.
   const job = { source: "a", target: once, create_target: true };
   await patiently(() => mustInTime(url, "PUT", `/_replicator/${once}`, job));
   await heal(url, `${name}, round ${round}`, [once]);
@@ -289,7 +289,7 @@ function fill() {
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);
-  if (status !== 503) faults.push(`a large document on a full disk was answered ${status}`);
+  if (status !== 503) faults.push(`a large document on a full disk received status ${status}`);
 }
 
 /** Steps the clock of all processes of the store together, whatever they are doing. */
@@ -323,12 +323,12 @@ async function must(url, method, path, body) {
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`);
 }
 
-/** The same, as soon as the node responds. */
+/** Like `must`, but repeats the request until it succeeds or `HEAL_MS_MAX` has passed. */
 async function mustInTime(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   for (;;) {
     try {
-      // It may have been written although its response was lost.
+      // 409: an earlier attempt was written, but its response was lost.
       const { status } = await ask(url, method, path, body);
       if (status < 300 || status === 409) return;
     } catch {}

@@ -19,8 +19,8 @@ export class FoundationDbCluster {
   #flags = [];
 
   /**
-   * On the `ssd` engine; the first processes are its coordinators. `flags`: additional ones for
-   * each `fdbserver`.
+   * Starts a cluster on the `ssd` engine, whose first processes are the coordinators. `flags` are
+   * additional flags for each `fdbserver`.
    */
   static async open(directory, { processCount, redundancy, coordinatorCount = 1, flags = [] }) {
     const cluster = new FoundationDbCluster();
@@ -123,7 +123,7 @@ export class FoundationDbCluster {
   }
 }
 
-/** They are free now, and no other program takes ports during the benchmark. */
+/** Ports that are free now. No other program is expected to take them during the benchmark. */
 async function freePorts(count) {
   const servers = Array.from({ length: count }, () => createServer());
   const ports = [];

@@ -25,7 +25,7 @@ const DATABASES = ["a", "b", "c", "d"];
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];
-/** Jobs that are interrupted repeatedly would otherwise pause for longer than the final phase. */
+/** Short pauses, because otherwise interrupted jobs would pause beyond the final phase. */
 const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
 
 const draw = drawsOf(SEED);
@@ -76,7 +76,7 @@ async function setUp() {
   for (const name of DATABASES) {
     const copy = { source: name, target: `${name}-copy`, create_target: true, continuous: true };
     await must("PUT", `/_replicator/copy-${name}`, copy);
-    // The same over HTTP, which fails with the serving process.
+    // The same copy over HTTP, which fails whenever the API process is killed.
     const over = { ...copy, source: `${url}/${name}`, target: `${url}/${name}-over` };
     await must("PUT", `/_replicator/over-${name}`, over);
     await must("PUT", `/_replicator/once-${name}`, {

@@ -321,7 +321,7 @@ for (const [name, method, path, bodyOf, prepare, readBytes = 0] of REQUESTS) {
     const many = await withNode(prepare, (node) => sendAtOnce(node, asked, AT_ONCE));
     const furtherMib = (many.grownMib - one.grownMib) / (AT_ONCE - 1);
     isOver ||= furtherMib > GROWTH_MAX * countedMib + FURTHER_MIB;
-    further = `, ${furtherMib.toFixed(1)} MiB for a further one`;
+    further = `, ${furtherMib.toFixed(1)} MiB per additional request`;
   }
   isBad ||= isOver;
   process.stdout.write(
@@ -365,7 +365,7 @@ async function sendAtOnce(node, { method, path, body }, count) {
     ),
   );
   const tookMs = performance.now() - startMs;
-  // Includes consequences of the request, such as a job.
+  // Waits so that consequences of the request, such as a job, are measured as well.
   await pause(1_500);
   const { turnMs } = await measure(node);
   // Stored data is in the mapped file, whose pages belong to the kernel.

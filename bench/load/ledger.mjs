@@ -10,7 +10,7 @@ const DOCUMENTS_OF_EACH = 200;
 const PAUSE_AFTER_FAILURE_MS = 20;
 
 export class Ledger {
-  /** The writers have stopped. */
+  /** Whether the writers have been stopped. */
   isOver = false;
   /** Descriptions of failed checks. */
   faults = [];
@@ -20,7 +20,7 @@ export class Ledger {
   #acknowledged;
   #writing = [];
 
-  /** For existing databases of the node at `url`. */
+  /** `databases`: names of existing databases of the node at `url`. */
   constructor(url, databases) {
     this.#url = url;
     this.#acknowledged = new Map(databases.map((name) => [name, new Map()]));
@@ -138,8 +138,8 @@ export class Checkpoints {
   #places = new Map();
 
   /**
-   * Checks that of a document's job. Returns text if it moved back, as after a write by a node that
-   * had lost its job.
+   * Checks the checkpoint of a document's job. Returns a description if it moved back, as after a
+   * write by a node that had lost its job.
    */
   async check(url, document) {
     const { body } = await patiently(() =>

@@ -61,7 +61,7 @@ async function onceListening(child) {
   throw new Error(`A node ended with ${child.exitCode}`);
 }
 
-/** The answer of `meter.mjs`, with the live memory if garbage `isCollected` first. */
+/** Queries `meter.mjs`. With `isCollected`, garbage is collected first and live memory included. */
 export async function measure({ child }, isCollected = false) {
   const channel = child.stdio[3];
   channel.write(isCollected ? "g" : "-");
@@ -76,7 +76,7 @@ export async function endProcess({ child }, signal = "SIGTERM") {
   await once(child, "exit");
 }
 
-/** JSON in, JSON out. Rejects if there is no complete response. */
+/** Sends and receives JSON. Rejects if there is no complete response. */
 export function ask(url, method, path, body) {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };

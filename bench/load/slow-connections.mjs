@@ -78,7 +78,7 @@ class Flood {
   }
 
   #connect({ text, isTrickling = false, isReading = true }) {
-    // From another address than the measured clients.
+    // Uses a different address than the measured clients.
     const socket = connect({ port: this.#port, host: "127.0.0.1", localAddress: "127.0.0.2" });
     this.#sockets.add(socket);
     let timer;

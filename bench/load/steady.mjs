@@ -39,9 +39,9 @@ const BATCH_COUNT = 50;
 const ROUND_BATCHES = 40;
 const QUARTER_SAMPLES = 10;
 const SAMPLE_COUNT = 4 * QUARTER_SAMPLES;
-/** Copies arrive, and feeds wait again. */
+/** Pause in which copies arrive and feeds become idle. */
 const REST_MS = 3_000;
-/** Idle connections are closed after 90 s. */
+/** Long pause. Idle connections are closed after 90 s. */
 const LONG_REST_MS = 100_000;
 const GROWTH_MAX = 0.05;
 const MIB = 2 ** 20;
@@ -199,7 +199,7 @@ function printRow(values) {
   process.stdout.write(`${texts.map((value) => String(value).padStart(10)).join("")}\n`);
 }
 
-/** By the lowest samples of the last two quarters, without those after a long pause. */
+/** Judges by the lowest samples of the last two quarters, without those after a long pause. */
 function isAliveFlat(index, key) {
   const lowest = (quarter) => {
     const end = (quarter + 1) * QUARTER_SAMPLES - 1;
@@ -209,7 +209,7 @@ function isAliveFlat(index, key) {
   return verdict(index, key, [0, 1, 2, 3].map(lowest), GROWTH_MAX);
 }
 
-/** By the long pauses. */
+/** Judges by the samples after the long pauses. */
 function isRestFlat(index, key, growthMax) {
   const rests = samples[index].filter((_, at) => (at + 1) % QUARTER_SAMPLES === 0);
   return verdict(

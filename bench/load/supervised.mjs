@@ -12,7 +12,7 @@ export class Supervised {
   #nodes = [];
   #isOver = false;
 
-  /** One process for each of the options of `openProcess`. */
+  /** Starts a process for each element of `kept`, the options of `openProcess`. */
   static async open(directory, kept) {
     const all = new Supervised();
     all.#directory = directory;
@@ -37,7 +37,7 @@ export class Supervised {
     this.#nodes[index].child.kill(signal);
   }
 
-  /** Ends all of them, and starts none before the next call. */
+  /** Kills all processes, and restarts none until `resume` is called. */
   async hold() {
     this.#isOver = true;
     await Promise.all(this.#nodes.map((node) => endProcess(node, "SIGKILL")));
@@ -61,7 +61,7 @@ export class Supervised {
     else setImmediate(again);
   }
 
-  /** It reuses its port. */
+  /** Restarts a process on the same port. */
   #again(index) {
     if (this.#isOver) return;
     const { url } = this.#nodes[index];
@@ -69,7 +69,7 @@ export class Supervised {
     openProcess(this.#directory, { ...this.#kept[index], port }).then(
       (node) => {
         this.#keep(index, node);
-        // It was starting when all were stopped.
+        // `hold` was called while the process was starting.
         if (this.#isOver) node.child.kill("SIGKILL");
       },
       () => pause(PAUSE_MS).then(() => this.#again(index)),

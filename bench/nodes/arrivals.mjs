@@ -69,7 +69,7 @@ export class Arrivals {
   }
 }
 
-/** Does the work for each of them, sixteen concurrently. */
+/** Calls `work` for each item, sixteen concurrently. */
 export async function inParallel(items, work) {
   let next = 0;
   const lane = async () => {

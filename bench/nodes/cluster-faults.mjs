@@ -161,7 +161,7 @@ async function strike(url, round, name) {
   const endedMs = performance.now();
   const answering = cluster.onceAnswering().then(() => performance.now() - endedMs);
   const touched = await writing;
-  // Written when the fault is over: when it arrives, its job runs again.
+  // Written after the fault: the arrival of such a document shows that its job runs again.
   const marks = busy.map((database) => [database, `mark-${++markCount}`]);
   await inParallel(marks, ([database, id]) => mark(url, database, id));
   const answeredMs = performance.now();
@@ -184,7 +184,7 @@ async function strike(url, round, name) {
   );
 }
 
-/** Time from the end of the fault until all of them are on their targets. */
+/** Returns the time from the end of the fault until all documents are on their targets. */
 async function onceCopied(url, written, endedMs, when) {
   await inParallel(written, async ([database, id]) => {
     if (await arrived(url, database, id, endedMs + HEAL_MS_MAX)) return;
@@ -218,7 +218,7 @@ async function once(url, method, path, body) {
   for (;;) {
     try {
       last = await ask(url, method, path, body);
-      // It may have succeeded although its response was lost.
+      // 409 or 412: an earlier attempt succeeded, but its response was lost.
       if (last.status < 300 || last.status === 409 || last.status === 412) return;
     } catch (error) {
       last = error;

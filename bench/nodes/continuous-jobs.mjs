@@ -95,7 +95,7 @@ function report(peer, tandem, other) {
   );
 }
 
-/** One document into each source. */
+/** Writes a document to each source. */
 async function writeEverywhere(id) {
   const left = [...names];
   const lane = async () => {

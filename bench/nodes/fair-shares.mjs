@@ -44,14 +44,14 @@ try {
   await call("PUT", "/source/one", {});
   await addJobs("many", MANY);
   await until(async () => (await runningCount("many")) === SLOTS);
-  // Jobs have begun to take turns.
+  // Waits until jobs take turns.
   await pause(6 * CYCLE_SEC * 1000);
   const addedMs = performance.now();
   await addJobs("lonely", 1);
   await until(async () => (await runningCount("lonely")) === 1);
   const waitedSec = (performance.now() - addedMs) / 1000;
   process.stdout.write(
-    `one job beside ${MANY}: ran after ${waitedSec.toFixed(1)} s, ${(waitedSec / CYCLE_SEC).toFixed(2)} cycles of ${CYCLE_SEC} s\n`,
+    `one job next to ${MANY}: ran after ${waitedSec.toFixed(1)} s, ${(waitedSec / CYCLE_SEC).toFixed(2)} cycles of ${CYCLE_SEC} s\n`,
   );
   for (const name of ["many", "lonely"]) await call("DELETE", `/${name}%2F_replicator`);
 

@@ -11,7 +11,7 @@ export function socketCount({ child }) {
     try {
       return readlinkSync(join(folder, number)).startsWith("socket:");
     } catch {
-      // It was closed meanwhile.
+      // The file was closed in the meantime.
       return false;
     }
   }).length;

@@ -63,7 +63,7 @@ async function askCouchdb(method, path, body) {
 
 await deleteAll();
 try {
-  // Without it CouchDB has no `_db_updates`.
+  // CouchDB provides `_db_updates` only if this database exists.
   await ask(COUCHDB, "PUT", "/_global_changes");
   await inParallel(numbers, async (number) => {
     await askCouchdb("PUT", `/${sourceOf(number)}?q=1`);

@@ -62,7 +62,7 @@ try {
   await onceParked(node, JOBS);
   print(`${JOBS} jobs parked after ${seconds(performance.now() - startMs)}`);
 
-  // Until the connections of the first runs are closed (`connection_close_interval`).
+  // Waits until the connections of the first runs are closed (`connection_close_interval`).
   await pause(IDLE_MS);
   const before = processorSec(node);
   await pause(QUIET_SEC * 1000);
@@ -104,7 +104,7 @@ try {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 }
 
-/** Documents in random databases at a constant rate, each with the time until it arrived. */
+/** Writes documents to random databases at a constant rate, and measures when each arrives. */
 async function writeRandomly(source, arrivals) {
   const draw = drawsOf(1);
   const written = [];

@@ -125,7 +125,7 @@ async function onceAllParked(node, count) {
   }
 }
 
-/** The first ones are deleted, the next ones get other members, and new ones are created. */
+/** Deletes the first databases, changes the members of the next ones, and creates new ones. */
 async function changeDatabases() {
   const deleted = all.slice(0, deletedCount);
   const secured = all.slice(deletedCount, 2 * deletedCount);

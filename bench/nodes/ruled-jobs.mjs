@@ -91,7 +91,7 @@ function copyOf(name) {
   return `copy-of-${name}`;
 }
 
-/** Databases of one document, and the rule. Resolves when all jobs are parked. */
+/** Creates databases of one document, and the rule. Resolves when all jobs are parked. */
 async function openJobs(node, count) {
   const numbers = Array.from({ length: count }, (_, number) => number);
   const madeMs = await timed(() =>

@@ -42,7 +42,7 @@ async function open(options = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
   folders.push(folder);
   const config = join(folder, "tandem.ini");
-  // A briefly idle job keeps its slot.
+  // Jobs never park, so that briefly idle ones keep their slots.
   writeFileSync(config, "[replicator]\npark_after_sec = 0\n");
   const node = await openProcess(folder, { ...options, flags: ["--config", config] });
   nodes.push(node);
@@ -71,7 +71,7 @@ async function figuresOf(source, target, count, idle) {
       figures[name] = Math.max(figures[name], sample[name]);
     }
   }
-  // While they run: memory that a job keeps in its slot, without garbage.
+  // Measured while the jobs run: the memory that each keeps in its slot, without garbage.
   const { liveHeapBytes, liveBufferBytes } = await measure(node, true);
   figures.liveMib = (liveHeapBytes + liveBufferBytes) / MIB;
   busy.abort();
@@ -90,7 +90,7 @@ function print(count, written, figures, idle) {
   process.stdout.write(`${count} jobs, ${rate} documents a second: ${shown.join(", ")}\n`);
 }
 
-/** To random sources, until aborted. Returns the number of documents. */
+/** Writes documents to random sources until aborted. Returns their number. */
 async function write({ url }, count, signal) {
   if (count === 0) return 0;
   const draw = drawsOf(count);

@@ -74,7 +74,7 @@ async function replicate(node, body, count) {
   if (history[0].docs_written !== count) throw new Error(JSON.stringify(history[0]));
 }
 
-/** Sequentially, by one shell. */
+/** Copies the attachments sequentially, by one shell. */
 async function pipe(from, to, ids) {
   const script =
     'set -e -o pipefail; for id in "$@"; do curl --silent --fail "$FROM/$id/film" | ' +

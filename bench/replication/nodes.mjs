@@ -62,7 +62,7 @@ function countGarbage(output) {
   return () => sumMib;
 }
 
-/** JSON text in, JSON out; the URL may contain credentials. */
+/** Sends JSON text and returns parsed JSON. The URL may contain credentials. */
 export async function call({ url }, method, path, body) {
   const { username, password, origin } = new URL(url);
   const response = await fetch(origin + path, {

@@ -134,7 +134,7 @@ async function measure(label, pids, run) {
   print(`${label.padEnd(28)} ${figures.join("  ")}`);
 }
 
-/** Between two databases of a CouchDB: by its own replicator, and by ours. */
+/** Copies between two databases of a CouchDB, by its own replicator and by ours. */
 async function measureCouch({ server, source, newTarget }, here) {
   const body = () => ({ source, target: newTarget(), create_target: true });
   await measure(COUCH, [], () => replicate(server, body()));

@@ -73,7 +73,7 @@ await withNodes(["here", "there"], async (here, there) => {
     const ratio = (member) => medianOf(`${name}, alone`, member) / medianOf(name, member);
     const [speed, processor] = [ratio("seconds"), ratio("cpuSeconds")];
     process.stdout.write(
-      `${name}: in bulk ${speed.toFixed(2)} times the speed, processor time less by a factor of ${processor.toFixed(2)}\n`,
+      `${name}: in bulk ${speed.toFixed(2)} times the speed; individually ${processor.toFixed(2)} times the CPU time\n`,
     );
     report({
       what: `${WHAT}, ${name}`,

@@ -7,9 +7,9 @@ import { appendFileSync, readFileSync } from "node:fs";
 const COLUMNS = ["what", "measured", "beside", "ratio", "aim"];
 
 /**
- * `measured` and `beside`, its reference, have their units. `ratio`: factor of improvement, more
- * than one; `aim`: the target for the ratio, or for the measured value. Does nothing if a program
- * runs by itself.
+ * Adds a row. `measured` and its reference `beside` are texts with units. `ratio` is the factor of
+ * improvement, above one if better; `aim` is the target for the ratio or for the measured value.
+ * Does nothing if a program runs by itself.
  */
 export function report({ what, measured, beside = "", ratio, aim = "" }) {
   const { BENCH_ROWS } = process.env;

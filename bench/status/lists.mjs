@@ -32,7 +32,7 @@ import {
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
 const CHANGED_JOBS = 500;
-/** Unfolded changes while lists are read: there are rarely more. */
+/** Number of unfolded changes while lists are read. There are rarely more. */
 const TAIL_JOBS = 1000;
 const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 

@@ -11,9 +11,9 @@ import { fill, functions, ids } from "./sample-jobs.mjs";
 const BEHIND = 100;
 
 /**
- * Sources of waiting jobs are not polled, because they do not exist. The interval is longer than
- * the time since 1970, when a store without a round began its first one. Running jobs continue when
- * they are idle.
+ * Configuration that keeps the jobs as they are. The sources of waiting jobs do not exist and must
+ * not be polled, so the interval is longer than the time since 1970, when the first round began in
+ * a store without one. Running jobs do not park when they are idle.
  */
 export const CONFIGURATION = `[replicator]
 lag_interval_sec = 10000000000

@@ -24,7 +24,7 @@ const RUNNING = 20;
 const SHOWN = "copy0";
 
 function resources(lastEventId) {
-  // The events of the last transaction: 200 jobs.
+  // The position before the events of the last transaction, which added 200 jobs.
   const since = `${lastEventId.slice(0, -4)}0000`;
   return [
     "/_scheduler/jobs",
@@ -63,7 +63,7 @@ function resources(lastEventId) {
   ];
 }
 
-/** Twenty jobs that copy. */
+/** Starts twenty jobs that copy one database. */
 async function startJobs(ask) {
   await ask("PUT", "/films");
   for (let number = 0; number < RUNNING; number++) {
@@ -99,7 +99,7 @@ function percentiles(times) {
   return `p50 ${at(0.5)} p99 ${at(0.99)}`;
 }
 
-// As the program does.
+// The program does the same at startup.
 collectBetweenTurns();
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {

@@ -26,7 +26,7 @@ export const ids = {
   serverUrl: "",
 };
 
-/** Never called. */
+/** Required by the replicator; never called here. */
 export const functions = {
   runtime,
   sandbox: new SandboxPool(runtime),
@@ -75,7 +75,7 @@ export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = 
   }
 }
 
-/** Accepts the due ones; they are never run. */
+/** Accepts the due jobs, without running them. */
 export async function acceptDue(kv, jobs) {
   const wanted = { dueBySec: 1, countMax: RUNNING };
   const accepted = await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));

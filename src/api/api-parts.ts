@@ -29,11 +29,11 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly challenge: string | undefined;
   /** `require_valid_user`: whether anonymous requests are rejected. */
   readonly requireValidUser: boolean;
-  /** `admin_only_all_dbs` */
+  /** `admin_only_all_dbs`: whether only administrators may list databases. */
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_public`: whether everyone with access to `_users` may list its public fields. */
   readonly usersListed: boolean;
-  /** `users_db_security_editable` */
+  /** `users_db_security_editable`: whether the security object of `_users` can be changed. */
   readonly usersSecurityEditable: boolean;
   /** `changes_timeout`: maximum wait of a feed without heartbeats. */
   readonly changesTimeoutMs: number;
@@ -53,7 +53,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
    * all others.
    */
   readonly requestBytesMax: number;
-  /** `max_db_number_for_dbs_info_req` */
+  /** `max_db_number_for_dbs_info_req`: maximum number of databases per `_dbs_info` request. */
   readonly infoCountMax: number;
   /** `maintenance_mode`: whether `/_up` reports the node as unavailable. */
   readonly maintenanceMode: "false" | "true" | "nolb";
@@ -61,7 +61,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
 
 /** Compactions started by `_compact`, by database name. */
 export interface Compaction {
-  /** Schedules the removal of old bodies, regardless of their age. */
+  /** Schedules the removal of bodies of earlier revisions, regardless of their age. */
   start(name: string): void;
   /** Whether a compaction is still running on this node. */
   isRunning(name: string): boolean;
@@ -89,7 +89,7 @@ export interface DatabaseParts {
    */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   readonly compaction: Compaction;
-  /** Read on each use. */
+  /** Settings that can change at runtime, so they are read on each use. */
   readonly settings: ApiSettings;
 }
 
@@ -101,15 +101,15 @@ export interface ServerInfoParts {
     readonly version: string;
     readonly vendor: { readonly name: string; readonly version: string };
     readonly uuid: string;
-    /** `name@host`. */
+    /** Name of the node, in the form `name@host`. */
     readonly nodeName: string;
   };
-  /** Generates ids for `_uuids`. */
+  /** Generator of the ids that `_uuids` returns. */
   readonly uuids: UuidSource;
   readonly isUp: () => boolean;
   /** Whether the store refuses writes because the disk is full. */
   readonly isFull: () => boolean;
-  /** Read on each use. */
+  /** Settings that can change at runtime, so they are read on each use. */
   readonly settings: ApiSettings;
 }
 
@@ -123,7 +123,7 @@ export interface HaltedRunsOf {
 
 /** Dependencies of the API as a whole, besides those of its resources. */
 export interface ApiParts extends DatabaseParts, ServerInfoParts {
-  /** Throws a ProtocolError 401 for wrong credentials. */
+  /** Returns the user of a request. Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
   readonly haltedRuns: HaltedRunsOf;

@@ -138,7 +138,7 @@ interface Dispatching {
   readonly parts: ApiParts;
 }
 
-/** `sender`: the authenticated user, if already known. */
+/** Answers a request. `sender` is the authenticated user, if already known. */
 async function answer(
   dispatching: Dispatching,
   request: ApiRequest,
@@ -206,7 +206,7 @@ async function handle(
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
 
-/** Throws a ProtocolError 413 for a request whose Content-Length is too large. */
+/** Limits for the body of a request. Throws a ProtocolError 413 if its Content-Length is larger. */
 function bodyRules(
   { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
   { headers }: ApiRequest,

@@ -16,7 +16,7 @@ function openSource(
 const drawn = (source: UuidSource, count: number): string[] =>
   Array.from({ length: count }, () => source.next());
 
-test("sequential ids grow by random steps within a prefix, and get another when it is exhausted", () => {
+test("sequential ids grow by random steps within a prefix, and get a new prefix when it is exhausted", () => {
   const { source } = openSource("sequential");
   const ids = drawn(source, 20_000);
   expect(ids.filter((id) => !/^[0-9a-f]{32}$/.test(id))).toEqual([]);
@@ -49,7 +49,7 @@ test.each([
   },
 );
 
-test("random ids have nothing in common", () => {
+test("random ids share no prefix", () => {
   const ids = drawn(openSource("random").source, 100);
   expect(new Set(ids.map((id) => id.slice(0, 8))).size).toBe(100);
 });

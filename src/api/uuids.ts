@@ -25,7 +25,7 @@ export interface UuidSettings {
   readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
   /** `format` of `uuid_v7` and `uuid_v4`. */
   readonly uuidFormat: (typeof UUID_FORMATS)[number];
-  /** `utc_id_suffix` */
+  /** `utc_id_suffix`: the end of each id of the algorithm `utc_id`. */
   readonly uuidSuffix: string;
   /** `max_count`: maximum number of ids per request. */
   readonly uuidCountMax: number;

@@ -103,7 +103,7 @@ test("bytes are compared as the platform compares them", () => {
 
 test("strings are decoded alike with and without Node's Buffer", async () => {
   vi.stubGlobal("Buffer", undefined);
-  // The query string makes this a separate module, which is evaluated now.
+  // The query string loads a second instance of the module, without `Buffer`.
   const built = new URL("../../dist/base/bytes.js?plain", import.meta.url);
   const plain: typeof import("./bytes.ts") = await import(/* @vite-ignore */ built.href);
   vi.unstubAllGlobals();

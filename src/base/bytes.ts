@@ -24,7 +24,7 @@ export function utf8Encode(text: string): Uint8Array {
 export class Utf8Writer {
   #bytes: Uint8Array<ArrayBuffer>;
   #byteCount = 0;
-  /** Text not yet encoded. */
+  /** Collected text that has not been encoded yet. */
   #text = "";
 
   constructor(byteCountExpected: number) {
@@ -93,10 +93,10 @@ export class Utf8Writer {
   }
 }
 
-/** Length at which text that is not yet encoded is encoded. */
+/** Length of collected text from which on it is encoded. */
 const TEXT_LENGTH_MAX = 16_384;
 
-/** Throws a TypeError if the bytes are not valid UTF-8. */
+/** Decodes UTF-8. Throws a TypeError if the bytes are invalid. */
 export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
@@ -130,8 +130,8 @@ export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): stri
 }
 
 /**
- * Number of characters per call. Far below the JavaScript engine's limit for the number of
- * arguments.
+ * Number of characters per `String.fromCharCode` call. Far below the JavaScript engine's limit for
+ * the number of arguments.
  */
 const PIECE_LENGTH = 4_096;
 

@@ -3,7 +3,7 @@ import { allTogether, Lanes, Semaphore } from "./concurrency.ts";
 
 const FOREVER = new AbortController().signal;
 
-/** Steps that wait for `next`; `underWay` is their number. */
+/** Steps that end when `next` is called; `underWay` is the number of unfinished steps. */
 function openSteps() {
   const waiting: (() => void)[] = [];
   return {
@@ -38,7 +38,7 @@ test("a growing semaphore admits waiters, and a shrinking one waits until fewer 
   await all;
 });
 
-test("the number of lanes follows the limit, and ends with the work", async () => {
+test("the number of lanes follows the limit, and all lanes end when no work is left", async () => {
   const steps = openSteps();
   let left = 10;
   const lanes = new Lanes(2, async () => {
@@ -63,7 +63,7 @@ test("the number of lanes follows the limit, and ends with the work", async () =
   expect(left).toBe(0);
 });
 
-test("lanes that finish their steps together leave as many as allowed", async () => {
+test("of lanes that finish a step together, only the excess ones end", async () => {
   const steps = openSteps();
   let isOver = false;
   const lanes = new Lanes(2, async () => {

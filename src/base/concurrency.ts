@@ -162,7 +162,8 @@ export class Lanes {
   }
 
   /**
-   * Resolves when `step` has returned false and all lanes have ended. Aborts on the first failure.
+   * Runs the lanes. Resolves when `step` has returned false and all lanes have ended. The first
+   * failure aborts the other lanes.
    */
   async run(signal: AbortSignal): Promise<void> {
     const controller = new AbortController();

@@ -62,14 +62,14 @@ export interface Events {
   "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
-  /** A function of a design document called `log`. */
+  /** The code of a design document logged a message, by calling `log`. */
   "design.logged": { readonly codeId: string; readonly message: string };
   /** The server could not send a response completely. */
   "http.answer-failed": { readonly error: string };
-  /** An endpoint answered. Without `status`, the request failed. */
+  /** A request to an endpoint ended; without `status`, it received no response. */
   "http.answered": { readonly method: string; readonly status: number | undefined };
   "http.retry": { readonly method: string; readonly failureCount: number };
-  /** Jobs were requeued because their holders missed their heartbeats. */
+  /** Jobs were requeued because their workers missed heartbeats. */
   "jobs.expired": { readonly type: string; readonly jobCount: number };
   "jobs.groups-forgotten": { readonly forgottenCount: number };
   /** Jobs held by an expelled worker returned to the queue. */
@@ -147,7 +147,7 @@ export interface Events {
   /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
-  /** Number of documents whose failed revisions have now been written. */
+  /** Failed revisions were written later; `documentCount` is the number of their documents. */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
@@ -217,7 +217,7 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** For `[couch_peruser]`. A database whose name would be invalid is refused. */
+  /** Databases of single users (`[couch_peruser]`). Refused: the name would be invalid. */
   "users.database-created": { readonly database: string };
   "users.database-deleted": { readonly database: string };
   "users.database-refused": { readonly database: string };

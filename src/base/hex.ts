@@ -12,7 +12,7 @@ for (const [value, digit] of [...DIGITS].entries()) {
 const UPPER_A = 0x41;
 const UPPER_F = 0x46;
 
-/** Buffer for short results. */
+/** Shared buffer for encoding short byte strings. */
 const scratch = new Uint8Array(1_024);
 
 /** Decodes an even number of digits in either case. Returns undefined for any other text. */

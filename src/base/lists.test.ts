@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { append, largest, replaceAll, smallest } from "./lists.ts";
 
-/** More than fits on any stack. */
+/** More items than a call stack can hold as arguments. */
 const MANY = Array.from({ length: 1_000_000 }, (_, index) => index);
 
 test("lists of any length are appended, replaced and compared", () => {
@@ -13,7 +13,7 @@ test("lists of any length are appended, replaced and compared", () => {
   expect([largest(MANY), smallest(MANY)]).toEqual([999_999, 0]);
 });
 
-test("an empty list gives the initial value", () => {
+test("the largest and smallest of an empty list are the initial value", () => {
   expect([largest([], 5), smallest([], 5), largest([7], 5), smallest([3], 5)]).toEqual([
     5, 5, 7, 3,
   ]);

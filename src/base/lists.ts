@@ -3,7 +3,7 @@
  * stack, which overflows at a few hundred thousand.
  */
 
-/** Appends the items. */
+/** Appends the items to the list. */
 export function append<T>(list: T[], items: Iterable<T>): void {
   for (const item of items) list.push(item);
 }

@@ -3,7 +3,7 @@ import { Notifier } from "./notifier.ts";
 
 const FOREVER = new AbortController().signal;
 
-test("a waiter is notified, and earlier events notify it once, immediately", async () => {
+test("a notification ends the wait, and earlier notifications end the next wait immediately", async () => {
   const notifier = new Notifier();
   const waiting = notifier.notified(FOREVER);
   notifier.notify();

@@ -21,7 +21,7 @@ export interface Random {
   integer(limit: number): number;
   /** Returns a number in [0, 1). */
   ratio(): number;
-  /** Returns `byteCount` unpredictable bytes. */
+  /** Returns `byteCount` random bytes that cannot be predicted. */
   bytes(byteCount: number): Uint8Array;
   /** Returns an independent stream of random numbers, unaffected by the use of other streams. */
   fork(label: string): Random;
@@ -35,10 +35,10 @@ export interface DigestStream {
 
 export interface Digests {
   md5(bytes: Uint8Array): Uint8Array;
-  /** Returns lower-case hexadecimal digits. */
+  /** Returns the digest in lower-case hexadecimal digits. */
   md5Hex(bytes: Uint8Array): string;
   createMd5(): DigestStream;
-  /** Returns lower-case hexadecimal digits. */
+  /** Returns the digest in lower-case hexadecimal digits. */
   sha1Hex(bytes: Uint8Array): string;
 }
 
@@ -58,7 +58,7 @@ const COPIED_BYTES_MAX = 16_384;
 export interface GzipOptions {
   /** Compression level from 1 (fast) to 9 (small). */
   readonly level: number;
-  /** Whether each chunk can be decompressed on its own arrival. False by default. */
+  /** Whether each chunk is flushed, so that it can be decompressed when it arrives. Default: no. */
   readonly flushesEach?: boolean;
 }
 
@@ -73,7 +73,7 @@ export interface Compression {
   unbrotli(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
-/** The event stream (`events.ts`). */
+/** Port of the event stream (`events.ts`). */
 export interface Trace {
   event<Name extends EventName>(name: Name, fields: Events[Name]): void;
 }
@@ -84,7 +84,7 @@ export interface Runtime {
   readonly digests: Digests;
   readonly compression: Compression;
   readonly trace: Trace;
-  /** Absent if spans are not collected. */
+  /** Tracing; absent if spans are not collected. */
   readonly spans?: Spans;
 }
 

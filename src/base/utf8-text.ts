@@ -8,7 +8,7 @@ export type LongText = readonly Uint8Array[];
 export class Utf8Text {
   #text: string | undefined;
   #bytes: Uint8Array | undefined;
-  /** Set until the pieces are joined. */
+  /** Pieces of the text that have not been joined yet. */
   #pieces: LongText | undefined;
 
   private constructor(text: string | undefined, bytes?: Uint8Array, pieces?: LongText) {
@@ -56,7 +56,7 @@ export class Utf8Text {
     return this.bytes;
   }
 
-  /** The bytes in their current pieces. */
+  /** The text in UTF-8, in pieces if they have not been joined. */
   get pieces(): LongText {
     return this.#pieces ?? [this.bytes];
   }
@@ -73,7 +73,7 @@ export class Utf8Text {
     return byteCount;
   }
 
-  /** Encodes the text only if its length is near the limit. */
+  /** Whether the text has more bytes in UTF-8. Encodes it only if its length is near the limit. */
   exceedsBytes(byteCountMax: number): boolean {
     const isNear = this.length * BYTES_PER_UNIT_MAX > byteCountMax;
     return isNear && this.bytes.length > byteCountMax;

@@ -13,7 +13,7 @@ export class Yielder {
     this.#beganMs = clock.monotonicMs();
   }
 
-  /** Whether the task should yield. Cheap enough to check every few microseconds. */
+  /** Whether the task should yield now. Cheap enough to check every few microseconds. */
   get isDue(): boolean {
     return this.#clock.monotonicMs() - this.#beganMs >= INTERVAL_MS;
   }

@@ -16,7 +16,7 @@ import { openConnections } from "./replicate/connections.ts";
 import { describe } from "./replicate/verify.ts";
 import { Progress } from "./terminal/progress.ts";
 
-/** Root folder of the project: two levels above `src/cli` and `dist/cli`. */
+/** Sample data, in a folder two levels above `src/cli` and `dist/cli`. */
 const DATA = new URL("../../demo/data/", import.meta.url);
 const BULK_ROWS = 500;
 const POLL_MS = 100;

@@ -129,7 +129,7 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-// A node continues even if the reader of its startup messages has exited.
+// Not for `serve`: a node continues even if the reader of its startup messages has exited.
 program.hook("preAction", (_, command) => {
   refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();

@@ -52,15 +52,15 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // Other nodes take over the jobs and clients of a stopped node, or the node itself continues
-    // after a restart.
+    // A failed node exits: other nodes take over its jobs and clients, or it continues after a
+    // restart.
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
       notify("STOPPING=1", tellUnnotified);
       server
         .stop()
-        // An unreachable collector is no reason for an error exit.
+        // An unreachable collector does not affect the exit code.
         .then(() => collected?.close().catch(() => {}))
         .then(
           () => process.exit(0),

@@ -28,7 +28,9 @@ export const LastFailure = exactly({
   host: nullable(text),
   time,
   tries: count,
-  next_try: nullable(time, { description: "null while the job runs, or if it is not retried" }),
+  next_try: nullable(time, {
+    description: "time of the next attempt; null while the job runs, or if it is not retried",
+  }),
 });
 export type LastFailure = Shape<typeof LastFailure>;
 
@@ -82,7 +84,9 @@ export const Job = exactly({
 export type Job = Shape<typeof Job>;
 
 export const JobPage = exactly({
-  total_rows: nullable(count, { description: "null if counting would take too long" }),
+  total_rows: nullable(count, {
+    description: "number of matching jobs; null if counting would take too long",
+  }),
   offset: count,
   bookmark: nullable(text, { description: "start of the next page" }),
   jobs: listOf(Job),
@@ -133,7 +137,7 @@ export type FailureCount = Shape<typeof FailureCount>;
 
 export const FailureCounts = exactly({ total_rows: count, counts: listOf(FailureCount) });
 
-/** Response to a retry of failed documents: the number retried, and the number that still fail. */
+/** Response to a retry of failed documents: `tried` were retried, and `total_rows` still fail. */
 export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
 
 /** Jobs whose last failures have the same class, side and host. */

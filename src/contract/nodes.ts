@@ -87,7 +87,7 @@ export const EndpointRow = exactly({
   failing: described(recordOf(count), "failing jobs by class of their last failure at this server"),
   outage: nullable(exactly({ confirmed: flag, probed: time })),
   limiter_ms: described(number, "delay added to each request after 429 responses"),
-  requests: described(count, "covers the last one to two minutes"),
+  requests: described(count, "number of requests in the last one to two minutes"),
   latency_ms: nullable(number),
   budgets: listOf(BudgetRow),
 });

@@ -9,7 +9,7 @@ import * as rules from "./rules.ts";
 import { exactly, text } from "./schema.ts";
 import * as secrets from "./secrets.ts";
 
-/** Properties of a route that the document shows. */
+/** Properties of a route that are included in the OpenAPI document. */
 export interface DescribedRoute {
   readonly methods: readonly string[];
   /** Path pattern: `{name}` stands for one segment, `{name...}` for the rest of the path. */
@@ -98,7 +98,7 @@ function operationOf(method: string, path: string, access: string): object {
   };
 }
 
-/** The schema, or a reference if it has a name. */
+/** Returns the schema, or a reference to it if it has a name. */
 function referring(schema: unknown): unknown {
   const name = NAMES.get(schema);
   return name === undefined ? membersOf(schema) : { $ref: `#/components/schemas/${name}` };

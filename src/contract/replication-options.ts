@@ -13,7 +13,7 @@ export type Option = BooleanOption | IntegerOption | ChoiceOption;
 interface AnyOption {
   /** Name in documents and bodies, and in `[replicator]`. */
   readonly name: string;
-  /** One line for the documentation. */
+  /** Description in one line, for the documentation. */
   readonly meaning: string;
 }
 
@@ -26,7 +26,7 @@ export interface IntegerOption extends AnyOption {
   readonly kind: "integer";
   readonly default: number;
   readonly min: number;
-  /** Default: unlimited. */
+  /** Maximum value; absent if unlimited. */
   readonly max?: number;
   readonly unit?: string;
 }
@@ -46,9 +46,9 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
-/** Limits memory: each copier allocates batches as soon as it starts. */
+/** Maximum number of copiers. Bounds memory: each allocates batches as soon as it starts. */
 const COPIERS_MAX = 500;
-/** Limits memory: each request may hold part of an attachment. */
+/** Maximum number of requests for single documents. Each may hold part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;
 
 /**

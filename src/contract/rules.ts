@@ -28,7 +28,9 @@ export const RuleStatus = exactly({
     description: "author of the rule; null for an administrator without a name",
   }),
   changed: nullable(time),
-  databases: nullable(count, { description: "null before the first listing" }),
+  databases: nullable(count, {
+    description: "number of matching databases; null before the first listing",
+  }),
   jobs: count,
   states: jobCounts,
   failing: count,
@@ -88,12 +90,12 @@ export const RulePlan = exactly({
 export type RulePlan = Shape<typeof RulePlan>;
 
 /**
- * Result of the check of one side of a replication. `new`: the target does not exist, and will be
+ * Result of checking one side of a replication. State `new`: the target does not exist and will be
  * created.
  */
 export const CheckedEndpoint = exactly({
   state: oneOf(["open", "new", "failed"]),
-  changes: nullable(count, { description: "number of changes of the source; null if unknown" }),
+  changes: nullable(count, { description: "number of changes in the source; null if unknown" }),
   class: nullable(text),
   error: nullable(text),
   reason: nullable(text),

@@ -40,12 +40,12 @@ export function App() {
   if (session?.reads) reader.current = session;
   const lookCount = useRef(0);
   const enter = (entered: Session) => {
-    // Pending responses belong to requests from before the login.
+    // Ignores pending responses to requests sent before the login.
     lookCount.current++;
     setLoggedIn(entered);
   };
   useEffect(() => {
-    // An expired session leads to the login, and from there back to the same view.
+    // When the session has expired, shows the login, and then the same view again.
     const look = async () => {
       const count = ++lookCount.current;
       const seen = await readSession().catch(() => undefined);

@@ -32,6 +32,6 @@ test("no item is read before its batch is requested", () => {
   })();
   const batches = batchesOf(items, { countMax: 3, lengthMax: 100, lengthOf: () => 1 });
   expect(batches.next().value).toEqual([1, 2, 3]);
-  // One more item shows that the batch was full.
+  // The fourth item shows that the batch was full.
   expect(takenCount).toBe(4);
 });

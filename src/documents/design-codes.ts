@@ -31,7 +31,7 @@ export interface DesignCode {
 /** Cached facts about a revision. */
 interface Known {
   readonly isValidator: boolean;
-  /** Absent if the code has not been requested yet. */
+  /** Code of the document; absent if it has not been requested yet. */
   readonly code: DesignCode | undefined;
 }
 
@@ -41,7 +41,7 @@ export class DesignCodes {
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
-  /** Returns `undefined` if the document has no validation function or no longer exists. */
+  /** Returns the code if the document has a validation function, and `undefined` otherwise. */
   async validator(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -55,14 +55,14 @@ export class DesignCodes {
     return read?.isValidator ? read.code : undefined;
   }
 
-  /** Returns `undefined` if the document no longer exists or the caller may not read it. */
+  /** Returns the code; `undefined` if the document is gone or the caller may not read it. */
   async code(
     tx: ReadTransaction,
     database: Database,
     place: DesignPlace,
     yielder: Yielder,
   ): Promise<DesignCode | undefined> {
-    // The cache ignores read permissions.
+    // Not from the cache, which ignores read permissions.
     if (database.hasReadRule) return (await readDesign(tx, database, place, yielder))?.code;
     const known = this.#known.get(codeIdOf(database, place));
     const read =

@@ -47,7 +47,7 @@ export async function compilationFault(
   for await (const { view, kind } of viewFunctions(design)) {
     const path = ["views", view, kind];
     try {
-      // Without runs, the code is only compiled.
+      // A call without runs only compiles the code.
       await sandbox.call({
         codeId,
         code: [body.bytes],

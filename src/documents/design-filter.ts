@@ -29,7 +29,7 @@ export interface FilterName {
 /** The request as a filter function sees it, as in CouchDB. */
 export interface FilterRequest {
   readonly method: string;
-  /** Percent-decoded. */
+  /** Percent-decoded segments of the path. */
   readonly path: readonly string[];
   readonly rawPath: string;
   readonly query: Readonly<Record<string, string>>;
@@ -43,7 +43,7 @@ export interface FilterRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Throws a ProtocolError unless the text is two names separated by a slash. */
+/** Parses `design/name`. Throws a ProtocolError for a text of any other form. */
 export function parseFilterName(kind: FilterName["kind"], text: string): FilterName {
   const [design = "", name = "", ...more] = text.split("/");
   if (design !== "" && name !== "" && more.length === 0) return { kind, design, name };

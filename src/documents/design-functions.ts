@@ -11,6 +11,6 @@ export interface DesignFunctions {
   readonly runtime: Pick<Runtime, "clock" | "random">;
   readonly sandbox: Sandbox;
   readonly timeoutMs: number;
-  /** Cache of design documents. */
+  /** Cache of the code of design documents. */
   readonly codes: DesignCodes;
 }

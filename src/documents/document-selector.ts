@@ -8,7 +8,7 @@ import { compileSelector, type Selector, selectorWeight } from "../protocol/inde
 import type { DesignFunctions } from "./design-functions.ts";
 import type { SandboxArgument } from "./sandbox-run.ts";
 
-/** Cost of parsing a byte, in conditions checked. */
+/** Cost of parsing a byte. The unit is the cost of checking a condition. */
 const PARSING_WEIGHT = 10;
 /**
  * Maximum weight times bytes of a selector applied in this thread. Takes some milliseconds, up to
@@ -30,7 +30,7 @@ export class DocumentSelector {
   readonly #bytesMax: number;
   #text: JsonText | undefined;
 
-  /** Throws a ProtocolError that names the error in the selector. */
+  /** Compiles the selector. Throws a ProtocolError that names the error in it. */
   constructor(selector: Selector) {
     this.#selector = selector;
     this.#matches = compileSelector(selector);

@@ -125,7 +125,7 @@ interface EditQuestion {
 interface DesignQuestion {
   readonly kind: "design";
   readonly key: "design";
-  /** The only input of the verdict. */
+  /** Body of the design document, the only input of the verdict. */
   readonly body: Utf8Text;
   readonly share: Share;
 }
@@ -137,7 +137,7 @@ interface DesignQuestion {
 class Verdicts {
   readonly #byKey = new Map<string, { readonly body: Utf8Text; readonly verdict: Verdict }[]>();
 
-  /** Returns `undefined` for an unknown verdict. */
+  /** Returns the verdict, or `undefined` if it is not known yet. */
   get({ key, body }: Question): Verdict | undefined {
     return this.#byKey.get(key)?.find((known) => areSame(known.body, body))?.verdict;
   }
@@ -160,7 +160,7 @@ const UNJUDGED: EditVerdict = {
   reason: "The edit has not been validated yet",
 };
 
-/** Null if the edit is accepted. */
+/** Result of a validation: a refusal, or null if the edit is accepted. */
 type Verdict = Refusal | null;
 
 class VerdictsMissing extends Error {

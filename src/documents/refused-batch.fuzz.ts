@@ -5,7 +5,7 @@ import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
 /** Accepts a batch as a whole unless it contains a guilty item. */
 class Target {
   readonly guilty: ReadonlySet<number>;
-  /** Writes, accepted items and refused items, in order. */
+  /** All writes, acceptances and refusals, in order. */
   readonly events: (readonly [kind: "write" | "taken" | "refused", ...items: number[]])[] = [];
 
   constructor(guilty: Iterable<number>) {
@@ -14,7 +14,7 @@ class Target {
 
   async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
     this.events.push(["write", ...items]);
-    // The cause is the number of items written together.
+    // Reports the number of items written together as the cause.
     if (items.some((item) => this.guilty.has(item))) return [{ items, cause: items.length }];
     for (const item of items) this.events.push(["taken", item]);
     return [];
@@ -157,7 +157,7 @@ test("items accepted next to refused parts are not written again", async () => {
   );
 });
 
-test("an error ends the writing", async () => {
+test("an error is rethrown, and nothing more is written", async () => {
   const written: number[][] = [];
   const writing = writeInHalves([1, 2, 3, 4], {
     async write(items: readonly number[]) {

@@ -29,7 +29,7 @@ export interface DescribedAttachment {
 
 /** An attachment whose bytes are still being received. */
 export interface IncomingAttachment extends DescribedAttachment {
-  /** Can be read only once. */
+  /** Bytes, which can be read only once. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
@@ -63,7 +63,7 @@ export async function stageAttachments(
     | AsyncIterable<WholeAttachment | IncomingAttachment>,
   options: { readonly yielder?: Yielder; readonly signal: AbortSignal },
 ): Promise<AttachmentEdit[]> {
-  // Only the descriptions, so that the bytes can be garbage-collected.
+  // Keeps only the descriptions, so that the bytes can be garbage-collected.
   const described: DescribedAttachment[] = [];
   const contents = async function* () {
     for await (const attachment of attachments) {

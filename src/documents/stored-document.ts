@@ -15,13 +15,14 @@ import {
 export type AttachmentForm = WireAttachment["content"];
 
 export interface RenderOptions {
-  /** Include `_revisions`. */
+  /** Whether to include `_revisions`. */
   readonly revisions?: boolean;
   readonly extras?: readonly JsonMember[];
   /** Form of each attachment. Default: `stub`. */
   readonly attachmentForm?: (attachment: Attachment) => AttachmentForm;
   /**
-   * Include `encoding` and `encoded_length` of compressed attachments, as needed for replication.
+   * Whether to include `encoding` and `encoded_length` of compressed attachments, as needed for
+   * replication.
    */
   readonly encodingInfo?: boolean;
 }

@@ -7,9 +7,9 @@ const REFUSED = new Error("One of the edits cannot be written");
 
 /** Refuses transactions with an edit whose id begins with `bad`, and fails for `fatal`. */
 class Store {
-  /** Ids of each transaction. */
+  /** Document ids of each transaction. */
   readonly transactions: string[][] = [];
-  /** `id: outcome`, in the order reported. */
+  /** Reported outcomes in order, as `id: outcome`. */
   readonly reported: string[] = [];
 
   async write(edits: readonly DocumentEdit[]): Promise<void> {
@@ -73,7 +73,7 @@ test("a transaction contains 500 edits, or a million characters", async () => {
   expect(long.sizes).toEqual([2, 1]);
 });
 
-test("the ancestors of a revision count, too", async () => {
+test("the size of a transaction includes the ancestors of its revisions", async () => {
   const store = new Store();
   const edits = Array.from({ length: 40 }, (_, index) =>
     edit(`${index}`, { revisionCount: 1_000 }),

@@ -1,7 +1,7 @@
 /** CouchDB's error for an edit that was not written. */
 import type { Refusal, WriteOutcome } from "../databases/index.ts";
 
-/** An outcome that means that the revision is in the database. */
+/** Outcome of an edit whose revision is now in the database. */
 type Written = WriteOutcome & { readonly kind: "written" | "known" };
 
 export type RefusedOutcome = Exclude<WriteOutcome, Written>;

@@ -21,7 +21,7 @@ export interface TlsSettings {
  * Connection settings of a request. Requests share connections only if their settings are equal.
  */
 export interface Connection {
-  /** `http://`, `https://` or `socks5://`, with credentials if the proxy requires them. */
+  /** URL with `http://`, `https://` or `socks5://`, and credentials if the proxy requires them. */
   readonly proxyUrl?: string;
   readonly tls?: TlsSettings;
   /**
@@ -36,7 +36,7 @@ export interface Connection {
   readonly isFeed?: boolean;
 }
 
-/** The same settings for a host that must not see the client certificate. */
+/** Returns the settings without the client certificate, for a host that must not see it. */
 export function withoutIdentity({ tls, ...connection }: Connection): Connection {
   if (tls === undefined) return connection;
   const { certificateFile, keyFile, password, ...kept } = tls;

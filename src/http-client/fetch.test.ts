@@ -9,7 +9,7 @@ function answer(pieces: readonly string[], failure?: Error): FetchResponse {
   return { status: 200, headers: new Map(), body: body(), discard: () => {} };
 }
 
-/** Records its calls. Its promises resolve when the test says so. */
+/** Records its calls. `onPiece` returns `waiting`. */
 function openObserver(name: string, reported: string[], waiting?: Promise<void>) {
   return {
     onPiece: (byteCount: number) => {
@@ -22,7 +22,7 @@ function openObserver(name: string, reported: string[], waiting?: Promise<void>)
   };
 }
 
-test("observers of a body get each piece before its reader, and its end", async () => {
+test("observers of a body are called for each piece before its reader, and at the end", async () => {
   const reported: string[] = [];
   let release = (): void => {};
   const gate = new Promise<void>((resolve) => {
@@ -45,7 +45,7 @@ test("observers of a body get each piece before its reader, and its end", async 
   ]);
 });
 
-test("observers of a body are notified of its end when it fails, is aborted, or an observer refuses", async () => {
+test("observers are notified when reading a body fails, is aborted, or is refused by an observer", async () => {
   const reported: string[] = [];
   const failing = observeBody(
     answer(["ab"], new Error("broken")),

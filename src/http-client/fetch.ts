@@ -14,12 +14,12 @@ export type RequestBody =
 export interface FetchRequest {
   readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
   readonly url: string;
-  /** Names in lower case. */
+  /** Headers with names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;
   /** Aborts the request if no data arrives for this long, before the headers or within the body. */
   readonly inactivityTimeoutMs: number;
-  /** Default: a direct connection with the system's certificates. */
+  /** Proxy and certificates. Default: a direct connection with the system's certificates. */
   readonly connection?: Connection;
   /**
    * Root URL of the server, with a trailing slash, if the request may be batched with others to the
@@ -31,7 +31,7 @@ export interface FetchRequest {
 
 export interface FetchResponse {
   readonly status: number;
-  /** Names in lower case. */
+  /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   /** The body must be read to its end or discarded; otherwise the connection stays occupied. */
   readonly body: AsyncIterable<Uint8Array>;

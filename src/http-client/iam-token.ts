@@ -16,7 +16,7 @@ const TIMEOUT_MS = 30_000;
 
 export interface IamCredentials {
   readonly apiKey: string;
-  /** Token endpoint. */
+  /** URL of the token endpoint. */
   readonly tokenUrl: string;
 }
 

@@ -13,7 +13,7 @@ import {
 
 const SEC = 1_000;
 
-/** An account whose login attempts end immediately. */
+/** The gate of one account. With `try`, an admitted login ends immediately with the verdict. */
 function openAccount() {
   let record: LoginRecord = LOGIN_RECORD_EMPTY;
   let count = 0;
@@ -52,7 +52,7 @@ test("a refused password waits for 75 s, then twice as long each time, up to an 
   expect(pauses.slice(0, 7)).toEqual([75, 150, 300, 600, 1_200, 2_400, 3_600]);
 });
 
-test("passwords of one account share its attempts: one in 75 s", () => {
+test("different passwords of one account share a limit of one attempt per 75 s", () => {
   const account = openAccount();
   const times: number[] = [];
   for (let nowMs = 0; nowMs < 600 * SEC; nowMs += SEC) {

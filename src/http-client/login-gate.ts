@@ -37,7 +37,7 @@ export interface LoginRecord {
   readonly accepted: readonly string[];
   /** Number of consecutive lockouts, and the time of the last one. */
   readonly lockout?: { readonly count: number; readonly atMs: number };
-  /** Set when a user supplies a credential, until the next attempt. */
+  /** Present from when a user supplies a credential until the next attempt. */
   readonly opened?: GateOpening;
 }
 
@@ -111,7 +111,7 @@ export function admitLogin(
   return { kind: "admitted", record: { ...kept, claims } };
 }
 
-/** The record after an attempt. */
+/** Returns the record after an attempt. */
 export function settleLogin(
   stored: LoginRecord,
   { credential, id, verdict }: { credential: string; id: string; verdict: LoginVerdict },
@@ -149,7 +149,7 @@ export function settleLogin(
   }
 }
 
-/** The record after a user supplied a credential for the account. */
+/** Returns the record after a user has supplied a credential for the account. */
 export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
   return { ...record, opened: record.opened === "any" ? "any" : opening };
 }
@@ -186,7 +186,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   );
 }
 
-/** The record with expired entries removed. Logins that never ended count as failed. */
+/** Removes expired entries from a record. Logins that never ended count as failed. */
 function settled(record: LoginRecord, nowMs: number): LoginRecord {
   const claims = record.claims.filter(({ untilMs }) => untilMs > nowMs);
   const lost = record.claims.filter(({ untilMs }) => untilMs <= nowMs);

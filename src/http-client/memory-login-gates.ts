@@ -19,7 +19,7 @@ export class MemoryLoginGates implements LoginGates {
     this.#runtime = runtime;
   }
 
-  /** Fails instead of waiting, because the user of a command can correct the password. */
+  /** Rejects if the gate is closed instead of waiting, because a user can correct the password. */
   async enter(login: Login): Promise<(verdict: LoginVerdict) => Promise<void>> {
     const { clock, random } = this.#runtime;
     const id = randomHex(random);

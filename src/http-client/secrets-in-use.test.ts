@@ -30,7 +30,7 @@ const ENCODINGS: Readonly<Record<string, (text: string) => string>> = {
 };
 
 const cases = Object.entries(ENCODINGS);
-/** Upper case destroys most encodings. */
+/** Nested encodings. Upper case is never the outer one, because it destroys most encodings. */
 const pairs = cases
   .filter(([name]) => name !== "in upper case")
   .flatMap(([outer, encode]) =>
@@ -102,7 +102,7 @@ test.each([
   [12_345_678, false],
   [undefined, false],
   [null, false],
-])("a value required by a program repeats a secret: %j, %s", (value, isRepeated) => {
+])("isRepeatedIn tells whether a value contains a secret: %j, %s", (value, isRepeated) => {
   const secrets = new SecretsInUse();
   for (const secret of ["Zx9-password", "short", "1", "12345678"]) secrets.add(secret);
   expect(secrets.isRepeatedIn(value)).toBe(isRepeated);

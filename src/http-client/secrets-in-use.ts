@@ -30,7 +30,7 @@ const TEXT_LENGTH_MAX = 2_000;
 export class SecretsInUse {
   /** Secrets in lower case, by their first characters. */
   readonly #byKey = new Map<number, Set<string>>();
-  /** Secrets shorter than `LENGTH_MIN`. */
+  /** Secrets shorter than `LENGTH_MIN`, matched only as whole words. */
   readonly #short = new Set<string>();
   /** All secrets, least recently used first. */
   readonly #known = new Set<string>();
@@ -222,7 +222,7 @@ function base64Text(run: string, offset: number): string {
   // A single trailing character encodes no byte.
   const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
   const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
-  // Skips unreadable bytes, because most words of a sentence are valid base64.
+  // Ignores a decoded text with unreadable bytes: most words of a sentence are valid base64.
   return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
 }
 

@@ -15,7 +15,7 @@ export interface Grant {
   readonly endsAtMs: number;
 }
 
-/** `refused`: the credentials are wrong; status and text are those of the server's response. */
+/** Outcome of a login. `refused`: the credentials are wrong; status and text are the response's. */
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };

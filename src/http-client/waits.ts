@@ -3,7 +3,7 @@
  */
 import type { Clock } from "../base/index.ts";
 
-/** `budget`: an operator's budget. `limiter`: a server that asked for fewer requests. */
+/** Cause of a delay: a `budget` of an operator, or a server that responds with 429 (`limiter`). */
 export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
@@ -16,7 +16,7 @@ const PART_MIN = 0.5;
 interface Waiting {
   /** Number of requests waiting now. */
   count: number;
-  /** Announced end of a wait. */
+  /** Time at which the last announced wait ends. */
   untilMs: number;
   /** Time during which at least one request waited, up to the last update. */
   waitedMs: number;

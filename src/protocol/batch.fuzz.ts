@@ -16,7 +16,7 @@ const head = fc.dictionary(fc.string(), fc.jsonValue()).map((members) => {
 const message = fc.record({ head, body: fc.uint8Array({ maxLength: 300 }) });
 const heartbeats = fc.integer({ min: 0, max: 2 }).map((count) => utf8Encode("\n".repeat(count)));
 
-/** Cuts at arbitrary offsets. */
+/** Cuts the bytes at the given offsets. */
 function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   const ends = [...places.map((place) => place % (bytes.length + 1)), bytes.length].sort(
     (left, right) => left - right,
@@ -49,7 +49,7 @@ test("messages are decoded unchanged, however they are split, and whenever the p
   );
 });
 
-test("any input gives messages or a refusal with a reason", () => {
+test("any input yields messages, or an error with a reason", () => {
   const line = fc.oneof(
     fc.string(),
     fc.json(),

@@ -1,7 +1,10 @@
 /** Parameters of `PUT /{db}`. CouchDB's cluster options are validated and have no effect. */
 import { badRequest, ProtocolError } from "./protocol-error.ts";
 
-/** Throws a ProtocolError: 400 as in CouchDB, 501 for a partitioned database. */
+/**
+ * Checks the parameters. Throws a ProtocolError 400, as in CouchDB, or 501 for a partitioned
+ * database.
+ */
 export function checkCreation(parameters: Readonly<Record<string, string>>): void {
   for (const name of ["n", "q"]) {
     const text = parameters[name];

@@ -27,7 +27,7 @@ test("a term is encoded once, and embedded unchanged", () => {
   expect(readCount).toBe(readBefore);
 });
 
-test("a list of binaries equals one of terms, and its pieces are its bytes", () => {
+test("a list of binaries is encoded like a list of terms, also in pieces", () => {
   const texts = ["a", "\u00e9", "x".repeat(127), "x".repeat(128), "\u20ac".repeat(50_000), ""];
   for (const some of [[], texts.slice(0, 1), texts]) {
     expect(encodeTerm(binaries(some))).toEqual(encodeTerm(list(some.map(binary))));
@@ -55,7 +55,7 @@ test.each([
   expect(Buffer.from(encodeTerm(jsonTerm(parseJson(text)))).toString("hex")).toBe(hex);
 });
 
-test("integers over 255 bytes are large, and a list of bytes is a string", () => {
+test("integers of more than 255 bytes are encoded as large, and lists of bytes as strings", () => {
   const digits = (2n ** 2048n).toString();
   const term = Buffer.from(encodeTerm(jsonTerm(parseJson(digits)))).toString("hex");
   expect(term).toBe(`836f0000010100${"00".repeat(256)}01`);

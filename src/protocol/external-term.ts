@@ -37,7 +37,7 @@ const LIST = 108;
 const BINARY = 109;
 const NIL = 106;
 
-/** Size of a typical replication's term. */
+/** Initial buffer size, enough for the term of a typical replication. */
 const ENCODED_BYTES_EXPECTED = 512;
 
 /**
@@ -97,7 +97,7 @@ function append(writer: Utf8Writer, term: Term): void {
   else appendList(writer, term.list);
 }
 
-/** ASCII text whose length is also an ASCII character, so that the whole encoding is ASCII text. */
+/** Matches ASCII text of up to 127 characters, whose encoding including the length is ASCII. */
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {

@@ -1,9 +1,9 @@
 /** `Content-Type` and its parameters (RFC 9110, section 8.3.1). */
 
 export interface MediaType {
-  /** In lower case, such as `multipart/related`. */
+  /** Type and subtype in lower case, such as `multipart/related`. */
   readonly type: string;
-  /** Names in lower case; values without their quotes. */
+  /** Parameters: names in lower case, values without their quotes. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 

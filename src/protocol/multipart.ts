@@ -6,7 +6,7 @@ import { type LongText, utf8Encode } from "../base/index.ts";
 
 /** A received part. Its body must be read or `skip`ped before the next part is requested. */
 export interface MultipartPart {
-  /** Names in lower case. */
+  /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;
 }

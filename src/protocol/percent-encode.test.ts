@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
 import { encodeAttachmentName, encodeDocumentId, percentEncode } from "./urls.ts";
 
-test.each(["", "a b/?&=%", "\u00e9\u4e2d", "\ud83d\ude00"])("%j is encoded as usual", (text) => {
-  expect(percentEncode(text)).toBe(encodeURIComponent(text));
-});
+test.each(["", "a b/?&=%", "\u00e9\u4e2d", "\ud83d\ude00"])(
+  "%j is encoded as by encodeURIComponent",
+  (text) => {
+    expect(percentEncode(text)).toBe(encodeURIComponent(text));
+  },
+);
 
 test("an unpaired surrogate is encoded as three bytes in all URLs with external text", () => {
   expect(percentEncode("a\ud83d b\ude00")).toBe("a%ED%A0%BD%20b%ED%B8%80");

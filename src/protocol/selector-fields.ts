@@ -14,7 +14,7 @@ const HIGHEST_SHOWN = "\uffff";
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
 
 export interface SelectorFields {
-  /** Sorted, as in `_explain`. */
+  /** Names of the fields that an index can serve, sorted as in `_explain`. */
   readonly indexable: readonly string[];
   readonly unindexable: readonly string[];
 }
@@ -22,8 +22,8 @@ export interface SelectorFields {
 /** Bounds of the ids of documents that can match. */
 export interface IdBounds {
   /**
-   * Set if an upper bound is not a string. CouchDB then reads no documents, because it compares
-   * these ids as Erlang terms.
+   * Present if no id can match because an upper bound is not a string. CouchDB then reads no
+   * documents, because it compares these ids as Erlang terms.
    */
   readonly isEmpty?: true;
   readonly low?: string;

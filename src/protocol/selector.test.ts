@@ -18,7 +18,7 @@ const fixture = new URL("../../test/fixtures/selector-cases.json", import.meta.u
 const { documents, cases }: Recorded = JSON.parse(readFileSync(fixture, "utf8"));
 
 test.each(cases.map((row) => [row.name, row] as const))(
-  "matches the documents that a CouchDB 3.5 matched: %s",
+  "matches the documents that CouchDB 3.5 matched: %s",
   (_, { selector, changes }) => {
     if (!Array.isArray(changes)) {
       expect(() => compileSelector(selector)).toThrow(ProtocolError);
@@ -57,7 +57,7 @@ test.each([
   [{ $gt: {} }, ["B", "Z", "a", "é", "😀"]],
   [{ $lt: [] }, []],
   [{ $not: { $gt: "Z" } }, ["B", "Z"]],
-])("compares ids bytewise, and above all values that are not strings: %j", (condition, ids) => {
+])("sorts ids bytewise, after all values that are not strings: %j", (condition, ids) => {
   const matches = compileSelector({ _id: condition });
   const all = ["B", "Z", "a", "é", "😀"].map((_id) => ({ _id }));
   expect(all.filter(matches).map(({ _id }) => _id)).toEqual(ids);
@@ -106,7 +106,8 @@ test.each([
   expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
 });
 
-// CouchDB 3.5 resolves `$nor` only outside these operators, and finds that no element matches.
+// Differs from CouchDB 3.5, which does not resolve `$nor` within these operators and finds that no
+// element matches.
 test.each([
   [{ l: { $elemMatch: { $nor: [{ $eq: 1 }] } } }, [[1, 2], [2]]],
   [{ l: { $allMatch: { $nor: [{ $eq: 1 }] } } }, [[2]]],

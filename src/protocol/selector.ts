@@ -50,7 +50,7 @@ export function checkSelector(selector: Selector): void {
 function refuseMissingField(selector: Selector): void {
   const normalized = normalizeSelector(selector);
   const [name, condition] = isJsonObject(normalized) ? (Object.entries(normalized)[0] ?? []) : [];
-  // A text search needs no field.
+  // `$text` is the only operator that needs no field.
   if (name !== "" || (isJsonObject(condition) && "$text" in condition)) return;
   throw missingField();
 }
@@ -96,7 +96,7 @@ function refuseExcess(selector: Selector): void {
 
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
-/** Rejects errors that the normal form would hide. `isWithin` is set for conditions on a field. */
+/** Rejects errors that normalization would hide. `isWithin`: the conditions apply to a field. */
 function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isJsonObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
@@ -162,7 +162,7 @@ function compile(condition: unknown): Matcher {
 
 function combination(name: string, argument: unknown): Matcher {
   if (!Array.isArray(argument)) throw badArgument(name, argument);
-  // Each branch is negated separately, so that a missing field fails `$nor` too.
+  // Negates each branch of `$nor` separately, so that a missing field does not match.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
   // With an empty list, every combination operator matches everything, as in CouchDB's filter.

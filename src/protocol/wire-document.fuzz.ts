@@ -70,7 +70,7 @@ test("a document written from bytes equals the one rendered from text", () => {
   );
 });
 
-test("so does one that is forwarded in the pieces of its bytes", () => {
+test("a document forwarded in pieces equals the one rendered from text", () => {
   fc.assert(
     fc.property(rendered, fc.array(fc.nat(7), { minLength: 1 }), (document, sizes) => {
       const bytes = utf8Encode(document.body);
@@ -87,7 +87,7 @@ test("so does one that is forwarded in the pieces of its bytes", () => {
   );
 });
 
-test("a rendered document is parsed as the original", () => {
+test("parsing a rendered document returns the original", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const parsed = parseWireDocument(renderedText(document));
@@ -98,7 +98,7 @@ test("a rendered document is parsed as the original", () => {
   );
 });
 
-test("the bytes of attachments are unchanged, and the pieces as they arrived", () => {
+test("attachments keep their bytes and descriptions", () => {
   fc.assert(
     fc.property(rendered, (document) => {
       const text = renderedText(document);

@@ -40,7 +40,7 @@ export interface WireAttachment {
 /** Attachment bytes inlined as base64. */
 export interface InlineContent {
   readonly kind: "inline";
-  /** The bytes, or the base64 string, which is decoded lazily because many are long. */
+  /** The bytes, or their base64 string, which is decoded lazily because it may be long. */
   readonly data: Uint8Array | JsonValue;
 }
 
@@ -52,7 +52,7 @@ export function isMd5Digest(digest: string | undefined): digest is `md5-${string
   return digest?.startsWith("md5-") === true;
 }
 
-/** Returns `undefined` for invalid base64. */
+/** Returns the decoded bytes, or `undefined` if the base64 is invalid. */
 export function inlineBytes({ data }: InlineContent): Uint8Array | undefined {
   if (data instanceof Uint8Array) return data;
   return base64Decode(data.string ?? "", { isPadded: true });
@@ -65,7 +65,7 @@ export interface WireDocument {
   /** The path in `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** An object of all other members. As in CouchDB, this includes `_replication_…` members. */
+  /** JSON object with all other members, as in CouchDB including `_replication_…` members. */
   readonly body: Utf8Text;
 }
 
@@ -217,8 +217,8 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
 }
 
 /**
- * Returns a scalar value, or an empty object for an array or object, which is invalid in all of
- * these members.
+ * Parses a scalar value. Returns an empty object for any array or object, which is invalid in all
+ * members of an attachment.
  */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;
@@ -266,8 +266,7 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
     if (typeof found === "string") return found;
     throw invalid(`has a ${key} that is not a string`);
   };
-  if (data !== undefined && data.kind !== "string")
-    throw invalid("has a data that is not a string");
+  if (data !== undefined && data.kind !== "string") throw invalid("has data that is not a string");
   let content: WireAttachment["content"];
   if (described.stub === true) content = { kind: "stub" };
   else if (described.follows === true) content = { kind: "follows" };
@@ -286,10 +285,10 @@ function parseAttachment(name: string, members: AttachmentMembers | undefined): 
   };
 }
 
-/** Input of rendering. Members appear in CouchDB's order. */
+/** A document to be rendered. Its members appear in CouchDB's order. */
 export interface RenderedDocument {
   readonly id: string;
-  /** Absent for a document that has not been written yet. */
+  /** The revision; absent for a document that has not been written yet. */
   readonly revision: string | undefined;
   readonly deleted: boolean;
   readonly body: Utf8Text;
@@ -346,7 +345,7 @@ export function wireDocumentJson(document: RenderedDocument): JsonText | LongTex
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
 
-/** Text, and bytes to be encoded as base64. */
+/** Pieces of a rendered document: text, or bytes to be encoded as base64. */
 type Parts = readonly (JsonText | Uint8Array)[];
 
 /** The text before and after the body's members. */

@@ -106,7 +106,7 @@ describe("the node's configuration", () => {
         name: "a value that is not a string is refused",
         ask: `PUT ${root}/a/b`,
         body: "1",
-        ...refusal(400, "bad_request", "a JSON string expected"),
+        ...refusal(400, "bad_request", "expected a JSON string"),
       },
       ...["abc", "0", "-5", "1001", "1.5", ""].map((text) => ({
         name: `shares of "${text}" are refused`,

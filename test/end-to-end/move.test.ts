@@ -118,7 +118,9 @@ test("replications are adopted, continue from their checkpoints, and are given b
 
   const [backFirst, back] = BACK;
   expect((await ofPage(backFirst ?? [])).output).toContain("1 moved back");
-  expect((await ofPage(back ?? [])).output).toContain("1 removed here, exists there, 1 moved back");
+  expect((await ofPage(back ?? [])).output).toContain(
+    "1 deleted here, kept on the old server, 1 moved back",
+  );
   expect((await node.call("GET", "/_tandem/jobs")).body.total_rows).toBe(0);
   await caughtUp(old, "first");
   const { body } = await old.call("GET", "/_tandem/jobs/_replicator%2Ffirst/runs");

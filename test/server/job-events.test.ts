@@ -161,8 +161,8 @@ test("pauses are reported with the user who requested them", async () => {
 });
 
 test.each([
-  ["?since=junk", "since: expected now, or the id of an event, but is junk"],
-  ["/_past?before=junk", "before: expected the id of an event, but is junk"],
+  ["?since=junk", "since: expected now or an event id, got junk"],
+  ["/_past?before=junk", "before: expected an event id, got junk"],
   ["/_past?limit=101", "limit: expected 1 to 100"],
   ["?heartbeat=0", "heartbeat: expected a positive number of milliseconds"],
   ["?falling=true", "Unknown parameter falling"],

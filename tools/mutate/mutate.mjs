@@ -94,7 +94,7 @@ function report() {
   const waits = noticed.filter(({ noticedBy }) => noticedBy.endsWith(IN_VAIN)).length;
   const counts = `${noticed.length} noticed, ${explained.length} explained, ${openCount} open`;
   say(`\n${outcomes.length} tried, ${counts}`);
-  say(`of those noticed, ${waits} by a wait in vain`);
+  say(`of those noticed, ${waits} by a wait that reached its limit`);
   for (const { fault } of explained)
     say(`explained: ${shown(fault)}\n     ${explanationOf(fault)}`);
   for (const { fault } of survivors)

@@ -29,7 +29,7 @@ interface Script {
   readonly lines: readonly { offset: number; path: string; line: number }[];
 }
 
-/** State of the process, which runs many files. */
+/** State shared by all test files that the process runs. */
 const kept = globalThis as { surveySession?: Session; surveyScripts?: Map<string, Script> };
 kept.surveyScripts ??= new Map();
 const scripts = kept.surveyScripts;

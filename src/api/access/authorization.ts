@@ -25,7 +25,7 @@ type Demand =
   | "operations-reader"
   | "server-admin"
   | "database-member"
-  /** In `_users`, where design documents are restricted. */
+  /** Reads design documents of `_users`: requires an administrator of the database. */
   | "design-reader"
   | "database-admin";
 
@@ -41,7 +41,7 @@ export function readsOperations({ isAdmin, roles }: User): boolean {
 
 export interface AccessRequest {
   readonly method: string;
-  /** The decoded path. */
+  /** The path of the request, split into decoded segments. */
   readonly segments: readonly string[];
   /** Access of the route, or `undefined` for a path without one. */
   readonly access: Access | undefined;
@@ -118,8 +118,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * `id` is the first segment of the document id. An encoded slash belongs to the segment, so
- * `_local%2Fname` is also a local document.
+ * Rights for a request of a document. `id` is the first segment of its id. An encoded slash belongs
+ * to the segment, so `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {
   if (database !== "_users") return "database-member";

@@ -24,12 +24,12 @@ interface Store {
   readonly databases: DatabaseRegistry;
 }
 
-/** The name in the path. */
+/** Returns the database name in the path of a call. */
 export function databaseName(call: Call): string {
   return parameter(call, "database");
 }
 
-/** The database as visible to the caller. */
+/** Runs `body` in a read transaction on the database as visible to the caller. */
 export function readDatabase<T>(
   { kv, databases }: Store,
   call: Call,
@@ -43,7 +43,9 @@ export function readDatabase<T>(
   );
 }
 
-/** `whenUnknown` as in `KeyValueStore.transact`. */
+/**
+ * Runs `body` in a transaction on the database. `whenUnknown` is that of `KeyValueStore.transact`.
+ */
 export function writeDatabase<T>(
   { kv, databases }: Store,
   call: Call,
@@ -57,7 +59,7 @@ export function writeDatabase<T>(
   });
 }
 
-/** Returns the handle, for use outside transactions. */
+/** Returns the database for use outside transactions. */
 export function openDatabase(store: Store, call: Call): Promise<Database> {
   return readDatabase(store, call, async (_, database) => database);
 }

@@ -21,7 +21,7 @@ import {
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
-/** Condition for changes. */
+/** Selects the changes that a feed contains. */
 export type ChangesFilter =
   | { readonly kind: "all" }
   | {
@@ -36,7 +36,7 @@ export type ChangesFilter =
       /** The fields of `include_docs`, split into segments. Default: all. */
       readonly fields: readonly (readonly string[])[] | undefined;
     }
-  /** A function of a design document, to be opened in the database. */
+  /** A function of a design document, identified by its name and not loaded yet. */
   | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
 /** Number of ids processed between two checks of the clock. */

@@ -49,7 +49,7 @@ export type OpenedFilter =
 /** A change, and the parts of its document that were read. */
 interface Candidate {
   readonly change: Change;
-  /** Revisions judged by the filter: the winner, or all leaves. */
+  /** Revisions to which the filter is applied: the winner, or all leaves. */
   readonly documents: readonly Document[];
   readonly view: DocumentView | undefined;
 }
@@ -148,7 +148,7 @@ export class ChangesReader {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);
       const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
-      // Nothing was read.
+      // The feed ends where it began: all changes are left.
       if (sequence === FIRST_SEQUENCE) return all;
       // Subtracts the change at the sequence itself, which was read. If its document has changed
       // since, the result is one too low.

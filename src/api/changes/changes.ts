@@ -140,7 +140,7 @@ async function* feed(
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;
-  /** Text before and after a row. */
+  /** Text that precedes a row; `behind` is the text that follows it. */
   readonly before: (isFirst: boolean) => string;
   readonly behind: (row: ChangesRow) => string;
   closing(lastSequence: string, pending: number): string;

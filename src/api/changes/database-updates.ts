@@ -48,7 +48,8 @@ async function* feed(
   yield form.opening;
   while (left > 0) {
     const limit = Math.min(left, PAGE_COUNT_MAX);
-    // A descending feed consists of one page, with one row per database. No client pages backwards.
+    // A descending feed is read as a single page with one row per database, because clients do
+    // not page backwards.
     const options = descending ? { since, descending, limit: left } : { since: position, limit };
     const { entries } = await kv.read((tx) => databases.updates.page(tx, options));
     for (const update of entries) yield form.row(update, rowCount++ === 0);
@@ -114,7 +115,7 @@ const FORMS: Readonly<Record<Feed, FeedForm>> = {
     row: (update) => `${rowText(update)}\n`,
     closing: (last_seq) => `${JSON.stringify({ last_seq })}\n`,
   },
-  // CouchDB has no such form and sends the rows of its `_global_changes` database.
+  // CouchDB does not define this format and sends the rows of its `_global_changes` database.
   eventsource: {
     opening: "",
     heartbeat: "event: heartbeat\ndata: \n\n",

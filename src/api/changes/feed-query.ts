@@ -22,7 +22,8 @@ export interface FeedQuery {
 }
 
 /**
- * `timeoutMsMax` is both the default and the maximum. Throws a ProtocolError that names the error.
+ * Parses the query of a feed. `timeoutMsMax` is both the default and the maximum of `timeout`.
+ * Throws a ProtocolError that names the error.
  */
 export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
   const { query, headers } = call.request;

@@ -3,7 +3,7 @@ import { abortWith, type Clock } from "../../base/index.ts";
 
 export interface FeedWait {
   readonly clock: Clock;
-  /** Signal of the request. */
+  /** Aborts when the client disconnects or the server stops. */
   readonly signal: AbortSignal;
   /** Heartbeat interval; undefined for none. */
   readonly heartbeatMs: number | undefined;
@@ -26,7 +26,7 @@ export async function* waitFor(
   const startMs = clock.monotonicMs();
   try {
     const change = changed(waiting.signal);
-    // The watch may fail after the wait has ended.
+    // Prevents an unhandled rejection if `changed` fails after the wait has ended.
     change.catch(() => {});
     for (;;) {
       const leftMs =
@@ -42,7 +42,7 @@ export async function* waitFor(
     }
   } finally {
     unfollow();
-    waiting.abort(new Error("The wait of the feed has ended"));
+    waiting.abort(new Error("The feed no longer waits"));
   }
 }
 

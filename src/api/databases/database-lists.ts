@@ -81,7 +81,7 @@ async function* descriptions(
   yield separator === "[" ? "[]\n" : "]\n";
 }
 
-/** Returns `undefined` if no such database exists. */
+/** Returns the description of a database, or `undefined` if it does not exist. */
 async function infoOf(
   { kv, databases }: DatabaseParts,
   { request: { signal } }: Call,

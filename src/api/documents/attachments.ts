@@ -59,7 +59,7 @@ async function send(
 ): Promise<ApiResponse> {
   const isStoredPlain = attachment.encoding === undefined;
   const length = decoded ? attachment.length : attachment.encodedLength;
-  // As in CouchDB, byte ranges are defined only for attachments stored uncompressed.
+  // As in CouchDB, a range is ignored if the attachment is stored compressed.
   const isSame = (asked.get("if-range") ?? tag.ETag) === tag.ETag;
   const range = isStoredPlain && isSame ? byteRange(asked.get("range"), length) : undefined;
   const headers = {

@@ -37,7 +37,7 @@ const DOCUMENTS_MAX = 100_000;
 const SLICE_COUNT_MAX = 1_000;
 const ANSWER_BYTES_EXPECTED = 4_096;
 
-/** Nesting level of the members of a document, counted from the body. */
+/** Nesting level of document members in the body: `docs` is at level 1, its documents at 2. */
 const MEMBERS_DEPTH = 3;
 
 export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {

@@ -108,7 +108,7 @@ async function* answerPages(
   } while (start < requests.length);
 }
 
-/** The results of each entry; empty for an invalid entry. */
+/** Reads the revisions requested by each entry of a page; none for an invalid entry. */
 async function readPage(
   tx: ReadTransaction,
   database: Database,
@@ -179,13 +179,13 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** Buffer size, with space for the document that exceeds the piece length. */
+/** Initial buffer size: a full piece and the document that takes it past `PIECE_LENGTH`. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
-/** Output not sent yet. */
+/** Collects output until it is worth sending. */
 class PieceWriter {
   #writer = new Utf8Writer(PIECE_BYTES);
-  /** Pieces to be sent before the content of the writer. */
+  /** Output that precedes the content of `#writer`. */
   readonly #before: Uint8Array[] = [];
 
   get writer(): Utf8Writer {

@@ -17,7 +17,7 @@ export interface ViewOptions {
   readonly attachments: boolean;
   /** `atts_since`: revisions known to the client. Only newer attachments are sent. */
   readonly attachmentsSince: readonly string[] | undefined;
-  /** `att_encoding_info` */
+  /** `att_encoding_info`: include `encoding` and `encoded_length` of compressed attachments. */
   readonly encodingInfo: boolean;
 }
 
@@ -61,7 +61,7 @@ export function documentOptions(call: Call): DocumentOptions {
   return options;
 }
 
-/** Throws CouchDB's error for an invalid revision. */
+/** Checks the format of a revision. Throws CouchDB's error if it is invalid. */
 export function checkRevision(revision: string): void {
   if (parseRevision(revision) === undefined) throw badRequest("Invalid rev format");
 }

@@ -6,7 +6,7 @@ import { type Call, parameter } from "../http/call.ts";
 import { checkRevision, type DocumentOptions } from "./document-options.ts";
 import type { NamedDocument } from "./edits.ts";
 
-/** Stands for an id that no document can have. */
+/** Replaces an invalid id in reads; no document can have this id. */
 const NOBODYS_ID = "_";
 
 /**

@@ -128,11 +128,11 @@ export function viewPieces(view: DocumentView, options: ViewOptions, data: Inlin
   return storedDocumentPieces(view.document, renderOptions(data, view, options));
 }
 
-/** A document for a selector and for the response. */
+/** A document that a selector reads and a response contains, rendered on demand. */
 export interface ViewedDocument extends SandboxArgument {
   /** The text of the document, in pieces if it is long. */
   json(): JsonText | LongText;
-  /** `depth`: the usual number of segments in paths. */
+  /** Values by path. `depth` is the usual number of segments of the paths to be read. */
   fields(depth: number, yielder: Yielder): Promise<Fields>;
 }
 
@@ -153,7 +153,7 @@ export function viewedDocument(
   };
 }
 
-/** A short document of about `length` bytes. Rendered at most once. */
+/** A document as one text of about `length` bytes, which `render` is called for at most once. */
 export function viewedText(render: () => JsonText, length: number): ViewedDocument {
   let made: JsonText | undefined;
   const text = (): JsonText => {

@@ -53,7 +53,7 @@ export async function writeOne(
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
-  // A long document has been parsed before, and is written without yielding.
+  // Parsing a long document may have used up the time slice, and writing does not yield.
   if (call.yielder.isDue) await call.yielder.yield();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
@@ -88,7 +88,7 @@ export async function writeAll(
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
-  // May throw an error that concerns the whole request and is not reported per document.
+  // Called outside `writeEdits`, because its errors concern the whole request.
   const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {
@@ -112,7 +112,8 @@ async function transactEdits(
   edits: readonly DocumentEdit[],
   context: WriteContext,
 ): Promise<WriteOutcome[]> {
-  // Writing a replicated revision is idempotent; the edit of a user would conflict with itself.
+  // Writing a replicated revision is idempotent; a repeated user edit would conflict with its
+  // first attempt.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
   const { kv, databases, functions } = parts;
   const name = existingDatabaseName(call);
@@ -123,8 +124,8 @@ async function transactEdits(
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
-    // Hooks do not check local documents. Those of `_users` have no owner, so only administrators
-    // may write them.
+    // Hooks do not check local documents. Local documents of `_users` have no owner, so only
+    // administrators may write them.
     const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
     if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
       throw new ProtocolError(404, "not_found", "missing");

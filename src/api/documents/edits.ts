@@ -139,8 +139,8 @@ export interface Upload {
 }
 
 /**
- * Stores the bytes of an attachment. Compressible types are compressed in edits of users;
- * replicated bytes stay unchanged.
+ * Stores the bytes of an attachment, compressed if the content type is compressible and they are
+ * not compressed already.
  */
 export async function storeUpload(
   { attachments: store, settings }: DatabaseParts,
@@ -189,8 +189,8 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // As in CouchDB, not checked with new_edits=false either, because backups contain the digests
-    // of compressed bytes.
+    // As in CouchDB, also compressed with new_edits=false, because backups contain the digests of
+    // the compressed bytes.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
@@ -227,8 +227,8 @@ function inlineUpload(
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
-  // Inline data are never encoded; members that say otherwise may be left over from an older
-  // revision.
+  // Inline data are never encoded. Members such as `encoding` may be left over from an older
+  // revision and are ignored.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }
 

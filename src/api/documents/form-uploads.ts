@@ -24,7 +24,7 @@ import { documentId } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
 import { editOf, storeUpload, wireEdit } from "./edits.ts";
 
-/** Maximum size of a field that is not a file. */
+/** Maximum size of a form field other than a file. */
 const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function formUploadRoutes(parts: DatabaseParts): Route[] {

@@ -160,8 +160,8 @@ export async function readMultipartEdit(
 }
 
 /**
- * The parts with the given attachments, in order. Each part must be read before the next one is
- * requested.
+ * Yields the uploads for the given attachments from the parts of a body, in order. Each must be
+ * read before the next one is requested.
  */
 async function* followingUploads(
   iterator: AsyncIterator<MultipartPart>,
@@ -196,7 +196,7 @@ async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<voi
     const next = await iterator.next();
     if (next.done === true) return;
     for await (const _ of next.value.body) {
-      // Skipped.
+      // The bytes are discarded.
     }
   }
 }

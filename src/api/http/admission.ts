@@ -10,7 +10,7 @@ import { OperationalError } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import type { AdmissionRule } from "./route-facts.ts";
 
-/** Read on each use. */
+/** Limits of admission, read on each use. */
 export interface AdmissionLimits {
   /** `[tandem] max_requests`: maximum number of requests in progress. */
   readonly requestsMax: number;

@@ -6,7 +6,7 @@ const MIB = 1_048_576;
 const never = new AbortController().signal;
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A budget on a clock that stands still until `pass`. */
+/** A budget whose clock only advances when `pass` is called. */
 function open(bodyMemoryBytesMax: number) {
   const { clock } = createSystemRuntime();
   let nowMs = 0;

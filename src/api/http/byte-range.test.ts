@@ -19,7 +19,7 @@ test.each([
   ["bytes=-1", [9, 10]],
   ["bytes=-10", [0, 10]],
   ["bytes=-99", [0, 10]],
-])("of ten bytes %s is %j", (header, expected) => {
+])("for a resource of ten bytes, %s selects %j", (header, expected) => {
   const range = byteRange(header, 10);
   expect(range === undefined ? undefined : [range.start, range.end]).toEqual(expected);
 });

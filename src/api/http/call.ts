@@ -11,14 +11,14 @@ export interface Call {
   /** Decoded values of the placeholders in the route's path. */
   readonly parameters: ReadonlyMap<string, string>;
   readonly bodies: BodyRules;
-  /** For yielding to other requests during long work. */
+  /** Lets long work yield to other requests. */
   readonly yielder: Yielder;
 }
 
-/** Limits for bodies that are buffered. */
+/** How bodies are buffered, and their limits. */
 export interface BodyRules {
   readonly gunzip: Compression["gunzip"];
-  /** Maximum size after decompression. */
+  /** Maximum size of a buffered body after decompression. */
   readonly byteCountMax: number;
   /** The request's reservation in the memory budget for bodies. */
   readonly allowance: BodyAllowance;

@@ -12,11 +12,11 @@ const WANTED = "x-couchdb-www-authenticate";
 
 const BASIC = 'Basic realm="server"';
 
-/** Text that is valid as a header value. */
+/** Matches text that is valid as a header value. */
 const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 export interface ChallengeSettings {
-  /** Default challenge. */
+  /** Value of the header, unless the client chooses the scheme. */
   readonly challenge: string | undefined;
   /** Whether anonymous requests are rejected; if so, the challenge is sent by default. */
   readonly requireValidUser: boolean;

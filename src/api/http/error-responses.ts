@@ -12,7 +12,7 @@ interface ErrorResponse {
   readonly reason?: string;
 }
 
-/** Members of the response: those of every error, and additional ones. */
+/** Members of an error response: `error`, `reason` and any additional ones. */
 type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
   Readonly<Record<string, unknown>>;
 
@@ -64,7 +64,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   CONFIG_INVALID: { status: 400, error: "bad_request" },
   CONFIG_NOT_SAVED: TRY_AGAIN,
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  // As in CouchDB, a 401 also for users with a name.
+  // As in CouchDB, authenticated users also get a 401.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {

@@ -9,7 +9,7 @@ export interface ApiRequest {
   readonly path: string;
   /** Decoded names and values, in order. If a name is repeated, its last value wins. */
   readonly query: ReadonlyMap<string, string>;
-  /** Names in lower case. */
+  /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;
   /** The address of the client. */
@@ -29,9 +29,9 @@ export interface ApiResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * Text and bytes are sent with a Content-Length; a stream is chunked, at the client's pace. A
-   * failing stream breaks the connection, so that a client never mistakes a truncated response for
-   * a complete one.
+   * The body. Text and bytes are sent with a Content-Length; a stream is chunked, at the client's
+   * pace. If a stream fails, the connection is closed, so that a client never mistakes a truncated
+   * response for a complete one.
    */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
 }
@@ -44,13 +44,13 @@ export type Api = (request: ApiRequest) => Promise<ApiResponse>;
  * determine rights.
  */
 export interface User {
-  /** Null if the request names no user. */
+  /** User name; null for an anonymous request. */
   readonly name: string | null;
   readonly roles: readonly string[];
   readonly isAdmin: boolean;
   /** The authentication handler: `default`, `cookie`, `proxy`, `jwt`. */
   readonly handler?: string;
-  /** The same handler, if name and roles come from it rather than from `_users`: `proxy`, `jwt`. */
+  /** The handler, if it supplies name and roles instead of `_users`: `proxy`, `jwt`. */
   readonly vouchedBy?: string;
   /** Value of a `Set-Cookie` header that extends the session. */
   readonly renewedCookie?: string;

@@ -58,7 +58,8 @@ const ROWS_MAX = 2_000_000;
 export type BodyContent = "documents" | "document" | "question";
 
 /**
- * "any" for replicated documents: a document stored by one server must be accepted by every other.
+ * Whether duplicate member names in an object are rejected (`unique`). They are accepted (`any`) in
+ * replicated documents, because a document stored by one server must be accepted by every other.
  */
 export type MemberNames = "unique" | "any";
 
@@ -214,8 +215,8 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * A query that is a JSON object with many members, to be processed one by one. Throws a
- * ProtocolError for duplicate member names.
+ * Returns a query that is a JSON object with many members, which the caller processes one by one.
+ * Throws a ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
   call: Call,
@@ -266,7 +267,7 @@ export async function checkQuestion(
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
-  // Limited, because the caller parses even a long query without yielding.
+  // Yields first, because the caller parses the query, whose length is limited, in one step.
   if (bytes.length > LONG_BYTES && call.yielder.isDue) await call.yielder.yield();
   return utf8Decode(bytes);
 }
@@ -283,7 +284,7 @@ async function checkedOutline(
 
 /** Options for scanning a body. */
 interface Look {
-  /** Nesting level to which the body will be split. */
+  /** Nesting level down to which the caller extracts values. */
   readonly depthMax: number;
   readonly content: BodyContent;
   readonly findsRepeats: boolean;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { begun } from "./responses.ts";
 
-/** Two pieces, and whether their source has been freed. */
+/** A source of two pieces, and whether it has been closed. */
 function openPieces() {
   const state = { isFree: false };
   const pieces = (async function* () {
@@ -15,7 +15,7 @@ function openPieces() {
   return { state, pieces };
 }
 
-test("pieces that have begun are read once each, in order", async () => {
+test("a stream whose first piece was awaited yields each piece once, in order", async () => {
   const { state, pieces } = openPieces();
   const read: string[] = [];
   for await (const piece of await begun(pieces)) read.push(piece);
@@ -23,7 +23,7 @@ test("pieces that have begun are read once each, in order", async () => {
   expect(state.isFree).toBe(true);
 });
 
-test.each([0, 1])("pieces that are aborted after %d are released", async (count) => {
+test.each([0, 1])("ending the stream after %d pieces closes its source", async (count) => {
   const { state, pieces } = openPieces();
   const iterator = (await begun(pieces))[Symbol.asyncIterator]();
   for (let index = 0; index < count; index++) await iterator.next();

@@ -70,7 +70,7 @@ export async function streamedJson(
   };
 }
 
-/** The same iterable with its first piece already produced. */
+/** Awaits the first piece. Returns an iterable of all pieces. */
 export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<T>> {
   const iterator = pieces[Symbol.asyncIterator]();
   let first: IteratorResult<T> | undefined = await iterator.next();
@@ -95,8 +95,8 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
 export type Piece = string | Uint8Array;
 
 /**
- * `before`, a document on one line, and `behind`, for responses that are read line by line. Line
- * breaks in the document are replaced; they only occur between values.
+ * Yields a document on one line between `before` and `behind`, for responses that are read line by
+ * line. Line breaks in the document are replaced; they only occur between values.
  */
 export function* oneLineWithin(
   before: string,

@@ -12,20 +12,20 @@ export type Access =
   /** A user with a name who is not a read-only operator. */
   | "replicating-user"
   | "metrics-reader"
-  /** Reads for operators; other methods for server administrators. */
+  /** Operators may read; other methods require a server administrator. */
   | "operations-reader"
   | "server-admin"
   | "database-member"
   | "database-admin"
-  /** Pages for everyone. */
+  /** Browser pages, open to everyone. */
   | "page"
-  /** Names of databases: for everyone, unless `[chttpd] admin_only_all_dbs` is set. */
+  /** List of databases, open to everyone unless `[chttpd] admin_only_all_dbs` is set. */
   | "database-list"
   /** Configuration of the node. */
   | "configuration"
-  /** A database itself. */
+  /** A database as a whole. */
   | "database"
-  /** Its security object and limits. */
+  /** Security object and limits of a database. */
   | "database-setting"
   | "all-documents"
   | "changes"

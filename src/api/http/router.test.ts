@@ -18,7 +18,7 @@ function pathOf(method: string, segments: readonly string[]): string | undefined
   return match.kind === "found" ? match.route.path : undefined;
 }
 
-test("a path is compared with routes of its length, and with shorter open routes", () => {
+test("a path matches routes of its length, and shorter ones that end in {name...}", () => {
   expect(pathOf("GET", [])).toBe("/");
   expect(pathOf("GET", ["_up"])).toBe("/_up");
   expect(pathOf("PUT", ["a"])).toBe("/{database}");
@@ -26,16 +26,19 @@ test("a path is compared with routes of its length, and with shorter open routes
   expect(pathOf("GET", ["a", "doc"])).toBe("/{database}/{id...}");
 });
 
-test.each([2, 3, 4, 5, 50])("an open route accepts a path of %d segments", (length) => {
-  const segments = Array.from({ length }, (_, index) => `s${index}`);
-  const match = router.match("GET", segments);
-  expect(match.kind === "found" && Object.fromEntries(match.parameters)).toEqual({
-    database: "s0",
-    id: segments.slice(1).join("/"),
-  });
-});
+test.each([2, 3, 4, 5, 50])(
+  "a route that ends in {name...} matches a path of %d segments",
+  (length) => {
+    const segments = Array.from({ length }, (_, index) => `s${index}`);
+    const match = router.match("GET", segments);
+    expect(match.kind === "found" && Object.fromEntries(match.parameters)).toEqual({
+      database: "s0",
+      id: segments.slice(1).join("/"),
+    });
+  },
+);
 
-test("a fixed segment precedes a placeholder, and its methods are those allowed", () => {
+test("a fixed segment takes precedence over a placeholder, even if the method is not allowed", () => {
   expect(router.match("GET", ["a", "_find"])).toEqual({
     kind: "wrong-method",
     allowed: ["POST"],

@@ -168,7 +168,7 @@ function fitsLength(pattern: readonly Segment[], length: number): boolean {
   return isOpen ? length >= pattern.length : length === pattern.length;
 }
 
-/** Whether the pattern matches a path. The number of segments has been checked. */
+/** Whether the pattern matches a path that has a permitted number of segments. */
 function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
   return pattern.every(({ kind, text }, index) => {
     const segment = segments[index] as string;

@@ -1,9 +1,9 @@
 /** The port for the files of a browser application. */
 export interface StaticFile {
-  /** Value of `Content-Type`. */
+  /** Value of the `Content-Type` header. */
   readonly type: string;
   readonly byteCount: number;
-  /** Value of `Last-Modified`. */
+  /** Value of the `Last-Modified` header. */
   readonly modifiedAt: string;
   /** Opens the content; can be called only once. */
   read(): AsyncIterable<Uint8Array>;

@@ -29,7 +29,7 @@ export interface AllDocumentsQuery {
   readonly startId: string | undefined;
   readonly endId: string | undefined;
   readonly inclusiveEnd: boolean;
-  /** Set if no id can be in the range. */
+  /** Whether no id can be in the range. */
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;
@@ -52,7 +52,7 @@ export async function oneOfSeveral(
   return parseQuery(query, members, scope);
 }
 
-/** `body` must be a JSON object. */
+/** Parses the query of a request. Its `body` must be a JSON object. */
 export async function allDocumentsQuery(
   call: Call,
   body: JsonText,
@@ -96,7 +96,7 @@ function parseQuery(
   }
   const descending = flag("descending");
   const inclusiveEnd = flag("inclusive_end", true);
-  // Null is a valid key.
+  // Not `??`, because null is a valid key.
   const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
   const startKey = given(key, value("startkey"), value("start_key"));
   const endKey = given(key, value("endkey"), value("end_key"));

@@ -7,7 +7,7 @@ import { isStorableId } from "../documents/document-request.ts";
 import { type DocumentView, viewOf } from "../documents/document-view.ts";
 import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
 
-/** A set of documents, such as that of `_design_docs`, and how to read it. */
+/** The documents that a resource such as `_design_docs` lists, and how their rows are read. */
 export interface Scope {
   readonly range: IdRange;
   readonly page: (
@@ -26,7 +26,7 @@ export interface Scope {
   readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
 }
 
-/** Start and maximum number of rows of a page. */
+/** Position of a page: its first id, and its maximum number of rows. */
 export interface Place {
   readonly startId: string | undefined;
   readonly limit: number;
@@ -75,7 +75,7 @@ export const LOCAL: Scope = {
   total: async () => null,
 };
 
-// Documents
+// Rows of `_all_docs` and `_design_docs`
 
 async function documentPage(
   tx: ReadTransaction,
@@ -155,7 +155,7 @@ async function documentById(
   return documentRow(tx, database, { id, revision, document }, query);
 }
 
-// Local documents
+// Rows of `_local_docs`
 
 async function localPage(
   tx: ReadTransaction,

@@ -173,7 +173,7 @@ async function* rangePages(
       database: opened,
       rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
     }));
-    // If that document has been deleted in the meantime, one row too many was read.
+    // If the repeated document has been deleted in the meantime, there is one row too many.
     const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
     if (isSkipping) skip -= fresh.length;
     else {

@@ -1,5 +1,5 @@
 /**
- * The response of `_explain`: the plan of a query, and why the other indexes are not used. Pure.
+ * The response of `_explain`: the plan of a query, and why the other indexes are not used.
  */
 import { type Bound, covers, type Range } from "../../indexes/index.ts";
 import { bookmarkText, type FindQuery } from "./find-query.ts";
@@ -34,7 +34,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
     limit,
     skip,
     fields,
-    // As in CouchDB, sorted by name in descending order.
+    // As in CouchDB, the candidates are sorted by name in descending order.
     index_candidates: plan.rejected.toReversed().map(({ index, isUsable, reason, ranking }) => ({
       index: indexView(index),
       analysis: {

@@ -24,7 +24,7 @@ const LIMIT_DEFAULT = 25;
 
 export interface FindQuery {
   readonly documentSelector: DocumentSelector;
-  /** The selector as shown by `_explain`. */
+  /** The selector in the form that `_explain` returns. */
   readonly selector: unknown;
   readonly selectorFields: SelectorFields;
   readonly idBounds: IdBounds;
@@ -45,7 +45,7 @@ export interface FindQuery {
   readonly useIndex: readonly string[];
   /** Whether another index, or all documents, may be used instead. */
   readonly allowFallback: boolean;
-  /** Parameters that only matter with shards, echoed by `_explain`. */
+  /** Parameters that have no effect without shards. `_explain` returns them. */
   readonly ignored: {
     readonly r: number;
     readonly stale: "ok" | false;
@@ -80,7 +80,7 @@ const KNOWN_KEYS = [
   "allow_fallback",
 ];
 
-/** Throws a ProtocolError that names the error. */
+/** Parses the body of a query. Throws a ProtocolError that names the error. */
 export async function findQuery(call: Call): Promise<FindQuery> {
   const members = await readExactMembers(call);
   if (!members.has("selector")) {

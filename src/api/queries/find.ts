@@ -76,7 +76,7 @@ async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Pr
     const { database, state } = await indexState(parts, call, source.number);
     if (state?.isReady) return plan;
     if (await parts.indexBuilds.whenReady(database, source.number, signal)) return plan;
-    // The index was removed meanwhile.
+    // The index was removed while it was being built: plan again.
   }
 }
 
@@ -101,8 +101,8 @@ async function* texts(
   if (scan.returnedCount === 0) yield '{"docs":[';
   yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics && !scan.hidesDocuments) {
-    // With `r` above 1, CouchDB reads documents separately from the index and counts them in this
-    // member.
+    // With `r` above 1, CouchDB reads documents separately from the index and counts them in
+    // `total_quorum_docs_examined`.
     const isQuorum = query.ignored.r > 1;
     const statistics = {
       total_keys_examined: scan.keyCount,
@@ -217,7 +217,7 @@ class Scan {
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
     const size = new PageSize();
     for (;;) {
-      // Page size: usually each entry is a result.
+      // Assumes that each entry is a result, as is usual.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(
@@ -239,7 +239,7 @@ class Scan {
     }
   }
 
-  /** The values in the entries if they suffice, otherwise the documents. */
+  /** Returns the values in the entries if they suffice for the query, otherwise the documents. */
   async #ofEntries(
     tx: ReadTransaction,
     database: Database,

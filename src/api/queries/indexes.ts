@@ -69,7 +69,7 @@ async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const indexes = await listIndexes(parts, call);
   const limit = integerParameter(call, "limit");
   const skip = integerParameter(call, "skip") ?? 0;
-  // CouchDB responds with 500.
+  // CouchDB responds with 500 to a limit of 0.
   if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
   const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
   return jsonText(200, printJson({ total_rows: indexes.length, indexes: shown.map(indexView) }));
@@ -103,7 +103,7 @@ async function describeDesign(parts: DatabaseParts, call: Call): Promise<ApiResp
   return json(200, { name, view_index });
 }
 
-/** A requested index. */
+/** Index to be created, as requested by a client. */
 interface NewIndex {
   readonly design: string;
   readonly name: string;
@@ -135,7 +135,7 @@ async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     const views: { readonly [name: string]: unknown } = isJsonObject(body.views) ? body.views : {};
     const existing = Object.hasOwn(views, wanted.name) ? views[wanted.name] : undefined;
     if (printJson(existing) === printJson(wanted.view)) return answer("exists");
-    // The index of all documents is included in the count.
+    // Not `>=`, because `indexes` includes the index of all documents.
     if (existing === undefined && indexes.length > INDEXES_MAX) {
       throw invalid("invalid_index", `A database has at most ${INDEXES_MAX} indexes`);
     }
@@ -227,7 +227,7 @@ function viewOfDefinition(definition: unknown, design: string, name: string): Ne
   };
 }
 
-/** `_index/{design}/json/{name}`, with or without `_design/`. */
+/** Handles `DELETE _index/{design}/json/{name}`, with or without `_design/`. */
 async function removeOne(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const [design, type, name] = ["design", "type", "name"].map((part) => parameter(call, part));
   const isRemoved =

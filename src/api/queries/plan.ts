@@ -19,7 +19,7 @@ import { type FindQuery, invalid } from "./find-query.ts";
 
 /** An index as used by the planner, with the definition that it comes from. */
 export interface ListedIndex extends Candidate {
-  /** Absent for the index of all documents. */
+  /** Definition; absent for the index of all documents. */
   readonly source: Index | undefined;
 }
 
@@ -63,7 +63,7 @@ function listed(indexes: readonly Index[]): ListedIndex[] {
     });
 }
 
-/** Throws a ProtocolError if the requested index cannot be used and no other is permitted. */
+/** Plans a query. Throws a ProtocolError if it requires an index that cannot be used. */
 export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Plan> {
   const choice = chooseIndex(await listIndexes(parts, call), query);
   if (choice.kind === "fallback-refused") throw indexRefusal(query);
@@ -79,7 +79,7 @@ export function isCovered(
   { fields, selectorFields, conflicts }: FindQuery,
 ): boolean {
   const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
-  // Entries contain a document's conflicts whether or not the query requests them.
+  // Entries contain the conflicts of a document even if the query does not request them.
   const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
   return fields.length > 0 && seesConflicts && covers(index, named);
 }

@@ -8,7 +8,7 @@ import {
 } from "../../base/index.ts";
 import type { ViewedDocument } from "../documents/document-view.ts";
 
-/** A value, or an object under construction. */
+/** Node of a projected document: a value, or an object under construction. */
 type Node = JsonText | Map<string, Node>;
 
 /**
@@ -47,7 +47,7 @@ function place(object: Map<string, Node>, path: readonly string[], value: JsonTe
     return;
   }
   const inner = object.get(name) ?? new Map<string, Node>();
-  // The value of an outer field already contains the inner one.
+  // A field that contains this one was placed before, with its whole value.
   if (typeof inner === "string") return;
   object.set(name, inner);
   place(inner, rest, value);

@@ -25,7 +25,7 @@ import { deciderOf } from "./decider.ts";
 /** Number of jobs changed concurrently, each in its own transaction. */
 const AT_ONCE_MAX = 8;
 const MEMBERS = ["host", "username", "side", "owner", "auth", "why"];
-/** Maximum number of listed owners of unchanged jobs. */
+/** Maximum number of owners listed for jobs that were skipped. */
 const OWNERS_MAX = 10;
 
 export interface CredentialsParts {

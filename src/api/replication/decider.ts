@@ -5,15 +5,16 @@ import type { Call } from "../http/call.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 
 /**
- * The decider of a command whose optional body contains only a reason. Throws a ProtocolError 400.
+ * Returns the user who issued a command, with the reason in the optional body. Throws a
+ * ProtocolError 400.
  */
 export async function readDecider(call: Call): Promise<Decider> {
   return deciderOf(call, await readOnlyMember(call, "why"));
 }
 
 /**
- * `why` comes from the body; undefined, null or blank means that no reason was given. Throws a
- * ProtocolError 400.
+ * Returns the user who issued a command, with the reason `why` unless it is undefined, null or
+ * blank. Throws a ProtocolError 400.
  */
 export function deciderOf(
   { user, requestId }: Pick<Call, "user" | "requestId">,

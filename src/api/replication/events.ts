@@ -65,7 +65,7 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
-  await checked(() => events.page(after, filter), "since: expected now, or", since);
+  await checked(() => events.page(after, filter), "since: expected now or", since);
   return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
 }
 
@@ -75,7 +75,7 @@ async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Pr
     return await read();
   } catch (error) {
     if (errorCode(error) !== "REPLICATOR_EVENT_INVALID") throw error;
-    throw badRequest(`${expected} the id of an event, but is ${id.slice(0, 100)}`);
+    throw badRequest(`${expected} an event id, got ${id.slice(0, 100)}`);
   }
 }
 

@@ -75,7 +75,7 @@ async function readIds(call: Call): Promise<readonly string[] | undefined> {
   const ids = await readOnlyMember(call, "ids");
   if (ids === undefined) return undefined;
   if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string") || !fitsRetryRequest(ids)) {
-    throw badRequest(`ids: expected a list of up to ${RETRY_IDS_MAX} ids of documents`);
+    throw badRequest(`ids: expected a list of up to ${RETRY_IDS_MAX} document ids`);
   }
   return ids;
 }

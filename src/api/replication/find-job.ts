@@ -9,7 +9,7 @@ export interface FindJobParts {
   readonly replicator: Replicator;
 }
 
-/** Throws a ProtocolError 404. */
+/** Returns the job that the path names. Throws a ProtocolError 404 if there is no such job. */
 export async function findJob({ replicator }: FindJobParts, call: Call): Promise<JobEntry> {
   const name = parameter(call, "id");
   const asker = authorityOf(securitySubject(call.user));

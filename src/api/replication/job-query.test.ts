@@ -40,7 +40,7 @@ test("a command without a filter names no jobs unless it names all", () => {
   }
 });
 
-test("only failing jobs are sorted by failures", () => {
+test("an order by failures lists only failing jobs", () => {
   for (const order of ["since", "tries"]) {
     const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
     expect(reason).toBe(`sort=${order} only lists failing jobs; omit failing=false`);

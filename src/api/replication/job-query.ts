@@ -50,7 +50,7 @@ export interface AskedFilter {
   readonly database: string | undefined;
   /** Name of the rule that created the jobs. */
   readonly rule: string | undefined;
-  /** Minimum lag in seconds. */
+  /** Minimum lag of the jobs in seconds. */
   readonly behindSec: number | undefined;
 }
 

@@ -70,7 +70,7 @@ async function setDraining(
 function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinute {
   return {
     time: isoTime(startMs),
-    // The last minute is incomplete.
+    // Elapsed part of the minute, less than 60 s only for the current one.
     seconds: Math.min(MINUTE_MS, Math.max(0, nowMs - startMs)) / 1000,
     starts: counts?.startCount ?? null,
     failures: counts?.failureCount ?? null,
@@ -87,7 +87,7 @@ function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
     pid: processId,
     state,
     draining: isDraining,
-    // The node has noticed the drain request and has no jobs left.
+    // True once the node itself has reported that it is draining and has no jobs left.
     drained: isDraining && report?.isDraining === true && jobCount === 0,
     jobs: jobCount,
     slots: report?.slots ?? null,

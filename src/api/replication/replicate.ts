@@ -20,7 +20,7 @@ import { json } from "../http/responses.ts";
 import { REPLICATING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** The client waits until the run has ended. */
+/** A schedule is rejected because the client waits until the run has ended. */
 const NO_SCHEDULE =
   "`schedule` is only supported in documents of a _replicator database: POST /_replicate runs a replication immediately";
 

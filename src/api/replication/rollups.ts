@@ -44,7 +44,7 @@ async function listEndpoints(
   }));
   const views = endpoints.map((endpoint) => ({
     ...endpointView(endpoint),
-    // Budgets of the host, and of accounts on it.
+    // Includes the budgets of accounts on the host.
     budgets: known.filter(({ name }) => name.replace(/^.*@/, "") === endpoint.host),
   }));
   return json(200, { total_rows: total, endpoints: views } satisfies EndpointPage);

@@ -51,7 +51,7 @@ const STATES = REPLICATION_STATES;
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
     defineRoute("GET", "/_scheduler/jobs", OPERATIONS, (call) => listJobs(parts, call)),
-    // The handler checks the owner of the job.
+    // Open to everybody, because the handler checks the owner of the job.
     defineRoute("GET", "/_scheduler/jobs/{id...}", { ...OPERATIONS, access: "anybody" }, (call) =>
       showJob(parts, call),
     ),

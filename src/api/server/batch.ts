@@ -115,7 +115,7 @@ async function readRequests(
   });
 }
 
-/** Throws a ProtocolError 400 for a request that is not permitted in a batch. */
+/** Parses a request of a batch. Throws a ProtocolError 400 if it is not permitted in a batch. */
 function requestOf(
   call: Call,
   shared: ReadonlyMap<string, string>,
@@ -224,7 +224,7 @@ class BatchAnswers {
       }
       if (!isTooLong) return concatBytes(pieces);
     } catch {
-      // It broke off.
+      // The response broke off.
     }
     this.#heldCount -= byteCount;
     return undefined;

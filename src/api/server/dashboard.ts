@@ -37,7 +37,7 @@ const ENCODINGS = [
   ["gzip", ".gz"],
 ] as const;
 
-/** `files`: the built dashboard, if any. */
+/** Defines the routes of the dashboard. `files`: the built dashboard, if any. */
 export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
   return [
     defineRoute("GET", "/_dashboard", PAGE, async (call) =>

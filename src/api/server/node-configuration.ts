@@ -19,7 +19,7 @@ const VALUE_BYTES_MAX = 1_048_576;
 
 /** The configuration of the node, without secrets. */
 export interface NodeConfiguration {
-  /** All known and all explicit settings, by section and key. */
+  /** Returns known settings and explicitly set unknown ones, sorted by section and key. */
   settings(): readonly SettingRow[];
   /** All settings: explicit values, or else defaults. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -129,7 +129,7 @@ async function showValue(configuration: NodeConfiguration, call: Call): Promise<
 async function setValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
   const { section, key } = place(call);
   const text = await readJsonBody(call, VALUE_BYTES_MAX);
-  if (jsonKind(text) !== "string") throw badRequest("a JSON string expected");
+  if (jsonKind(text) !== "string") throw badRequest("expected a JSON string");
   const value = (JSON.parse(text) as string).trim();
   return json(200, await configuration.set(section, key, value, persistence(call)));
 }

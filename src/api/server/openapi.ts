@@ -3,7 +3,7 @@ import { jsonText } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** `routes` returns all routes, including this one. */
+/** Defines `/_tandem/openapi.json`. `routes` returns all routes, including this one. */
 export function openApiRoute(
   routes: () => readonly Route[],
   { version }: { readonly version: string },

@@ -57,7 +57,7 @@ function up({ isUp, isFull, settings: { maintenanceMode } }: ServerInfoParts): A
   return jsonText(200, '{"status":"ok","seeds":{}}');
 }
 
-/** To clients, the cluster is one node. */
+/** Handles `_membership`: clients see the whole cluster as one node. */
 function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }

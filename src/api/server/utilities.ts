@@ -19,7 +19,7 @@ const PAGE_HEADERS: Headers = {
 };
 const ICON_HEADERS: Headers = { "Cache-Control": "public, max-age=31536000" };
 
-/** `files`: the files below `/_utils/`, if any. */
+/** Defines the routes below `/_utils/`. `files`: the files of the folder, if any. */
 export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   const page = async (call: Call) =>
     serve(files, call, {

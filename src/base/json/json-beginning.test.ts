@@ -6,7 +6,7 @@ const beginning = (text: string, valueCount: number) =>
   parseBeginning(utf8Encode(text), valueCount);
 
 test.each([["1"], ['"é, ["'], ["{}"], ["[]"], ['{"a":[1,{"b":null}],"c":[[]]}'], [" [ 1 , 2 ] "]])(
-  "%s is short and complete",
+  "returns the complete value of a short text: %s",
   (text) => {
     expect(beginning(text, 1)).toEqual(JSON.parse(text));
   },
@@ -21,7 +21,7 @@ test.each([
   ["long strings", `[${many((at) => `"${"x".repeat(at % 9_000)}"`)}]`],
   ["objects", `{${many((at) => `"${at}":{"a":[${at}],"b":{}}`)}}`],
   ["objects in arrays", `{"a":[[${many((at) => `{"b":[[${at},null]],"c":"d"}`)}]],"e":1}`],
-])("contains the first of many values, and few after them: %s", (_, text) => {
+])("contains the requested number of values, and few more: %s", (_, text) => {
   const all = preorder(JSON.parse(text));
   for (const valueCount of [1, 10, 700, 2_000]) {
     const found = preorder(beginning(text, valueCount));

@@ -7,7 +7,7 @@ import { splitArray } from "./json-text.ts";
 const space = fc.constantFrom(undefined, 1, "\t");
 const name = fc.oneof(fc.constantFrom("results", 'a"results', "last_seq"), fc.string());
 
-/** Other members of the object. */
+/** Members of the object besides the array `results`. */
 const others = fc
   .array(fc.tuple(name, fc.jsonValue()), { maxLength: 3 })
   .map((pairs) => pairs.filter(([key]) => key !== "results" && key !== "__proto__"));
@@ -19,7 +19,7 @@ const answer = fc
     return { text: JSON.stringify(members, null, indent), results: members.results, members };
   });
 
-/** Cuts at random places, also within characters. */
+/** Cuts the bytes at random offsets, also within characters. */
 function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   const ends = [...places.map((place) => place % (bytes.length + 1)), bytes.length].sort(
     (left, right) => left - right,

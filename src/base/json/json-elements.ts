@@ -49,7 +49,7 @@ export class JsonElements {
   #isEscaped = false;
   #isInArray = false;
 
-  /** `name` must be a word, since it becomes part of a regular expression. */
+  /** The `name` of the array must be a word, since it becomes part of a regular expression. */
   constructor({ name, elementBytesMax }: JsonElementsOptions) {
     this.#arrayName = new RegExp(`[{,] *"${name}" *: *\\[$`);
     this.#nameBytesMax = name.length + SPACES_MAX;

@@ -16,7 +16,7 @@ const SHORT_BYTES = 65_536;
 export class JsonFields {
   readonly #root: JsonValue;
   readonly #yielder: Yielder;
-  /** Values outlined on demand, by path. */
+  /** Objects outlined so far, by path. */
   readonly #objects = new Map<string, JsonValue>();
   readonly #arrays = new Map<string, LongJsonArray>();
 

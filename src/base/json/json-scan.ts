@@ -33,7 +33,7 @@ export interface ScanOptions {
    * escapes, and numbers beyond the range of a double.
    */
   readonly isPortable: boolean;
-  /** Whether a pausing scan stops only between values, even within long strings. */
+  /** Whether a scan pauses only between values, never within a long string. */
   readonly keepsStrings?: boolean;
 }
 
@@ -63,10 +63,10 @@ const LIMITS = {
   bytes: (max: number) => `A value in the JSON has more than ${max} bytes`,
 };
 
-/** A complete scan. */
+/** Result of a complete scan. */
 export interface ScannedJson {
   readonly isWhole: true;
-  /** In text order. Elements after the NEXT index of the first row are undefined. */
+  /** Rows of the values in text order. Unused from the NEXT index of the first row on. */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;
 }
@@ -87,7 +87,7 @@ export interface ScanPause {
   readonly isMember: boolean;
   readonly at: number;
   readonly valueCount: number;
-  /** Within a string, the row of its value; before a value, NO_VALUE. */
+  /** Row of the value within whose string the scan paused; NO_VALUE if it paused before a value. */
   readonly row: number;
   /**
    * Set while the names of a finished object are being compared; `row` is then the row of this
@@ -155,8 +155,8 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 /**
- * Throws a SyntaxError if `bytes` is not valid JSON in UTF-8, or a JsonLimitError if it exceeds a
- * limit of `options`.
+ * Scans a whole text. Throws a SyntaxError if `bytes` is not valid JSON in UTF-8, or a
+ * JsonLimitError if it exceeds a limit of `options`.
  */
 export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;
@@ -177,7 +177,7 @@ export function scanUntil(
   // One function with local variables, because this is the hottest loop of the program.
   let rows = pause?.rows ?? new Int32Array(ROW_LENGTH * roomAtFirst(bytes.length));
   let rowsEnd = pause?.rowsEnd ?? 0;
-  /** One entry per open bracket: twice the index of its row, plus one for a brace. */
+  /** Stack of open brackets, each as twice the index of its row, plus one for a brace. */
   let open = pause?.open ?? new Int32Array(DEPTH_FIRST);
   let depth = pause?.depth ?? 0;
   /** Whether the innermost open bracket is a brace. */
@@ -202,7 +202,7 @@ export function scanUntil(
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-      // At the beginning of a value (for a member, after its name).
+      // `at` is the beginning of a value (of a member: after its name).
       row = NO_ROW;
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
@@ -250,7 +250,7 @@ export function scanUntil(
       at = -at;
       break;
     }
-    // The value ends; the containers around it may end, too.
+    // Ends the value, and each container that ends after it.
     for (;;) {
       if (row !== NO_ROW) {
         rows[row + VALUE_END] = at;
@@ -315,7 +315,7 @@ function firstRepeated(
   return { objectStart, name };
 }
 
-/** By byte value: 1 for an ASCII character that needs no escape in a string. */
+/** Table by byte value: 1 for ASCII characters that need no escape in a string, otherwise 0. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0;
 });

@@ -36,7 +36,7 @@ const quoted = fc
     isSpelled ? `"${[...plain].map(spell).join("")}"` : JSON.stringify(plain),
   );
 
-test("an object is the sum of its members, whatever they are", () => {
+test("an object is split into its members in order, and joined again", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string(), spaced)), (pairs) => {
       const text = `{ ${pairs.map(([name, value]) => `${JSON.stringify(name)} : ${value}`).join(" ,\n")} }`;
@@ -81,7 +81,7 @@ test("accepts exactly the strings that JSON.parse accepts, with the same value",
   );
 });
 
-test("an array is the sum of its elements", () => {
+test("an array is split into its elements in order", () => {
   fc.assert(
     fc.property(fc.array(spaced), (values) => {
       const elements = splitArray(` [ ${values.join(" , ")} ] `);
@@ -120,7 +120,7 @@ test("a duplicate name is found at any depth and in any spelling", () => {
   expect(repeatedIn('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
 });
 
-test("of several duplicate names, that of the first object is reported", () => {
+test("reports the duplicate name of the object that begins first", () => {
   const inner = '{"b":1,"b":2}';
   for (const depthMax of [0, 1, 9]) {
     expect(repeatedIn(`{"a":${inner},"a":1}`, depthMax)).toBe("a");
@@ -170,7 +170,7 @@ test("checking many names in steps gives the same answer", async () => {
 });
 
 test("names chosen to collide in a hash table are still checked", async () => {
-  // FNV-1a; the table uses the low bits.
+  // The hash function of the table: FNV-1a, of which it uses the low bits.
   const hashOf = (text: string) => {
     let hash = 0x811c9dc5;
     for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
@@ -187,7 +187,7 @@ test("names chosen to collide in a hash table are still checked", async () => {
   expect(repeatedAmong([...meeting, meeting[3] as string])).toBe(meeting[3]);
 });
 
-/** Escapes every character. */
+/** Writes every character as a `\u` escape. */
 function spell(char: string): string {
   return [...Array(char.length).keys()]
     .map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`)
@@ -333,7 +333,7 @@ test("the kind of a text is the kind of its value", () => {
   expect(kinds).toEqual(["object", "array", "string", "number", "boolean", "boolean", "null"]);
 });
 
-test("finds everything in a long string, at any position", () => {
+test("finds special characters at any position of a long string", () => {
   const special = fc.constantFrom(
     ...['"', "\\", "\\n", "\\u00e9", "\u0000", "\u001f", "\u007f", "\u0080", "é", "€", "😀"],
   );

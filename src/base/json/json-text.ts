@@ -130,7 +130,7 @@ export class JsonValue {
   readonly #rows: Int32Array;
   readonly #row: number;
 
-  /** Internal; use `outlineJson` instead. */
+  /** Internal constructor: call `outlineJson` instead. */
   constructor(whole: Uint8Array, rows: Int32Array, row: number, repeatedName?: string) {
     this.repeatedName = repeatedName;
     this.#whole = whole;
@@ -146,7 +146,7 @@ export class JsonValue {
     return this.#valueBytes(this.#row);
   }
 
-  /** Length in bytes. */
+  /** Length of the value in bytes. */
   get length(): number {
     return this.#at(VALUE_END) - this.#at(VALUE_START);
   }

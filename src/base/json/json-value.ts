@@ -27,7 +27,7 @@ export class JsonNumber {
     return this.text;
   }
 
-  /** Throws, because `JSON.stringify` would change the number. */
+  /** Called by `JSON.stringify`. Throws, because the number would be changed. */
   toJSON(): never {
     throw new TypeError(`The number ${this.text} must be printed by printJson`);
   }
@@ -70,7 +70,7 @@ export function keepsForm(text: JsonText): boolean {
   return !LOSES_FORM.test(text);
 }
 
-/** Throws a SyntaxError if `text` is not JSON. */
+/** Parses a text like `JSON.parse`, but exactly. Throws a SyntaxError if it is not JSON. */
 export function parseJson(text: string): unknown {
   const parsed: unknown = JSON.parse(text);
   return keepsForm(text) ? parsed : parseExactly(text);
@@ -79,7 +79,7 @@ export function parseJson(text: string): unknown {
 /** An array or object whose end has not been reached. */
 interface OpenValue {
   readonly items: unknown[];
-  /** Undefined for an array. */
+  /** Names of the members; undefined for an array. */
   readonly names: string[] | undefined;
 }
 

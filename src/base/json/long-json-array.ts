@@ -22,7 +22,7 @@ const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 1, keepsStrings: true };
 
 /** A position at the start of an element. */
 interface Step {
-  /** Offset; undefined at the start of the array. */
+  /** Offset of the element; undefined for the start of the array. */
   readonly at: number | undefined;
   /** Number of elements before the position. */
   readonly count: number;

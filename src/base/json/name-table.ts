@@ -20,7 +20,7 @@ export class NameTable {
   readonly #places: Int32Array;
   #looksLeft: number;
 
-  /** `count` is the maximum number of names. */
+  /** Creates an empty table for up to `count` names. */
   constructor(bytes: Uint8Array, rows: Int32Array, count: number) {
     this.#bytes = bytes;
     this.#rows = rows;

@@ -71,7 +71,7 @@ export class NameSearch {
     }
   }
 
-  /** Whether the name is repeated; undefined if the table gave up. */
+  /** Whether the name in a row has occurred before; undefined if the table gave up. */
   #isRepeated(row: number): boolean | undefined {
     const names = this.#names;
     if (names instanceof NameTable) return names.repeats(row);

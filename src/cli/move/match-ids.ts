@@ -22,7 +22,10 @@ export interface Uuids {
   readonly there: string;
 }
 
-/** `shown` is the id shown by CouchDB, and `filterCode` the source code of a user filter. */
+/**
+ * Compares replication ids. `shown` is the id shown by CouchDB, and `filterCode` the source code of
+ * a user filter.
+ */
 export function matchIds(
   digests: Digests,
   replication: Replication,

@@ -129,7 +129,7 @@ async function compareIds(
   replication: Replication,
   shown: string | null,
 ): Promise<Pick<PlannedDocument, "match" | "matchReason">> {
-  // Without an id to compare with, the code of the filter is not needed.
+  // Without an id from CouchDB there is nothing to compare, so no filter is fetched.
   if (shown === null) return { match: "unknown" };
   const { clock, digests } = connections.runtime;
   const limit = { clock, timeoutMs: REPLICATOR_CONFIG_DEFAULT.stallTimeoutSec * 1000 };
@@ -157,7 +157,7 @@ async function takingsOf(
   database: string,
   page: readonly StoredDocument[],
 ): Promise<readonly Taking[]> {
-  // If the database is missing, so are all documents.
+  // In a missing database, all documents are missing.
   if ((await here.askIfThere("GET", `/${percentEncode(database)}`)) === undefined) {
     return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
   }
@@ -181,7 +181,8 @@ async function takingsOf(
 }
 
 /**
- * `history`: the document's revisions in CouchDB, read if it exists here with a different revision.
+ * Decides what `take` does with a document. `history` contains its revisions on the old server, and
+ * is read only if the document exists here with a different revision.
  */
 export function takingOf(
   { body }: Pick<StoredDocument, "body">,

@@ -79,7 +79,7 @@ async function compareCopy(
     let lackingCount = 0;
     await compareDatabases(source, target, signal, {
       difference: () => {},
-      // Documents that exist only on the target are no defect of the copy.
+      // Documents that exist only on the target do not make the copy incomplete.
       lacking: async (documents) => {
         lackingCount += documents.length;
       },

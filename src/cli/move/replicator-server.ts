@@ -74,7 +74,7 @@ export class ReplicatorServer {
     return this.#server.ask(...request);
   }
 
-  /** Returns `undefined` for a 404. */
+  /** Like `ask`, but returns `undefined` for a 404. */
   async askIfThere(...request: Parameters<Server["ask"]>): Promise<unknown> {
     try {
       return await this.ask(...request);
@@ -157,7 +157,7 @@ export class ReplicatorServer {
     );
   }
 
-  /** Returns `undefined` for a missing document. */
+  /** Returns the state of a document in the scheduler, or `undefined` if it is missing. */
   async scheduled(database: string, id: string): Promise<ScheduledDocument | undefined> {
     const path = `/_scheduler/docs/${percentEncode(database)}/${percentEncode(id)}`;
     return (await this.askIfThere("GET", path)) as ScheduledDocument | undefined;

@@ -1,4 +1,4 @@
-/** Cases in which a CouchDB behaves differently from our server. */
+/** Moves from servers that behave differently from Tandem. */
 import { expect, test } from "vitest";
 import type { Connections } from "../replicate/connections.ts";
 import { AnswerError } from "../server/server-client.ts";
@@ -8,8 +8,8 @@ import { back, type Outcome, type StepParts, start, stop, writtenBack } from "./
 type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * A server with these responses by request, or by path without the query; otherwise 404. Records
- * all requests.
+ * A server that returns these responses, by method and path without the query, and 404 to all other
+ * requests. Records the requests.
  */
 function serverOf(answers: Answers) {
   const requests: string[] = [];
@@ -103,7 +103,7 @@ test.each([
     { ...RUNNING, [DELETE]: new AnswerError(409, "conflict") },
     HERE,
   ],
-])("a document is not stopped: %s", async (reason, from, here) => {
+])("reports why a job is not stopped: %s", async (reason, from, here) => {
   const { found } = await outcomes(stop, from, here);
   expect(found).toMatchObject([{ outcome: "not stopped", isProblem: true }]);
   expect(found[0]?.reason).toContain(reason);
@@ -133,7 +133,7 @@ test.each([
   ["the old server still runs it", [job], undefined],
   ["another job on the old server runs the same", [{ ...job, doc_id: "other" }], undefined],
   ["its document still exists", [], { state: null, id: null }],
-])("a job is not started: %s", async (reason, jobs, scheduled) => {
+])("reports why a job is not started: %s", async (reason, jobs, scheduled) => {
   const from = {
     "GET /_scheduler/jobs": { jobs },
     ...(scheduled === undefined ? {} : { "GET /_scheduler/docs/_replicator/a": scheduled }),
@@ -153,14 +153,14 @@ test("only selected jobs are started", async () => {
   expect((await outcomes(start, {}, PAUSED, options)).found).toEqual([]);
 });
 
-test("a document with the name of one deleted on the other server stays here", async () => {
+test("a document that has only its id in common with one deleted on the old server is not moved back", async () => {
   const from = {
     "POST /_replicator/_all_docs": { rows: [{ key: "a", value: { rev: "2-z", deleted: true } }] },
     "POST /_replicator/_revs_diff": { a: { missing: ["1-a"] } },
   };
   const document = { _id: "a", _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
   const { found, asked } = await outcomes(back, from, { ...HERE, "GET /_replicator/a": document });
-  expect(found).toMatchObject([{ outcome: "not from there, kept", isProblem: false }]);
+  expect(found).toMatchObject([{ outcome: "not from the old server, kept", isProblem: false }]);
   expect(asked.here).not.toContain(DELETE);
 });
 

@@ -50,7 +50,7 @@ export interface StepParts extends PlanParts {
   readonly only: ReadonlySet<string> | undefined;
   /** Maximum number of documents that the step changes. */
   readonly limit: number;
-  /** Resume jobs without checking whether the old server still runs them. */
+  /** Whether jobs are resumed without checking whether the old server still runs them. */
   readonly anyway: boolean;
 }
 
@@ -147,7 +147,7 @@ function whyNotStopped(
   isLacking: boolean,
 ): string | undefined {
   if (Array.isArray(body._conflicts))
-    return "it has conflicting revisions; after the deletion of one, another would run";
+    return "it has conflicting revisions; if one were deleted, another would run";
   if (isLacking || place?.kind !== "stored")
     return "this revision does not exist on the new server; run `take` first";
   return undefined;
@@ -199,7 +199,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
     for (const job of page.jobs) {
       const { doc_id: id } = job;
       if (left === 0) return;
-      // Jobs selected by database have documents.
+      // Never null, because jobs selected by database have documents.
       if (id === null || !wasTaken(job) || only?.has(id) === false) continue;
       const reason = active && (await whyNotStarted(from, active, database, id, job.id));
       if (reason !== undefined) {
@@ -271,7 +271,7 @@ async function moveBack(
     );
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
-    return done(database, id, "not from there, kept");
+    return done(database, id, "not from the old server, kept");
   }
   if (!(await pauseHere(here, database, id, reasonOf("moved back to ", fromUrl)))) {
     return problem(database, id, "not moved", "its run here has not ended");
@@ -281,7 +281,11 @@ async function moveBack(
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
   // Uses the revision read after pausing, since the run may have written its state before.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
-  return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, exists there");
+  return done(
+    database,
+    id,
+    place.kind === "deleted" ? "moved back" : "deleted here, kept on the old server",
+  );
 }
 
 /**

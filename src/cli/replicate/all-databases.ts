@@ -25,7 +25,7 @@ export interface AllFlags {
   readonly overwriteSecurity?: readonly string[];
 }
 
-/** A database of the source, with its replication or the reason why it cannot be copied. */
+/** A selected database of the source: its replication, or why it cannot be copied. */
 export type ChosenDatabase =
   | { readonly kind: "copied"; readonly name: string; readonly replication: Replication }
   | { readonly kind: "invalid"; readonly name: string; readonly reason: string };

@@ -55,8 +55,8 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
       comparer.write({ database: database.name });
       if (!(await comparer.isSameDatabase(database))) differingCount++;
     }
-    // A database that exists only on the target is no difference, since a copy may outlive its
-    // source.
+    // A database that exists only on the target does not count as a difference, since a copy may
+    // outlive its source.
     for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
     const databaseCount = listed.chosen.length;
     comparer.write({ servers: { databaseCount, differingCount } });

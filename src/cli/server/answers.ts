@@ -9,7 +9,7 @@ type Kind = "array" | "boolean" | "number" | "object" | "string";
 export class ForeignAnswerError extends Error {
   override readonly name = "ForeignAnswerError";
 
-  /** `expected` describes the missing part. */
+  /** `expected` describes what the response lacks. */
   constructor(expected: string, options?: ErrorOptions) {
     super(`unexpected response: expected ${expected}; is it a Tandem server?`, options);
   }

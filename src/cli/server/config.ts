@@ -91,7 +91,7 @@ function addSharesCommand(program: Command): void {
     );
 }
 
-/** Throws a ForeignAnswerError unless `/` identifies a Tandem. */
+/** Throws a ForeignAnswerError unless `/` identifies the server as Tandem. */
 async function refuseOtherServers(server: Server): Promise<void> {
   const { vendor } = answerWith<Welcome>(await server.ask("GET", "/"), { vendor: "object" });
   if (vendor.name !== "Tandem") throw new ForeignAnswerError("the vendor Tandem");

@@ -25,15 +25,15 @@ export interface CredentialSources {
   readonly prefixes?: {
     /** Prefix of the variables that were used. */
     readonly used: string;
-    /** Prefix of the variables that take precedence for this server. */
+    /** Prefix of the variables that would take precedence for this server. */
     readonly best: string;
   };
 }
 
 /**
  * Returns the credentials from the first source that names a user, or `undefined` if there is no
- * such source. Prompts for a missing password. The password in the environment belongs to the user
- * in the environment or, if that is missing, to any user.
+ * such source. Prompts for a missing password. A password in the environment is used for the user
+ * in the environment or, if the environment names no user, for any user.
  */
 export async function findCredentials(
   { username, password, hostname, host }: URL,

@@ -56,7 +56,7 @@ function quoted(text: string): string {
   return /^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Format: `2026-11-23 13:54`. */
+/** Formats a time to the minute: `2026-11-23 13:54`. */
 function minutes(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }

@@ -19,7 +19,7 @@ const wordsOf = (job: object): readonly string[] => {
   return text.split("\n")[1]?.split(/\s{2,}/) ?? [];
 };
 
-test("a document's job is named by the document, and another one by its id", () => {
+test("the job of a document is named by the document, any other job by its id", () => {
   expect(wordsOf({})[0]).toBe("_replicator/doc");
   expect(wordsOf({ id: "abc", database: null, doc_id: null })[0]).toBe("abc");
 });

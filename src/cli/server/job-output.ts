@@ -31,7 +31,7 @@ export function printJobs(answer: unknown): string {
   return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
 }
 
-/** A line for an event. `gap`: some events were dropped before they were reported. */
+/** Formats an event as a line. An event `gap` means that earlier events were lost. */
 export function printEvent(event: string | undefined, data: unknown): string {
   if (event !== "job")
     return "some events were missed: run tandem jobs list for the current state\n";
@@ -41,7 +41,7 @@ export function printEvent(event: string | undefined, data: unknown): string {
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
 
-/** The last failure, also of a job that is running again. */
+/** Formats the last failure of a job, which may be running again. */
 function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;

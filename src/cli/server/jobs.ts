@@ -236,7 +236,7 @@ function query(flags: Flags, further: readonly string[]): string {
   return parameters.toString();
 }
 
-/** Selects the flags with these names. */
+/** Builds a query from the flags with these names. */
 function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   const given = names.filter((name) => flags[name] !== undefined);
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));

@@ -122,7 +122,7 @@ async function rotate(server: Server): Promise<SecretsStatus> {
   }
   const { state, error } = status.rotation;
   if (state === "done") return status;
-  // A node that was restarted in the meantime has no progress to report.
+  // Also reached if the node was restarted in the meantime and has no progress to report.
   throw new Error(
     `the rotation did not finish (${error ?? state}); repeat the command to continue`,
   );

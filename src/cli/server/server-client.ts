@@ -137,8 +137,8 @@ function errorOf(
 }
 
 /**
- * Formats the response. Output depends only on the response, so a failure means that the response
- * lacks a member.
+ * Formats the response. A printer can only fail because the response lacks a member, which is
+ * reported as such.
  */
 function printed(print: Printer, answer: unknown): string {
   try {

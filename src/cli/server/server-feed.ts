@@ -38,7 +38,7 @@ export async function followServer(
   const parser = createParser({
     onEvent: (message) => {
       lastId = message.id ?? lastId;
-      // The first message of each connection.
+      // The server sends `position` as the first message of each connection.
       if (message.event === "position") {
         hasBegun = true;
         report("watching");

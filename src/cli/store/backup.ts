@@ -64,7 +64,7 @@ export async function verifyBackup(file: string): Promise<void> {
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
   if (dataDir === "") throw new WrongUse("--data-dir is empty; expected a folder");
-  // Checked first, so that a mistyped name leaves nothing behind.
+  // Fails before a store is created if the name of the file is mistyped.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = openImport(dataDir, replace === true ? keepAs : undefined);

@@ -6,7 +6,7 @@ test.each([
   [1, "1 database"],
   [2, "2 databases"],
   [1000, "1000 databases"],
-])("%i of a thing is %s", (count, text) => {
+])("formats a count with a noun: %i is %s", (count, text) => {
   expect(counted(count, "database")).toBe(text);
 });
 
@@ -14,6 +14,6 @@ test.each([
   [0, "0 jobs fail"],
   [1, "1 job fails"],
   [2, "2 jobs fail"],
-])("%i with a verb is %s", (count, text) => {
+])("formats a count with a phrase: %i is %s", (count, text) => {
   expect(counted(count, "job fails", "jobs fail")).toBe(text);
 });

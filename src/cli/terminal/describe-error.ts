@@ -5,7 +5,7 @@ import { describeFailure, EndpointError, ReplicationInvalidError } from "../../r
 import { printable } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
 
-/** Errors that the operator must fix: a setting, a sealing key, or the choice of store. */
+/** Codes of errors in the configuration: a setting, a sealing key, or the choice of store. */
 const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
   "CONFIG_INVALID",
   "KV_UNUSABLE",
@@ -45,7 +45,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
-/** Errors for which naming the request and the server is description enough. */
+/** Codes of errors whose reason names the request and the server, so no message is needed. */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
 /**
@@ -76,13 +76,13 @@ function isSystemError(error: Error): error is SystemError {
 }
 
 const FILE_SENTENCES: Readonly<Record<string, string>> = {
-  EACCES: "this user may not use it",
+  EACCES: "permission denied",
   EEXIST: "it already exists",
   EISDIR: "it is a folder",
   ENOENT: "there is no such file or folder",
   ENOSPC: "no space is left on its disk",
   ENOTDIR: "part of its path is a file, not a folder",
-  EPERM: "this user may not use it",
+  EPERM: "permission denied",
   EROFS: "it is on a read-only file system",
 };
 

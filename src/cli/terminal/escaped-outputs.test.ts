@@ -21,7 +21,7 @@ test.each([
   expect(written).toEqual([shown]);
 });
 
-test("JSON keeps its value, and controls nothing", () => {
+test("JSON keeps its value, and contains no control characters", () => {
   fc.assert(
     fc.property(fc.json({ stringUnit: "binary" }), (text) => {
       const { output, written } = open();

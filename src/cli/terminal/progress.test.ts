@@ -42,7 +42,7 @@ test.each<[number, number | undefined, number]>([
   [500, 1000, 15],
   [1000, 1000, 30],
   [1200, 1000, 30],
-])("of %i of %s documents, %i of 30 are filled", (done, total, filled) => {
+])("for %i of %s documents, %i of 30 cells are filled", (done, total, filled) => {
   const line = drawn(200, (progress) => progress.show(done, total));
   expect(line.replaceAll(/[^█]/g, "")).toHaveLength(filled);
   expect(line).not.toContain("failed");

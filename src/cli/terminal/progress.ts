@@ -8,8 +8,9 @@ const LAYOUTS = [
 ] as const;
 /** Assumed width of a terminal of unknown width. */
 const COLUMNS_DEFAULT = 80;
-/** Redraw interval on a terminal. The next constant is the interval of lines in a log. */
+/** Redraw interval on a terminal. */
 const DRAW_INTERVAL_MS = 100;
+/** Interval of progress lines in a log. */
 const LINE_INTERVAL_MS = 2000;
 
 /** Control sequence, as bytes because the outputs escape control characters in text. */
@@ -32,7 +33,7 @@ export class Progress {
   #shownAtMs = 0;
   #shown = "";
 
-  /** `unit`: noun for what is counted. */
+  /** `unit` is the noun for what is counted. */
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,
@@ -43,7 +44,7 @@ export class Progress {
     this.#unit = unit;
   }
 
-  /** `total` is undefined while unknown. */
+  /** Shows the progress. `total` is undefined while it is unknown. */
   show(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const nowMs = Date.now();
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
@@ -56,7 +57,7 @@ export class Progress {
     const text = this.#output.isTTY
       ? this.#bar(done, total, more)
       : `${this.#figures(done, total, more)}\n`;
-    // Repeated lines are not logged.
+    // Skips a line that equals the previous one.
     if (text !== this.#shown) this.#write(text);
     this.#shown = text;
   }
@@ -72,7 +73,7 @@ export class Progress {
     this.#output.write(text);
   }
 
-  /** The line ends before the last column, because a wrapped line cannot be redrawn. */
+  /** Formats the bar. Leaves the last column free, because a wrapped line cannot be redrawn. */
   #bar(done: number, total: number | undefined, more: ProgressFigures): string {
     const { columns = COLUMNS_DEFAULT } = this.#output;
     const { labelWidth, barWidth } =

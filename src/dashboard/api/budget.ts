@@ -1,4 +1,4 @@
-/** Budgets and their limits. Pure. */
+/** Budgets and their limits. */
 
 /** Limits of a budget, with their units. */
 export const BUDGET_LIMITS = [

@@ -2,12 +2,12 @@
 import type { Budget } from "./budget.ts";
 import { request, segmentOf } from "./request.ts";
 
-/** Throws a RequestError. */
+/** Sets the budget of a server, or of an account on it. Throws a RequestError. */
 export async function setBudget(name: string, budget: Budget): Promise<void> {
   await request("PUT", pathOf(name), { body: { ...budget } });
 }
 
-/** Throws a RequestError. */
+/** Removes a budget. Throws a RequestError. */
 export async function removeBudget(name: string): Promise<void> {
   await request("DELETE", pathOf(name));
 }

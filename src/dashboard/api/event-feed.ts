@@ -6,7 +6,7 @@ import type { JobEvent } from "../../contract/index.ts";
 import { addressOf, get, RequestError, withQuery } from "./request.ts";
 import type { Query } from "./types.ts";
 
-/** `refused`: the node rejects the filters, permanently. */
+/** State of the connection. `refused`: the node permanently rejects the filters. */
 export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
@@ -96,7 +96,7 @@ export class EventFeed {
     );
     if (this.#source !== source) return;
     if (status === BAD_REQUEST) return this.#listener.state("refused");
-    // An expired session has already been reported.
+    // After a 401, `request` has already reported that the session has expired.
     if (status !== UNAUTHORIZED) this.#lose();
     this.#retry = setTimeout(() => {
       this.close();

@@ -1,4 +1,4 @@
-/** The filter that selects a group of failing jobs (docs/api/jobs.md). Pure. */
+/** The filter that selects a group of failing jobs (docs/api/jobs.md). */
 import type { FailingGroup } from "../../contract/index.ts";
 import type { Query } from "./types.ts";
 

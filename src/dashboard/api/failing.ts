@@ -2,7 +2,7 @@
 import type { FailingPage } from "../../contract/index.ts";
 import { get } from "./request.ts";
 
-/** Largest groups first; at most 100. */
+/** Returns up to 100 groups of failing jobs, largest first. */
 export function readFailing(signal: AbortSignal): Promise<FailingPage> {
   return get<FailingPage>("_tandem/failing", signal);
 }

@@ -46,8 +46,8 @@ export type Undo =
   | { readonly kind: "names"; readonly names: readonly string[] };
 
 /**
- * Reads the page that begins at the bookmark, after `knownRows` rows. Without a bookmark, the first
- * page.
+ * Reads a page of jobs: the one that begins at the bookmark, or the first one without a bookmark.
+ * `knownRows` is the number of rows before the page.
  */
 export function readJobs(
   query: Query,
@@ -61,7 +61,7 @@ export function readJobs(
 
 export interface JobCount {
   readonly count: number;
-  /** Whether the count is exact; if false, there are more. */
+  /** Whether `count` is exact. If not, there are more jobs. */
   readonly isExact: boolean;
 }
 
@@ -124,7 +124,7 @@ export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
 
-/** Throws a RequestError. */
+/** Returns a job. Throws a RequestError. */
 export async function readJob(name: string): Promise<Job> {
   return get<Job>(pathOfJob(name));
 }

@@ -1,4 +1,4 @@
-/** Copies of limits of the node; a test checks that they are equal. Pure. */
+/** Copies of the node's limits; a test checks that they are equal. */
 
 /** Maximum length of a decision's reason, in characters. */
 export const WHY_LENGTH_MAX = 200;

@@ -37,7 +37,7 @@ export async function readFailures(
 }
 
 export interface RetriedFailures {
-  /** If false, the retry continues; for a paused job, after it is resumed. */
+  /** Whether the retry has ended. Otherwise it continues (for a paused job, once it is resumed). */
   readonly isDone: boolean;
   readonly tried: number;
   readonly total_rows: number;
@@ -71,7 +71,7 @@ export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user
   return changes || (name !== null && name === job.user);
 }
 
-/** Returns `undefined` if there is no document, or if the user may not read it. */
+/** Reads the document of a job; `undefined` if it has no document or the user may not read it. */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,

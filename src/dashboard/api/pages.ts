@@ -1,4 +1,4 @@
-/** Paging of lists by row numbers. Pure. */
+/** Paging of lists by row numbers. */
 
 /** Number of rows before the page; if the list has become shorter, before its last page. */
 export function skipWithin(skip: number, pageRows: number, total: number): number {

@@ -59,7 +59,7 @@ interface RequestParts {
   readonly signal?: AbortSignal;
 }
 
-/** Throws a RequestError. */
+/** Returns the JSON of a response. Throws a RequestError. */
 export async function request<Answer>(
   method: Method,
   path: string,
@@ -78,7 +78,7 @@ export interface Exchanged {
   readonly text: string;
 }
 
-/** Throws a RequestError. */
+/** Returns status and text of a response. Throws a RequestError. */
 export async function exchange(
   method: Method,
   path: string,
@@ -96,7 +96,7 @@ export async function exchange(
   const text = await response.text().catch(() => "");
   const location = response.headers.get("location") ?? "";
   if (response.ok) return { status: response.status, location, text };
-  // A 401 for the session itself is returned to the caller.
+  // A failed login (401 for `_session`) is reported only to the caller.
   const isSession = path === "_session";
   if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
   const { error = "error", reason = response.statusText } = (jsonOf(text) ?? {}) as {
@@ -106,7 +106,7 @@ export async function exchange(
   throw new RequestError(response.status, error, reason);
 }
 
-/** Returns `undefined` for anything that is not JSON, such as a proxy's response. */
+/** Parses JSON. Returns `undefined` for any other text, such as a proxy's response. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

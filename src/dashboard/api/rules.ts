@@ -22,10 +22,10 @@ export async function readRule(name: string, signal: AbortSignal): Promise<Rule>
   return parseJson(text) as Rule;
 }
 
-/** Members of a rule. */
+/** A rule as JSON. */
 export type RuleBody = Readonly<Record<string, unknown>>;
 
-/** Throws a RequestError that names the error. */
+/** Returns the effects of a rule without storing it. Throws a RequestError that names the error. */
 export async function planRule(name: string, body: RuleBody): Promise<RulePlan> {
   return request<RulePlan>("PUT", `${pathOf(name)}?dry_run=true`, { body });
 }

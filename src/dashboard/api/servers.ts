@@ -15,12 +15,12 @@ export interface Page<Row> {
   readonly rows: readonly Row[];
 }
 
-/** Servers, most failing jobs first. */
+/** Reads servers, most failing jobs first. */
 export function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
   return readPage("endpoints", skip, signal);
 }
 
-/** Groups, longest wait first. */
+/** Reads groups, longest wait first. */
 export function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
   return readPage("groups", skip, signal);
 }

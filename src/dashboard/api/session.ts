@@ -30,7 +30,7 @@ export async function readSession(): Promise<Session> {
   };
 }
 
-/** Throws a RequestError 401 for a wrong name or password. */
+/** Opens a session. Throws a RequestError 401 for a wrong name or password. */
 export async function logIn(name: string, password: string): Promise<Session> {
   await request("POST", "_session", { body: { name, password } });
   return readSession();

@@ -11,7 +11,7 @@ export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {
 
 type Place = Pick<SettingRow, "section" | "key">;
 
-/** Throws a RequestError if the node rejects the value. */
+/** Changes a setting. Throws a RequestError if the node rejects the value. */
 export async function setSetting(node: string, place: Place, value: string): Promise<void> {
   await request("PUT", pathOf(node, place), { body: value });
 }
@@ -21,7 +21,7 @@ export async function resetSetting(node: string, place: Place): Promise<void> {
   await request("DELETE", pathOf(node, place));
 }
 
-/** Names the node, so that no other node behind a proxy applies it. */
+/** Path of a setting. Names the node, so that no other node behind a proxy changes its own. */
 function pathOf(node: string, { section, key }: Place): string {
   return `_node/${[node, "_config", section, key].map(segmentOf).join("/")}`;
 }

@@ -1,4 +1,4 @@
-/** Budgets as text, and from form fields. Pure. */
+/** Formats budgets, and parses them from form fields. */
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type Budget, type BudgetRates } from "../api/budget.ts";
 import { formatNumber } from "./format.ts";
 

@@ -8,7 +8,7 @@ import type { Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {
-  /** The last session with read access. */
+  /** The current session or, during a login, the last one with read access. */
   readonly session: Session;
   /** Whether that session has expired and the user is asked to log in. */
   readonly isLoggedOut: boolean;
@@ -69,7 +69,7 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [feed, isFollowed]);
   const wasLoggedOut = useRef(false);
   useEffect(() => {
-    // Reloads, because requests made in the meantime were rejected.
+    // Reloads after a login, because requests sent without a session were rejected.
     if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
     wasLoggedOut.current = isLoggedOut;
   }, [isLoggedOut]);

@@ -1,10 +1,10 @@
-/** The event log as kept by the page. Pure. */
+/** The event log as kept by the page. */
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 
 /** Position before the first event. */
 export const LOG_BEGIN = "0".repeat(24);
 
-/** The members that a row shows. */
+/** An event, reduced to what a row shows. */
 export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
   /** The name of the job, or its replication id if it no longer exists. */
   readonly name: string;
@@ -15,7 +15,7 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
   readonly failureClass: string | undefined;
 }
 
-/** Returns `undefined` for an event that only reports changed list properties of the job. */
+/** The entry for an event; `undefined` if it only reports changed list properties of the job. */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, id, job } = event;
   const decision = decisionOf(event);

@@ -1,4 +1,4 @@
-/** Formats numbers, times and texts. Pure: the current time is an argument. */
+/** Formats numbers, times and texts. Functions are pure: the current time is an argument. */
 
 const NUMBER = new Intl.NumberFormat("en");
 const DECIMAL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -7,12 +7,12 @@ export function formatNumber(value: number): string {
   return NUMBER.format(value);
 }
 
-/** `1 job`, `1,200 jobs` */
+/** Formats a number with its noun: `1 job`, `1,200 jobs`. */
 export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${NUMBER.format(count)} ${count === 1 ? one : many}`;
 }
 
-/** `0 s`, `59 s`, `4 min`, `3 h 5 min`, `2 d 4 h`: two units at most. */
+/** Formats a duration in at most two units: `0 s`, `59 s`, `4 min`, `3 h 5 min`, `2 d 4 h`. */
 export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 60) return `${whole} s`;
@@ -32,7 +32,7 @@ function pair([large, largeUnit]: Part, [small, smallUnit]: Part, hasSmall = tru
   return small === 0 || !hasSmall ? first : `${first} ${small} ${smallUnit}`;
 }
 
-/** `812 B`, `4.2 kB`; units of 1,000. */
+/** Formats a size in units of 1,000: `812 B`, `4.2 kB`. */
 export function formatBytes(byteCount: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];
   const step = byteCount < 1 ? 0 : Math.floor(Math.log10(byteCount) / 3);
@@ -40,12 +40,15 @@ export function formatBytes(byteCount: number): string {
   return `${DECIMAL.format(byteCount / 1000 ** power)} ${units[power]}`;
 }
 
-/** A rate per second. */
+/** Formats a rate per second with its unit. */
 export function formatRate(perSec: number, unit: string): string {
   return `${DECIMAL.format(perSec)} ${unit}/s`;
 }
 
-/** `3 min ago`, `in 20 s`, `now`: only the larger unit, so that it does not flicker. */
+/**
+ * Formats a relative time: `3 min ago`, `in 20 s`, `now`. Uses only the larger unit, so that the
+ * text does not flicker.
+ */
 export function formatDistance(time: string, nowMs: number): string {
   const seconds = (Date.parse(time) - nowMs) / 1000;
   if (Math.abs(seconds) < 1) return "now";
@@ -53,13 +56,13 @@ export function formatDistance(time: string, nowMs: number): string {
   return seconds < 0 ? `${length} ago` : `in ${length}`;
 }
 
-/** `undefined` stands for the browser's time zone. */
+/** Time zone for display; `undefined` is that of the browser. */
 export type TimeZone = "UTC" | undefined;
 
 /** Formatters are cached, because creating one takes long and long lists contain many times. */
 const timeFormats = new Map<TimeZone, Intl.DateTimeFormat>();
 
-/** `23 Nov 2026, 14:24:35 UTC` */
+/** Formats an absolute time: `23 Nov 2026, 14:24:35 UTC`. */
 export function formatTime(time: string, timeZone: TimeZone): string {
   let format = timeFormats.get(timeZone);
   if (format === undefined) {

@@ -1,4 +1,4 @@
-/** Values derived from a job. Pure. */
+/** Values derived from a job. */
 import type { Job } from "../../contract/index.ts";
 
 /** End of the last run without a failure, if the job's history contains it; otherwise null. */

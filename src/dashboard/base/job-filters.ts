@@ -1,4 +1,4 @@
-/** Filters and orders of the list of jobs, with their labels (docs/api/jobs.md). Pure. */
+/** Filters and orders of the list of jobs, with their labels (docs/api/jobs.md). */
 
 /** Filters without a value. */
 export const FLAG_FILTERS = [

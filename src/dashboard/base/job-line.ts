@@ -1,6 +1,5 @@
 /**
  * A job in a long list, reduced to what its row shows, so that 100,000 of them fit into a browser.
- * Pure.
  */
 import type { Job, JobEvent } from "../../contract/index.ts";
 import { lastSuccess } from "./job-figures.ts";
@@ -26,7 +25,7 @@ export interface JobLine
     readonly reason: string;
     readonly tries: number;
   } | null;
-  /** Null if unknown. */
+  /** End of the last run without a failure; null if unknown. */
   readonly lastSuccess: string | null;
 }
 

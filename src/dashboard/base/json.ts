@@ -1,15 +1,18 @@
-/** JSON for display. Numbers keep the form in which they were written. Pure. */
+/** JSON for display. Numbers keep the form in which they were written. */
 import { isJsonObject, printJson } from "../../base/index.ts";
 import { UNSEEN } from "./format.ts";
 
-/** Indented, with escapes for invisible characters and those that change the text direction. */
+/**
+ * Formats a value as indented JSON, with escapes for invisible characters and those that change the
+ * text direction.
+ */
 export function visibleJson(value: unknown): string {
   return indented(value, "\n").replace(UNSEEN, (char) =>
     char === "\n" ? char : char.replace(/./gs, escaped),
   );
 }
 
-/** `margin` is a line break with the indentation of the value. */
+/** Formats a value. `margin` is a line break followed by the indentation of the value. */
 function indented(value: unknown, margin: string): string {
   const inner = `${margin}  `;
   const items = Array.isArray(value)

@@ -1,4 +1,4 @@
-/** Replication documents with secrets masked, for display. Pure. */
+/** Replication documents with secrets masked, for display. */
 import { isJsonObject, objectOf } from "../../base/index.ts";
 
 export const MASK = "*****";
@@ -26,7 +26,10 @@ export function masked(value: unknown, name = ""): unknown {
   );
 }
 
-/** `https://ann:*****@host/?token=*****` for `https://ann:secret@host/?token=x`. */
+/**
+ * Masks the secrets of a URL: `https://ann:secret@host/?token=x` becomes
+ * `https://ann:*****@host/?token=*****`.
+ */
 function maskedAddress(text: string): string {
   return text
     .replace(/^([a-z0-9+.-]+:\/\/[^/@:]*):[^/]*@/i, `$1:${MASK}@`)

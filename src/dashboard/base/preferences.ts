@@ -11,7 +11,7 @@ export function usePreference<Value extends string>(
     try {
       localStorage.setItem(`tandem.${name}`, chosen);
     } catch {
-      // Applies to this page only.
+      // The browser forbids storage: the choice is lost when the page is closed.
     }
   };
   return [value, choose];
@@ -23,7 +23,7 @@ function read<Value extends string>(name: string, values: readonly Value[]): Val
   try {
     kept = localStorage.getItem(`tandem.${name}`);
   } catch {
-    // The browser stores nothing.
+    // The browser forbids storage: the default applies.
   }
   return values.find((value) => value === kept) ?? (values[0] as Value);
 }

@@ -1,4 +1,4 @@
-/** Rates per second from counts per minute. Pure. */
+/** Rates per second from counts per minute. */
 
 /** Minimum part of a minute that yields a meaningful rate. */
 const SECONDS_MIN = 10;

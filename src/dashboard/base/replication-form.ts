@@ -1,4 +1,4 @@
-/** Conversion between the fields of the form and a replication document. Pure. */
+/** Conversion between the fields of the form and a replication document. */
 
 import { isJsonObject, parseJson, printJson } from "../../base/index.ts";
 import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
@@ -70,7 +70,7 @@ export const EMPTY_FORM: FormFields = {
 
 type Document = Readonly<Record<string, unknown>>;
 
-/** A field with an invalid value. */
+/** Thrown for a field with an invalid value. */
 export class FieldError extends Error {
   override readonly name = "FieldError";
 }
@@ -78,7 +78,7 @@ export class FieldError extends Error {
 /** A document member that the form supports. */
 interface Member {
   readonly name: string;
-  /** The form's representation of the member. If it is unchanged, so is the member. */
+  /** The fields that determine the member, which stays unchanged if they are. */
   readonly shown: (fields: FormFields) => unknown;
   /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
   readonly made: (fields: FormFields, original: unknown) => unknown;
@@ -302,7 +302,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   if (typed === "") throw new FieldError(`Enter the address of the ${side}`);
   if (isSame(fields, endpointFields(original))) return original;
   if (login === "kept") return keptEndpoint(typed, original);
-  // The mask would be used as the password.
+  // A masked secret must not be sent: the mask would be used as the password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
     throw new FieldError(
@@ -316,7 +316,7 @@ function endpointOf(side: string, fields: EndpointFields, original: unknown): un
   return { url: address, auth: { iam: { api_key: secret } } };
 }
 
-/** `https://host/` for `https://ann:*****@host/`. */
+/** Removes a user whose password is masked: `https://ann:*****@host/` becomes `https://host/`. */
 function withoutMaskedUser(address: string): string {
   const [user, scheme] = /^([a-z0-9+.-]+:\/\/)[^/@]*@/i.exec(address) ?? [];
   if (user === undefined || !user.endsWith(`:${MASK}@`)) return address;
@@ -359,7 +359,7 @@ function idsOf(text: string): readonly string[] {
       const ids = parseJson(text);
       if (isTexts(ids)) return ids;
     } catch {
-      // An id that begins with a bracket.
+      // Not a JSON list: the first id begins with a bracket.
     }
   }
   return text.split("\n").filter((line) => line !== "");

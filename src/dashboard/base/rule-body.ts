@@ -1,4 +1,4 @@
-/** Rules as JSON, for the form. Pure. */
+/** Rules as JSON, for the form. */
 import type { Rule } from "../../contract/index.ts";
 
 /** Initial content of a new rule. */

@@ -1,4 +1,4 @@
-/** Speed and lag of a job's runs as series over time. Pure. */
+/** Speed and lag of a job's runs as series over time. */
 import type { JobRun } from "../../contract/index.ts";
 
 export interface RunSeries {
@@ -23,7 +23,7 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
   };
   for (const { start, end, docs_written: docs, bytes } of runs.toReversed()) {
     const startSec = Date.parse(start) / 1000;
-    // Times are in whole seconds.
+    // Times are in whole seconds, so a short run may have no duration.
     const lengthSec = Math.max(1, Date.parse(end) / 1000 - startSec);
     const rate = (amount: number | null) => (amount === null ? null : amount / lengthSec);
     const lastSec = times.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -38,7 +38,7 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
 /** The lag of a job at a point in time. */
 export interface LagSample {
   readonly timeSec: number;
-  /** The lag; null if unknown. */
+  /** Lag in seconds; null if unknown. */
   readonly lagSec: number | null;
 }
 
@@ -56,7 +56,7 @@ export function lagsOf(
   const lags: LagSample[] = [];
   for (const sample of [...ended, ...seen]) {
     const lastSec = lags.at(-1)?.timeSec ?? Number.NEGATIVE_INFINITY;
-    // The browser's clock may differ from the server's.
+    // Samples have times of the browser, which may precede those of the server.
     if (sample.timeSec > lastSec) lags.push(sample);
   }
   return lags;

@@ -1,4 +1,4 @@
-/** Forms of schedules, for choosing one. The node reports errors in their text. Pure. */
+/** The kinds of schedules between which a user chooses. The node validates the schedule itself. */
 
 export const SCHEDULE_KINDS = ["none", "every", "cron", "changes", "window"] as const;
 export type ScheduleKind = (typeof SCHEDULE_KINDS)[number];
@@ -16,12 +16,12 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   none: { words: "at once", note: "", example: () => "" },
   every: {
     words: "at intervals",
-    note: "From the start of one run to the next: every 30s, every 15m, every 2h or every 1d. Within hours: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
+    note: "Time between the starts of two runs: every 30s, every 15m, every 2h or every 1d. Only at certain hours: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
     example: () => "every 15m",
   },
   cron: {
     words: "at fixed times (cron)",
-    note: "Minute, hour, day, month, weekday (* is any), and the time zone; without one it is UTC. Not for continuous replications.",
+    note: "Minute, hour, day, month, weekday (* is any), time zone (UTC if omitted). Not for continuous replications.",
     example: (timeZone) => `0 3 * * * ${timeZone}`,
   },
   changes: {
@@ -31,7 +31,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   },
   window: {
     words: "within hours of the day",
-    note: "The time zone is the last; without one it is UTC. For continuous replications.",
+    note: "Two times of day and a time zone (UTC if omitted). For continuous replications.",
     example: (timeZone) => `between 22:00 and 06:00 ${timeZone}`,
   },
 };

@@ -1,4 +1,4 @@
-/** Effect of shares. Pure. */
+/** Effect of shares on the slots of a group. */
 import type { GroupRow } from "../../contract/index.ts";
 
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;

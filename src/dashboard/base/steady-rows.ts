@@ -1,8 +1,8 @@
-/** A stable row order. */
+/** Keeps the order of rows stable. */
 
 /**
- * The rows of `before` with the content of `now`. Rows missing in `now` stay, and new rows are
- * appended. Pure.
+ * Returns the rows of `before` with the content of `now`. Rows missing in `now` stay, and new rows
+ * are appended.
  */
 export function steadyRows<Row>(
   before: readonly Row[],

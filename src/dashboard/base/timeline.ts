@@ -1,14 +1,14 @@
-/** Timeline of a job, from its runs, its history and operators' decisions. Pure. */
+/** Timeline of a job, from its runs, its history and operators' decisions. */
 import type { Job, JobRun } from "../../contract/index.ts";
 
 export interface TimelineEntry {
   readonly time: string;
   readonly kind: "run" | "decision" | "event";
   readonly title: string;
-  /** The reason, or the user. */
+  /** Reason; of a decision, preceded by the user. */
   readonly detail: string | null;
   readonly isBad: boolean;
-  /** Set for a run. */
+  /** The run, if the entry is one. */
   readonly run?: JobRun;
 }
 
@@ -23,8 +23,8 @@ const BAD_CAUSES = new Set([
 ]);
 
 /**
- * Newest first. From the history only events that neither runs nor decisions contain: that the job
- * was added, and its current run.
+ * Returns the entries, newest first. Of the history, only events that neither runs nor decisions
+ * contain: that the job was added, and the start of its current run.
  */
 export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
   const ended = runs.map(

@@ -5,7 +5,7 @@
 import type { Query } from "../api/types.ts";
 
 export interface View {
-  /** Percent-decoded. `[]` is the start page. */
+  /** Percent-decoded segments of the path; `[]` for the start page. */
   readonly segments: readonly string[];
   readonly query: Query;
 }

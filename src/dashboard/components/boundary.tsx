@@ -4,7 +4,7 @@ import { useFeed } from "../base/context.ts";
 import { Problem } from "./text.tsx";
 
 interface BoundaryProps {
-  /** Address of the content. A different one is rendered again. */
+  /** Address of the content. If it changes, the error is cleared and the content rendered again. */
   readonly view: string;
   readonly children: ComponentChildren;
 }
@@ -30,7 +30,7 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
 }
 
 function Broken({ error }: { error: unknown }) {
-  // Shows the state of the connection.
+  // This page uses no events; the feed only shows whether the connection is live.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   return (
     <>

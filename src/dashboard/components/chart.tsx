@@ -16,11 +16,11 @@ export function Chart({
 }: {
   name: string;
   unit: string;
-  /** In seconds, ascending. */
+  /** Unix times in seconds, ascending. */
   times: readonly number[];
   /** Null for unknown values, which leave a gap. */
   values: readonly (number | null)[];
-  /** A CSS custom property. */
+  /** Name of the CSS custom property with the colour of the line. */
   colour: string;
 }) {
   const place = useRef<HTMLDivElement>(null);
@@ -92,8 +92,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
 }
 
 /**
- * Shows seconds only if the steps of the axis are below a minute, and no time twice if they are
- * below a second.
+ * Formats the labels of the time axis: with seconds if the ticks are less than a minute apart, and
+ * without repeating a label if they are less than a second apart.
  */
 function clocksOf(timesSec: readonly number[], stepSec: number, timeZone: TimeZone): string[] {
   const timeStyle = stepSec < 60 ? "medium" : "short";

@@ -73,7 +73,7 @@ export function CommandDialog({
 }: {
   command: Command;
   targets: Targets;
-  /** `isDone`: whether jobs may have changed. */
+  /** Called when the dialog closes. `isDone`: jobs may have changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];
@@ -185,7 +185,7 @@ export function CommandDialog({
   );
 }
 
-/** Applies to exactly the jobs that the command has changed. */
+/** Undoes a command, for exactly the jobs that it has changed. */
 async function takeBack(
   opposite: Command,
   undo: Undo,

@@ -11,7 +11,7 @@ import { WhyField } from "./why-field.tsx";
 
 interface Replaced {
   readonly matched: number;
-  /** Number of changed jobs. Undefined, like `refused`, if jobs were only counted. */
+  /** Number of changed jobs. Absent, like `refused`, if the jobs were only counted. */
   readonly changed?: number;
   readonly refused?: number;
   /** Jobs of other users that were skipped because they use a different credential. */

@@ -14,8 +14,8 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  // Before painting, and before subsequent content can take the focus from the button that was
-  // pressed.
+  // A layout effect, so that the dialog opens before it is painted, and before other content can
+  // take the focus from the button that was pressed.
   useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
@@ -26,13 +26,14 @@ export function Dialog({
         if (before instanceof HTMLElement) before.focus();
       });
   }, []);
-  // The browser would close the dialog now and report it later, and input in between would be lost.
+  // Prevents the browser from closing the dialog itself: it would report that only later, and input
+  // in between would be lost.
   const leave = (event: Event) => {
     if (!event.cancelable) return;
     event.preventDefault();
     onClose?.();
   };
-  // Some browsers close it anyway on a second request.
+  // Some browsers close the dialog anyway when the user tries a second time.
   const stay = () => element.current?.showModal();
   return (
     <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose ?? stay}>

@@ -27,7 +27,7 @@ export function TextField({
   isFixed?: boolean;
   isOptional?: boolean;
   isNumber?: boolean;
-  /** Takes effect only when typing has ended. */
+  /** Whether the field holds a user or secret, which takes effect only when typing has ended. */
   isOfLogin?: boolean;
   onChange: (value: string) => void;
 }) {

@@ -8,11 +8,11 @@ export function Pager({
   total,
   onSkip,
 }: {
-  /** Description of the list. */
+  /** Accessible label, which names the list. */
   label: string;
   /** Number of rows before the current page. */
   skip: number;
-  /** Page size. */
+  /** Number of rows per page. */
   rows: number;
   total: number;
   onSkip: (skip: number) => void;

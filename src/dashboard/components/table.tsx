@@ -7,7 +7,7 @@ export interface Column {
   readonly name: string;
   /** Whether the column is right-aligned. */
   readonly isNumber?: boolean;
-  /** The header is hidden, because the cells are self-explanatory. */
+  /** Whether the header is hidden, because the cells are self-explanatory. */
   readonly isHidden?: boolean;
 }
 
@@ -54,7 +54,7 @@ export function Cell({
   /** Label in a card; empty if the cell is self-explanatory. */
   name: string;
   isNumber?: boolean;
-  /** Takes the full width of a card. */
+  /** Whether the cell takes the full width of a card. */
   isWide?: boolean;
   className?: string;
   children?: ComponentChildren;
@@ -67,7 +67,7 @@ export function Cell({
   );
 }
 
-/** A number, possibly unknown. */
+/** A number, or a placeholder if it is unknown. */
 export function Figure({
   value,
   format = formatNumber,

@@ -37,7 +37,7 @@ export function useVirtualRows(
   virtualizer.setOptions(options);
   useEffect(() => virtualizer._didMount(), [virtualizer]);
   useLayoutEffect(() => virtualizer._willUpdate());
-  // If the row height changes, all rows move.
+  // A different row height moves all rows, so they are measured again.
   useLayoutEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
   return { rows: virtualizer.getVirtualItems(), height: virtualizer.getTotalSize() };
 }

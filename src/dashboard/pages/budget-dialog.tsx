@@ -15,7 +15,7 @@ export function BudgetDialog({
   /** The existing budget, or the initial values of a new one. */
   budget: BudgetRow;
   isNew: boolean;
-  /** `isDone`: the budget has changed. */
+  /** Called when the dialog closes. `isDone`: the budget has changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();
@@ -48,8 +48,8 @@ export function BudgetDialog({
     <Dialog title={isNew ? "Add a budget" : "Edit a budget"} onClose={() => onClose(false)}>
       <form onSubmit={submit}>
         <p>
-          Limits the requests of all jobs and nodes to the server. An empty field means no limit. It
-          is in effect on every node as soon as it is stored.
+          Limits the requests of all jobs and nodes to the server. An empty field means no limit. A
+          change takes effect on every node immediately.
         </p>
         <label class="field">
           Host, or account@host

@@ -108,7 +108,7 @@ function Row({
   onEdit,
 }: {
   endpoint: EndpointRow;
-  /** Absent for read-only users. */
+  /** Opens the dialog for a budget; absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;
 }) {
   const { host, failing, outage, limiter_ms: limiterMs } = endpoint;
@@ -201,7 +201,7 @@ function BudgetLine({
   budget: BudgetRow;
   /** Whether to show the account. */
   isNamed: boolean;
-  /** Absent for read-only users. */
+  /** Opens the dialog for a budget; absent for read-only users. */
   onEdit: ((edited: Edited) => void) | undefined;
 }) {
   return (

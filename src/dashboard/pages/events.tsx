@@ -76,7 +76,7 @@ function Log({ isDecisions }: { isDecisions: boolean }) {
   );
 }
 
-/** Shows how far back the list goes, and whether there is more. */
+/** Shows to what time the list goes back, and whether older events are stored. */
 function Bound({
   isWhole,
   end,

@@ -6,7 +6,7 @@ import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
 import type { Checked } from "./use-check.ts";
 
-/** The element always exists, so that screen readers announce its content. */
+/** A finding, or an empty element: screen readers announce only changes of existing elements. */
 function Finding({ tone, children }: { tone: "good" | "bad" | ""; children?: ComponentChildren }) {
   return (
     <p class={tone === "" ? "finding" : `finding finding-${tone}`} role="status">
@@ -57,7 +57,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   if (found?.name_taken === true) {
     return <Finding tone="bad">A document with this id already exists.</Finding>;
   }
-  // Errors of single members are shown elsewhere.
+  // Errors of single members are shown separately.
   if (found === undefined || found.reason === null || found.faults.length > 0) {
     return <Finding tone="" />;
   }

@@ -101,14 +101,14 @@ function Row({
   group: GroupRow;
   /** Share of the slots, from 0 to 1. */
   part: number;
-  /** Absent unless it is being edited. */
+  /** Shares as typed; absent unless they are being edited. */
   draft: string | undefined;
-  /** Absent for read-only users. */
+  /** Called when the user edits the shares; absent for read-only users. */
   onDraft: ((text: string | undefined) => void) | undefined;
   onSave: (shares: number) => void;
 }) {
   const { name, jobs, shares } = group;
-  // Jobs created by requests have no database by which they could be found.
+  // A group of jobs created by requests has no database by which its jobs could be listed.
   const isDatabase = !name.startsWith("user:");
   return (
     <tr>
@@ -197,7 +197,7 @@ function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }
 
-/** Returns `undefined` for invalid shares. */
+/** Parses shares; `undefined` if they are invalid. */
 function sharesOf(text: string): number | undefined {
   const shares = Number(text);
   return Number.isInteger(shares) && shares >= 1 && shares <= SHARES_MAX ? shares : undefined;

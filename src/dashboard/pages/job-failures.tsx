@@ -28,7 +28,6 @@ export function JobFailures({
   reload,
 }: {
   name: string;
-  /** State of the job. */
   isPaused: boolean;
   total: number;
   counts: readonly FailureCount[];
@@ -135,7 +134,7 @@ function Row({
 }: {
   row: DocumentFailure;
   isSelected: boolean;
-  /** Undefined for read-only users. */
+  /** Called when the row is selected or deselected; undefined for read-only users. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   return (

@@ -221,7 +221,7 @@ function JobRow({
   job: JobLine;
   row: VirtualRow;
   isSelected: boolean;
-  /** Absent for read-only users. */
+  /** Called when the row is selected or deselected; absent for read-only users. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   const { nowMs } = useSurroundings();

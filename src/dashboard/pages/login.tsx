@@ -22,7 +22,7 @@ export function LoginPage(props: LoginProps) {
   );
 }
 
-/** Covers a page that continues afterwards. */
+/** Login dialog over a page, which keeps its content and continues after the login. */
 export function LoginDialog(props: LoginProps) {
   return (
     <Dialog title="The session has ended">

@@ -1,6 +1,6 @@
 /**
- * A new replication, or a new version of one: a form for its document, which is shown as it will be
- * sent.
+ * Page for creating or changing a replication: a form for its document, which is shown as it will
+ * be sent.
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
@@ -51,7 +51,7 @@ export function NewPage({ query }: { query: Query }) {
   const { session } = useSurroundings();
   const { edit, clone } = query;
   const start = useLoaded((signal) => readStart(session, query, signal), JSON.stringify(query));
-  // Shows the state of the connection.
+  // This page uses no events; the feed only shows whether the connection is live.
   const reload = () => {
     if (start.value === undefined) start.reload();
   };
@@ -184,7 +184,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   );
 }
 
-/** Whether it is a user or secret field, which takes effect only when typing has ended. */
+/** Whether the element is a user or secret field, which takes effect only when typing has ended. */
 function isOfLogin(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.dataset.login !== undefined;
 }

@@ -28,7 +28,7 @@ export function NodesPage() {
   const { session, isPaused, announce } = useSurroundings();
   const [refusal, setRefusal] = useState<unknown>();
   const { value: nodes, error, reload } = useLoaded(readNodes, "nodes");
-  // Shows the state of the connection. Changes of nodes are not events.
+  // Changes of nodes are not events; the feed only shows whether the connection is live.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();
@@ -73,7 +73,7 @@ function Row({
   onDrain,
 }: {
   node: NodeRow;
-  /** Absent for read-only users. */
+  /** Starts or ends draining; absent for read-only users. */
   onDrain: ((id: string, isDraining: boolean) => void) | undefined;
 }) {
   const { id, name, state, drained, jobs, slots, pid, version } = node;

@@ -1,4 +1,4 @@
-/** A new rule, or a new version of one, as JSON, with a preview of its effect. */
+/** Form for creating or changing a rule as JSON, with a preview of its effect. */
 import { useId, useRef, useState } from "preact/hooks";
 import { isJsonObject, parseJson } from "../../base/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
@@ -13,7 +13,7 @@ import { Plan } from "./rule-plan.tsx";
 
 export function NewRulePage() {
   const { session } = useSurroundings();
-  // Shows the state of the connection.
+  // This page uses no events; the feed only shows whether the connection is live.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   return (
     <>
@@ -27,7 +27,7 @@ export function RuleForm({
   name: fixedName,
   body,
 }: {
-  /** Absent for a new rule, which gets one. */
+  /** Name of the rule; absent for a new rule, for which the user enters one. */
   name?: string;
   body: RuleBody;
 }) {
@@ -93,10 +93,10 @@ export function RuleForm({
           onInput={({ currentTarget }) => edit(() => setText(currentTarget.value))}
         />
         <span id={noteId} class="section-note">
-          Each database of the source that matches one of databases and none of except gets a job.
-          The target has {"{db}"} for its name, or {"{1}"}, {"{2}"} for what stands for each *.
-          Other members: design_documents, create_target, concurrency, options, delete (keep or
-          stop). A secret that is shown as ***** is kept.
+          Each database of the source gets a job if its name matches a pattern in "databases" and
+          none in "except". In the target, {"{db}"} is replaced by the name, and {"{1}"}, {"{2}"} by
+          the parts that match each *. Other members: design_documents, create_target, concurrency,
+          options, delete (keep or stop). A secret that is shown as ***** is kept.
         </span>
       </div>
       <Problem error={error} />
@@ -113,7 +113,7 @@ export function RuleForm({
   );
 }
 
-/** Throws an Error for anything that is not a JSON object. */
+/** Parses the rule. Throws an Error with a message for the user if it is not a JSON object. */
 function parsed(text: string): RuleBody {
   let value: unknown;
   try {

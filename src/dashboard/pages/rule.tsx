@@ -163,7 +163,7 @@ function RemoveDialog({
   onClose,
 }: {
   name: string;
-  /** `isDone`: the rule was removed. */
+  /** Called when the dialog closes. `isDone`: the rule was removed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

@@ -30,7 +30,7 @@ export function RulesPage({ query: { bookmark } }: { query: Query }) {
     (signal) => readRules(bookmark, signal),
     bookmark ?? "",
   );
-  // Shows the state of the event connection. The numbers are polled and do not depend on it.
+  // The numbers are polled; the feed only shows whether the connection is live.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();

@@ -11,7 +11,7 @@ export function RunCharts({
   lags,
 }: {
   runs: readonly JobRun[];
-  /** Ascending. */
+  /** Samples of the lag by ascending time. */
   lags: readonly LagSample[];
 }) {
   const { times, docsPerSec, bytesPerSec } = seriesOf(runs);

@@ -26,7 +26,7 @@ export function ServersPage({ query }: { query: Query }) {
     endpoints.reload();
     groups.reload();
   };
-  // Shows the state of the event connection. The numbers are polled and do not depend on it.
+  // The numbers are polled; the feed only shows whether the connection is live.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();

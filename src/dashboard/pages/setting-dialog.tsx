@@ -15,7 +15,7 @@ export function SettingDialog({
   /** Name of the node. */
   node: string;
   setting: SettingRow;
-  /** Called after a change. */
+  /** Called after the setting was changed. */
   onChange: () => void;
   onClose: () => void;
 }) {
@@ -42,7 +42,7 @@ export function SettingDialog({
     setError(undefined);
     try {
       await change();
-      // The previous value of a secret is unknown.
+      // A secret cannot be reset to its previous value, which is unknown.
       announce(await outcomeOf(setting), isSecret ? undefined : () => void undo());
       onChange();
       onClose();

@@ -25,7 +25,7 @@ export function SettingsPage({ query }: { query: Query }) {
   const { value: found, error, reload } = useLoaded(readSettings, "settings");
   const [edited, setEdited] = useState<SettingRow>();
   const settings = found?.settings;
-  // Shows the state of the connection.
+  // This page uses no events; the feed only shows whether the connection is live.
   useFeed({}, { event: () => {}, gap: reload });
   const words = useRef<HTMLInputElement>(null);
   const isAll = query.all === "true";
@@ -102,7 +102,7 @@ function Row({
   onEdit,
 }: {
   setting: SettingRow;
-  /** Absent for read-only users. */
+  /** Opens the dialog for the setting; absent for read-only users. */
   onEdit: (() => void) | undefined;
 }) {
   const { section, key, value, default: fallback, known } = setting;

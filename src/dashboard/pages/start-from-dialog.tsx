@@ -13,7 +13,7 @@ export function StartFromDialog({
 }: {
   /** Name of the job. */
   name: string;
-  /** `isDone`: the job has changed. */
+  /** Called when the dialog closes. `isDone`: the job has changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();

@@ -20,7 +20,7 @@ export interface Checked {
 }
 
 /**
- * `document` is undefined while there is nothing to check. `isHeld` suspends checks while a
+ * Checks `document`, unless it is undefined. `isHeld` suspends checks while a
  * password is being typed, since servers may lock out half-typed ones, or while the user is not
  * logged in.
  */

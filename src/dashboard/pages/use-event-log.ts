@@ -14,7 +14,7 @@ const PAGES_MAX = 10;
 const DRAW_MS = 300;
 
 interface Log {
-  /** Entries, newest first. */
+  /** Entries read so far, newest first. */
   readonly entries: readonly LogEntry[];
   /** How far back the log has been searched: a position and its time. */
   readonly end: Pick<JobEvent, "place" | "time"> | undefined;
@@ -25,13 +25,13 @@ interface Log {
 
 export interface EventLog extends Log {
   readonly isReading: boolean;
-  /** Searches for older entries. */
+  /** Reads older entries. */
   readonly older: () => void;
 }
 
 const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefined };
 
-/** `isShown` must not change. */
+/** Reads the event log. `isShown` selects entries, and must not change. */
 export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
@@ -87,8 +87,8 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
 }
 
 /**
- * Entries stored on the server before the end of `start`, and the place of the newest event among
- * them.
+ * Reads stored events older than the log `start`, page by page, until enough entries are found.
+ * Returns these entries, and the place of the newest event read.
  */
 async function lookBack(
   start: Log,
@@ -112,13 +112,16 @@ async function lookBack(
   return { found: { entries, end, hasOlder, error: undefined }, newest };
 }
 
-/** Ignored if the end of the log has moved in the meantime. */
+/** Appends older entries, unless the end of the log has moved since they were requested. */
 function withOlder(log: Log, start: Log, found: Log): Log {
   if (log.end?.place !== start.end?.place) return log;
   return { ...found, entries: [...log.entries, ...found.entries] };
 }
 
-/** `told` is sorted oldest first. Entries already read are skipped. */
+/**
+ * Prepends the entries of live events, sorted oldest first, except those already in the log. Drops
+ * the oldest entries above `rowsMax`.
+ */
 function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {
   const newest = log.entries[0]?.place ?? "";
   const fresh = told.filter(({ place }) => place > newest);

@@ -45,7 +45,7 @@ export function useJobList(query: Query): JobList {
   const key = JSON.stringify(query);
   const [state, setState] = useState<ListState>({ ...EMPTY, key });
   const [isLoading, setIsLoading] = useState(false);
-  /** Start of the next page. An effect of an older render must not read a page twice. */
+  /** Start of the next page. A ref, so that an effect of an older render reads no page twice. */
   const next = useRef<string | undefined>(undefined);
   const loading = useRef<AbortController | undefined>(undefined);
   const load = useCallback(
@@ -67,7 +67,7 @@ export function useJobList(query: Query): JobList {
           bookmark: following,
           isRead: true,
           error: undefined,
-          // Counted only once the last page has been read.
+          // Starts from 0; `withEvents` counts new jobs only once the last page has been read.
           newCount: 0,
         }));
       } catch (error) {

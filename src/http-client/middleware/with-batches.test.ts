@@ -42,8 +42,8 @@ function answerWell(request: FetchRequest): Reply {
 }
 
 /**
- * A client that knows the server and has one request in progress, which is answered when `release`
- * is called.
+ * A client that has found the server to be a Tandem and has one request in progress, which is
+ * answered when `release` is called.
  */
 async function openBusy(answer: (request: FetchRequest) => Reply | Promise<Reply> = answerWell) {
   const clock = openClock();
@@ -113,7 +113,7 @@ test("requests to a Tandem are batched while another one is pending, and each ge
   expect(Object.fromEntries(first.headers)).toEqual({ ...TANDEM, own: "1" });
 });
 
-test("a sole request is sent unbatched, and so is a single one after it", async () => {
+test("a request that no other request joins is sent unbatched", async () => {
   const { fetch, paths, busy, release } = await openBusy();
   await fetch(short("second"));
   release();
@@ -158,7 +158,7 @@ test("batches contain only requests of one sender over the same connections", as
   const anna = { authorization: "anna", accept: "a/b" };
   const bob = { authorization: "bob" };
   const later = { connection: { generation: 1 } };
-  // The first of each kind travels alone.
+  // The first request with each set of headers and connection is sent unbatched.
   const asked = [{ headers: anna }, { headers: bob }, { headers: anna, ...later }];
   await askAll(
     fetch,
@@ -241,7 +241,7 @@ test.each([401, 403, 429, 500, 503])(
   },
 );
 
-test("recognizes a Tandem that answers itself, but not a proxy in front of it", async () => {
+test("recognizes a Tandem that responds directly, but not one behind a proxy", async () => {
   let server = "nginx";
   const { fetch, requests } = openServer((request) => ({
     ...answerWell(request),
@@ -262,7 +262,7 @@ test("recognizes a Tandem that answers itself, but not a proxy in front of it", 
   ]);
 });
 
-test("requests again a response that is too long for a batch", async () => {
+test("repeats a request whose response is too long for a batch", async () => {
   const { fetch, paths } = await openBusy((request) =>
     request.url.endsWith("/_batch")
       ? {

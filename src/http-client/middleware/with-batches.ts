@@ -204,7 +204,7 @@ class Batches {
   }
 }
 
-/** The body, or `undefined` if it is too long to be batched or can be sent only once. */
+/** Returns the body, or `undefined` if it is too long for a batch or can be sent only once. */
 function shortBody({ body }: FetchRequest): Uint8Array | undefined {
   if (body === undefined) return EMPTY_BYTES;
   if (body.length > BODY_BYTES_MAX) return undefined;

@@ -16,7 +16,7 @@ export class EncodingUnsupportedError extends OperationalError {
   override readonly name = "EncodingUnsupportedError";
 
   constructor(encoding: string) {
-    super("HTTP_ENCODING_UNSUPPORTED", "The answer cannot be decoded", {
+    super("HTTP_ENCODING_UNSUPPORTED", "The response cannot be decoded", {
       reason: `a response has the Content-Encoding ${JSON.stringify(encoding.slice(0, 100))}; expected none, gzip, deflate or br`,
     });
   }
@@ -30,7 +30,7 @@ export class EncodingDamagedError extends OperationalError {
   constructor(encoding: string, cause: unknown) {
     super(
       "HTTP_ENCODING_DAMAGED",
-      "The answer cannot be decoded",
+      "The response cannot be decoded",
       {
         reason: `the body of a response does not match its Content-Encoding ${JSON.stringify(encoding)}`,
       },
@@ -99,8 +99,8 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Whether the body is actually encoded. A response without a body, such as a 304, may name a
- * coding, and so may a response that a proxy has decoded.
+ * Decodes the body only if it is actually encoded. A response without a body, such as a 304, may
+ * name a coding, and so may a response that a proxy has decoded.
  */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,
@@ -125,7 +125,7 @@ async function* unlessPlain(
   yield* coding.endsWith("gzip") && value[0] !== GZIP_BYTE ? whole : decode(whole);
 }
 
-/** `named` converts errors before the reader sees them. */
+/** Yields the body, with its errors converted by `named`. */
 async function* guarded(
   body: AsyncIterable<Uint8Array>,
   named: (error: unknown) => unknown,

@@ -34,45 +34,48 @@ test.each([
   ["sent from memory", "{}", false],
   ["streamed to its end", streamOf(["{", "}"]), false],
   ["still being streamed", streamOf(["{"], new Promise(() => {})), true],
-] as const)("a write whose body was %s when its run stops", async (_, body, endsAtOnce) => {
-  const run = new AbortController();
-  let answer = (): void => {};
-  const lingering = withLinger(
-    openClock(),
-    async ({ body: sent, signal }) => {
-      const ended = new Promise<never>((_resolve, reject) =>
-        signal.addEventListener("abort", () => reject(signal.reason)),
-      );
-      const asked = new Promise<void>((resolve) => {
-        answer = resolve;
-      });
-      setImmediate(() => run.abort(new Error("stopped")));
-      if (typeof sent === "object" && "stream" in sent) {
-        const read = async () => {
-          for await (const _chunk of sent.stream()) {
-            // Sends it.
-          }
-        };
-        await Promise.race([read(), ended]);
-      }
-      await Promise.race([asked, ended]);
-      return { status: 201, headers: new Map(), body: streamOf([]).stream(), discard: () => {} };
-    },
-    OPTIONS,
-  );
-  const writing = lingering({
-    ...get("http://host/db/doc"),
-    method: "PUT",
-    body,
-    signal: run.signal,
-  });
-  const outcome = writing.then(
-    ({ status }) => status,
-    (error: Error) => error.message,
-  );
-  run.signal.addEventListener("abort", () => setImmediate(answer));
-  expect(await outcome).toBe(endsAtOnce ? "stopped" : 201);
-});
+] as const)(
+  "a stopping run aborts only a write whose body is still being streamed: %s",
+  async (_, body, endsAtOnce) => {
+    const run = new AbortController();
+    let answer = (): void => {};
+    const lingering = withLinger(
+      openClock(),
+      async ({ body: sent, signal }) => {
+        const ended = new Promise<never>((_resolve, reject) =>
+          signal.addEventListener("abort", () => reject(signal.reason)),
+        );
+        const asked = new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+        setImmediate(() => run.abort(new Error("stopped")));
+        if (typeof sent === "object" && "stream" in sent) {
+          const read = async () => {
+            for await (const _chunk of sent.stream()) {
+              // Reading a chunk stands for sending it.
+            }
+          };
+          await Promise.race([read(), ended]);
+        }
+        await Promise.race([asked, ended]);
+        return { status: 201, headers: new Map(), body: streamOf([]).stream(), discard: () => {} };
+      },
+      OPTIONS,
+    );
+    const writing = lingering({
+      ...get("http://host/db/doc"),
+      method: "PUT",
+      body,
+      signal: run.signal,
+    });
+    const outcome = writing.then(
+      ({ status }) => status,
+      (error: Error) => error.message,
+    );
+    run.signal.addEventListener("abort", () => setImmediate(answer));
+    expect(await outcome).toBe(endsAtOnce ? "stopped" : 201);
+  },
+);
 
 function streamOf(chunks: readonly string[], last: Promise<void> = Promise.resolve()) {
   return {

@@ -42,7 +42,7 @@ test("an interval that shrinks to zero is dropped, and nothing shrinks without o
   expect(afterAnswer(undefined, 100)).toBeUndefined();
 });
 
-test("time without a request counts twice", () => {
+test("an idle estimate shrinks by twice the time without a request", () => {
   expect(afterAnswer(at(20_000), 1000)).toEqual(at(19_000, 1000));
   expect(afterAnswer(at(20_000), 5000)).toEqual(at(9900, 5000));
   expect(afterAnswer(at(20_000), 10_000)).toBeUndefined();
@@ -84,7 +84,7 @@ test("a 429 delays requests of that endpoint and method, and of no other", async
   expect(slept).toEqual([24, 29, 20]);
 });
 
-test("an endpoint without a 429 for long enough is dropped, as are old estimates of many", () => {
+test("an estimate is dropped when it has shrunk to zero, or is old and one of many", () => {
   const limits = new RateLimits();
   limits.observe("GET http://a/db/", 429, 0);
   expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);

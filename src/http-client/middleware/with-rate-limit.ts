@@ -41,14 +41,14 @@ const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
 /** Number of estimates above which outdated ones are removed. */
 const ESTIMATES_BEFORE_SWEEP = 1000;
 
-/** The estimate after a 429. */
+/** Returns the estimate after a 429. */
 export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Estimate {
   if (estimate !== undefined && nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
   const grownMs = Math.round(Math.max(estimate?.intervalMs ?? 0, INTERVAL_MS_MIN) * BACKOFF_FACTOR);
   return { intervalMs: Math.min(INTERVAL_MS_MAX, grownMs), updatedAtMs: nowMs };
 }
 
-/** The estimate after any other response, or `undefined` if no wait is needed any more. */
+/** Returns the estimate after any other response; `undefined` if no delay is needed any more. */
 export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
   if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
   const silentMs = nowMs - estimate.updatedAtMs;
@@ -60,7 +60,7 @@ export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Esti
   return { intervalMs: Math.max(INTERVAL_MS_MIN, intervalMs), updatedAtMs: nowMs };
 }
 
-/** The estimates of a node. */
+/** All estimates of a node. */
 export class RateLimits {
   readonly #estimates = new Map<string, Estimate>();
 

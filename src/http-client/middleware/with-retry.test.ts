@@ -4,7 +4,7 @@ import { withRetry } from "./with-retry.ts";
 
 const OPTIONS = { retryCountMax: 5, failingMsMax: 60_000 };
 
-/** Responds like this once, then with 200. Returns the pause in between. */
+/** Returns the pause after this response, before the retry that receives 200. */
 async function pauseAfter(reply: Reply): Promise<number | undefined> {
   const clock = openClock();
   const replies = [reply, { status: 200 }];
@@ -47,18 +47,18 @@ test("a server that answers only 429 is retried no longer than a failing one", a
   const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
   const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
   expect((await fetch(get("http://host/db/"))).status).toBe(429);
-  // The first response, and those within a minute.
+  // Pauses begin at 0, 7, …, 56 s, within the permitted 60 s.
   expect(clock.slept).toHaveLength(9);
 });
 
 test.each([429, 503])(
-  "a server that answers %d is retried until the time is over, the last moment included",
+  "a server that answers %d is retried up to and including the end of the permitted time",
   async (status) => {
     const clock = openClock();
     const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));
     const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
     expect((await fetch(get("http://host/db/"))).status).toBe(status);
-    // The pause that begins within the permitted 60 s still happens.
+    // Pauses begin at 0, 30 and 60 s, within the permitted 60 s.
     expect(clock.slept).toEqual([30_000, 30_000, 30_000]);
   },
 );

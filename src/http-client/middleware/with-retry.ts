@@ -102,7 +102,7 @@ export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number 
   if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Number(text) * 1000, PAUSE_MS_MAX);
   const atMs = Date.parse(text);
   if (Number.isNaN(atMs)) return undefined;
-  // Relative to the server's own clock, which may differ from ours.
+  // The date is that of the server's own clock, which may differ from ours.
   const theirNowMs = Date.parse(headers.get("date") ?? "");
   const pauseMs = atMs - (Number.isNaN(theirNowMs) ? nowMs : theirNowMs);
   return Math.min(Math.max(0, pauseMs), PAUSE_MS_MAX);

@@ -3,7 +3,7 @@ import { get } from "../fetch.fixture.ts";
 import { type FetchResponse, readText } from "../fetch.ts";
 import { withTimeLimit } from "./with-time-limit.ts";
 
-/** A clock whose sleeps end when the test says so; `waiting` counts the others. */
+/** A clock whose sleeps end when `ring` is called; `waiting` counts those not aborted. */
 function openAlarm() {
   const alarms = new Set<() => void>();
   const sleep = (_: number, signal?: AbortSignal) =>
