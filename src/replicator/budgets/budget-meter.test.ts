@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
 import { BudgetMeter } from "./budget-meter.ts";
 
-/** A meter whose reservations begin immediately, and their amounts. */
+/** Creates a meter whose reservations can be used immediately, and records their amounts. */
 function openMeter(perSec: number) {
   const reserved: number[] = [];
   const meter = new BudgetMeter({

@@ -24,7 +24,7 @@ export interface OwnCheckpointStore {
   write(checkpoint: OwnCheckpoint): Promise<void>;
 }
 
-/** Implementation for a run without a store. */
+/** Keeps no local checkpoint; used by a run without a store. */
 export const NO_OWN_CHECKPOINT: OwnCheckpointStore = {
   read: async () => undefined,
   write: async () => {},
@@ -71,7 +71,7 @@ function decode(value: Uint8Array): OwnCheckpoint {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A local checkpoint must have a format of this version",
+    "A local checkpoint must have a supported format version",
   );
   return JSON.parse(utf8Decode(text)) as OwnCheckpoint;
 }

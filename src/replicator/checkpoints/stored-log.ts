@@ -2,9 +2,9 @@
 import { allTogether, canonicalJson, type JsonText } from "../../base/index.ts";
 import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
-/** A log as stored. */
+/** A replication log, as stored on an endpoint. */
 export interface FoundLog {
-  /** The current id, or an older one. */
+  /** Id of the `_local` document, which may be an older replication id. */
   readonly id: string;
   readonly revision: string;
   readonly body: JsonText;
