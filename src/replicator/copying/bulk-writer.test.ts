@@ -9,7 +9,10 @@ import { FailureAttribution } from "./failure-attribution.ts";
 const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
 
-/** A target that fails for whole batches because of certain documents, or always. */
+/**
+ * Creates a target that fails whole batches if they contain certain documents, or after `breakDown`
+ * every request.
+ */
 function openTarget(isGuilty: (id: string) => boolean) {
   const writes: string[][] = [];
   const asked: (boolean | undefined)[] = [];
@@ -63,7 +66,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
 
 test("successes count before any failure is skipped", async () => {
   const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
-  // More than the allowance before any success.
+  // More failures than may be skipped before the first success.
   const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
   await write([...guilty, ...Array.from({ length: 8 }, (_, index) => `good${index}`)]);
   expect(outcome.failures.map(({ id }) => id)).toEqual(guilty);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ByteRoom } from "./byte-room.ts";
 
-/** Names in the order of admission. */
+/** Creates a byte budget, and records the names of its reservations in the order of admission. */
 function opened(byteCountMax: number) {
   const room = new ByteRoom(byteCountMax);
   const admitted: string[] = [];

@@ -28,7 +28,8 @@ export class AttachmentReading implements AsyncIterable<AttachmentStream> {
     const iterator = items[Symbol.asyncIterator]();
     try {
       for (;;) {
-        // Only errors of the source occur here; the reader's would come from `yield`.
+        // This call only throws errors of the source: an error of the consumer is thrown at
+        // `yield`.
         const next = await iterator.next().catch((error: unknown) => {
           this.failure ??= error;
           throw error;

@@ -3,7 +3,7 @@ import { StagePace } from "./stage-pace.ts";
 
 const LIMITS = { nearCount: 4, countMax: 32 };
 
-/** A stage after `count` requests of this duration. */
+/** Creates a stage that has had `count` responses, each after `elapsedMs`. */
 function paceAfter(count: number, elapsedMs: number, roundTripMs: number | undefined): StagePace {
   const pace = new StagePace(LIMITS);
   for (let number = 0; number < count; number++) pace.answered(elapsedMs, roundTripMs);
