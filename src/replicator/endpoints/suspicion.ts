@@ -8,10 +8,16 @@ import { mayConcernDocument } from "./refusal-status.ts";
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
-  /** The response, or the request, broke off; or there was no response. */
+  /**
+   * `broken-off`: the request or the response was interrupted. `unanswered`: no response arrived in
+   * time.
+   */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns `undefined` for failures that cannot be due to a document. */
+/**
+ * Returns the part of a failure that may be due to its document; `undefined` if no document can be
+ * the cause.
+ */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -35,8 +41,8 @@ export function mayConcernOne(error: unknown): boolean {
 }
 
 /**
- * Responses to a request that is invalid for the server: it rejects one of the ids, or the request
- * is too long.
+ * Statuses with which a server rejects a request as a whole, because one of the ids is invalid or
+ * the request is too long.
  */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 

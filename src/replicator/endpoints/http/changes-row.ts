@@ -26,7 +26,7 @@ export function changesOf(
     const id = row.member("id")?.string;
     if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
     if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row, words);
-    // As in CouchDB, rows with an empty id are skipped: there is nothing to request.
+    // Rows with an empty id are skipped, as in CouchDB: such a document cannot be requested.
     if (id !== "") changes.push(new ChangesRow(id, row));
   }
   return changes;
@@ -44,7 +44,10 @@ export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequenc
   return (lastRow && sequenceOf(lastRow)) ?? before;
 }
 
-/** Thousands wait in the queue, so a row keeps its bytes until it is processed. */
+/**
+ * A row of the feed. Thousands of rows wait in the queue, so each is kept as bytes and parsed when
+ * it is processed.
+ */
 class ChangesRow implements ChangedDocument {
   readonly id: string;
   readonly #row: JsonValue;
@@ -95,7 +98,7 @@ export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   return storableSequence(value.string ?? parseSequence(value.text));
 }
 
-/** Whether a response contains a sequence as its end. */
+/** Whether a response states the sequence at which it ends. */
 export function saysWhere(sequence: SourceSequence): boolean {
   return sequence !== undefined && sequence !== null;
 }

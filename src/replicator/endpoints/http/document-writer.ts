@@ -56,7 +56,7 @@ export class HttpDocumentWriter {
           isShort: true,
           signal,
         });
-        // The target refused all of them because of some.
+        // The target rejected the whole batch because of some of its documents.
         if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
         append(failures, this.#rowFailures(batch, answer));
         return [];
@@ -119,7 +119,7 @@ export class HttpDocumentWriter {
   }
 }
 
-/** The parsed document, or `undefined` for one that only its target may judge. */
+/** Parses a document, or returns `undefined` for an invalid one, which the target has to reject. */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
     return document.wire;
@@ -141,7 +141,7 @@ function isWritten(
   return named === id && typeof rev === "string" && rev.toLowerCase() === revision.toLowerCase();
 }
 
-/** The target refuses the document even by itself. */
+/** Returns the failure of a document that the target rejects even when it is written alone. */
 function batchRefusal(
   { id, text: sent }: PlainDocument,
   { status, text }: Answer,
@@ -174,7 +174,10 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
   return writer.finish();
 }
 
-/** For parts that a document's length omits, and for a few multi-byte characters. */
+/**
+ * Allowance per document for what its approximate length omits, and for a few multi-byte
+ * characters.
+ */
 const MARGIN_CHARACTERS = 256;
 
 /**
@@ -200,7 +203,7 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A server that created its own revision did not write the one that was sent.
+      // A server that assigned a revision of its own has not written the one that was sent.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));
@@ -235,7 +238,7 @@ function isRow(element: unknown): element is Partial<Record<string, unknown>> {
   return row !== undefined && ROW_MEMBERS.some((name) => row[name] !== undefined);
 }
 
-/** A row has at least one of these. */
+/** Members of which every row has at least one. */
 const ROW_MEMBERS = ["id", "rev", "ok", "error"];
 
 /** Whether a member of a row is an HTTP status. */

@@ -9,25 +9,28 @@ import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
-/** Longer than CouchDB permits for a name. For these characters, string order equals byte order. */
+/**
+ * Names of databases to be processed. The length limit exceeds CouchDB's; the characters are those
+ * for which string order equals byte order.
+ */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
- * Longest name in a feed, where other servers may use other characters. A longer one would not fit
- * into a key.
+ * Maximum length of a name in a feed, as a longer one would not fit into a key. Servers other than
+ * CouchDB may use other characters.
  */
 const NAME_LENGTH_MAX = 1000;
 /** Time for which the server may delay a response while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
-/** Updates that are read at once. */
+/** Maximum number of updates per request. */
 export const UPDATES_MAX = 1000;
-/** Concurrent requests for single databases. */
+/** Maximum number of concurrent requests for single databases. */
 const SINGLE_REQUESTS_MAX = 4;
 
 /** Databases that have changed, and the sequence from which to continue. */
 export interface ServerUpdates {
   readonly names: readonly string[];
-  /** Those that are known to be deleted. */
+  /** Names of databases known to be deleted. */
   readonly deleted: ReadonlySet<string>;
   readonly last: SourceSequence;
 }
@@ -45,7 +48,7 @@ export interface DatabaseEvent {
   readonly isDeletion: boolean;
 }
 
-/** The latest event of a database wins. */
+/** Returns the databases whose latest event is a deletion. */
 export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string> {
   const latest = new Map(events.map(({ name, isDeletion }) => [name, isDeletion]));
   return new Set([...latest].flatMap(([name, isDeletion]) => (isDeletion ? [name] : [])));
@@ -59,7 +62,7 @@ export class HttpServer {
   /** Whether the server answers for several databases at once (`_dbs_info`), as far as known. */
   #hasDatabasesInfo = true;
 
-  /** `address`: the root of the server, with the connection settings. */
+  /** `address` is the server's root, with its connection settings. */
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
   }
@@ -148,7 +151,10 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /** The sequences of up to a hundred databases, in as many requests as `requestCount` says. */
+  /**
+   * Returns the update sequences of up to a hundred databases. Makes as many requests as
+   * `requestCount` returns.
+   */
   async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
     if (this.#hasDatabasesInfo) {
       const found = await this.#databasesInfo(names, signal);
@@ -166,7 +172,7 @@ export class HttpServer {
     return this.#hasDatabasesInfo ? 1 : databaseCount;
   }
 
-  /** Returns `undefined` if the server or the account cannot do this. */
+  /** Requests `_dbs_info`. Returns `undefined` if the server lacks it or rejects the account. */
   async #databasesInfo(
     names: readonly string[],
     signal: AbortSignal,
@@ -201,7 +207,10 @@ export class HttpServer {
     return sequence === undefined ? "missing" : sequence;
   }
 
-  /** A server with problems of its own says nothing about its databases. */
+  /**
+   * Throws for a 5xx status, except 501, since a failing server's response says nothing about its
+   * databases.
+   */
   #throwIfAway(status: number, path: string): void {
     if (status < 500 || status === 501) return;
     const { shownUrl } = this.#requests;

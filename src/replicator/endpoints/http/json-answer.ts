@@ -18,7 +18,7 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Whether the response itself is the reason why it cannot be scanned. */
+/** Whether a scan failed because of the text itself: invalid JSON, or a limit exceeded. */
 export function isNoAnswer(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof JsonLimitError;
 }

@@ -1,6 +1,6 @@
 /**
- * The requests of one endpoint: with its headers and credentials, at the rate that its server
- * permits, repeated if a response is incomplete. Errors name the endpoint.
+ * Sends the requests of one endpoint. Adds its headers and credentials, observes the server's rate
+ * limits, and repeats a request whose response is incomplete. Errors name the endpoint.
  */
 import {
   EMPTY_BYTES,
@@ -63,7 +63,7 @@ import { ServerWords } from "./server-words.ts";
 /** Length of the beginning of an unexpected response that is shown. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** Resources of a database and of a server that respond when something changes. */
+/** Paths of changes feeds. Their response may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
 /** Longest wait for a write when a node stops or gives a slot to another job. */
@@ -97,10 +97,10 @@ export interface HttpRequestsParts {
   /** Performs one request, without retries. */
   readonly fetch: Fetch;
   readonly retry: RetryOptions;
-  /** Shared by all endpoints of the node. */
+  /** Rate limits of servers and granted logins, shared by all endpoints of the node. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
-  /** Secrets that were sent and must not be shown. */
+  /** Secrets that this endpoint sends, which must not appear in messages. */
   readonly secrets: SecretsInUse;
   /** Default TLS settings for addresses. */
   readonly tls: TlsSettings;
@@ -110,11 +110,11 @@ export interface HttpRequestsParts {
   readonly activity?: Activity | undefined;
   /** A higher number requests new connections. */
   readonly generation?: number | undefined;
-  /** Default: nothing is stored about long responses. */
+  /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
 }
 
-/** Performs work that may kill the node, after storing a description of it. */
+/** Performs work that may crash the node, and stores its description meanwhile. */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
 /** Length at which parsing a response may kill the node. */
@@ -128,8 +128,8 @@ export interface RequestParts {
   /** Does not wait if the response asks to retry later. */
   readonly once?: boolean | undefined;
   /**
-   * Request and response are short and prompt: a Tandem may get it in a batch with those of other
-   * runs.
+   * Whether request and response are short and the server responds promptly. A Tandem server may
+   * then receive the request in a batch with those of other runs.
    */
   readonly isShort?: boolean | undefined;
   readonly signal: AbortSignal;
@@ -144,7 +144,7 @@ export interface Answer<Json = unknown> {
   readonly json: Json | undefined;
 }
 
-/** A response that has been partly read, or a different one. */
+/** The result of `begin`, or a response with a status other than 200, read in full. */
 export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
@@ -152,7 +152,7 @@ export type Begun<T> =
 /** Limits of a response that is read completely, and the form in which it is needed. */
 interface Whole {
   readonly budget: AnswerBudget;
-  /** Default: parsed. */
+  /** How to scan the response. If absent, it is parsed as a whole. */
   readonly outline?: Outline;
 }
 
@@ -162,7 +162,10 @@ export interface Outline {
   readonly nestingMax: number;
 }
 
-/** A server must not redirect us to a system database that was not named. */
+/**
+ * Whether a redirect may be followed. A server must not redirect us to a system database unless the
+ * address named one.
+ */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
 }
@@ -170,7 +173,7 @@ function mayMove(from: URL, to: URL): boolean {
 export class HttpRequests {
   /** URL of the database or server, with a trailing slash and without credentials. */
   readonly url: string;
-  /** For display. */
+  /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
   /** Root of a database's server. */
   /** Converts the server's words for display. */
@@ -204,7 +207,7 @@ export class HttpRequests {
       ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
-    // A header given by a user may be a secret, whatever its name.
+    // Any header given by a user may contain a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
@@ -218,7 +221,7 @@ export class HttpRequests {
       this.#isFeed(url) ? feedConnection : this.#connection,
     );
     const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
-      // A feed may be silent for long and never end.
+      // Feeds have no time limit: they may be silent for long, and may never end.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
     const grant = this.#sharedGrant(address);
@@ -288,8 +291,8 @@ export class HttpRequests {
   }
 
   /**
-   * A complete response within its budget. One that breaks off is requested again, like one that is
-   * missing.
+   * Returns a complete response within its budget. If the response is missing or breaks off, the
+   * request is repeated.
    */
   ask(
     method: Method,
@@ -304,7 +307,8 @@ export class HttpRequests {
       const response = await this.#once(request);
       const isRefusal = response.status >= 300;
       const { bytesMax } = parts.budget;
-      // A refusal is shown to users, however long it is.
+      // An error response is shown to users, so it is cut off at the budget instead of being
+      // rejected.
       body = isRefusal
         ? await readBeginning(response, bytesMax)
         : await this.readWhole(response, path, bytesMax);
@@ -402,8 +406,8 @@ export class HttpRequests {
   }
 
   /**
-   * Performs work on a response to this path. If a node dies during work on a long one, the next
-   * run of the job knows.
+   * Performs work on a response to this path. Work on a long response is recorded, so that the
+   * job's next run detects if it crashed the node.
    */
   #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
     const { during } = this.#parts;
@@ -415,7 +419,7 @@ export class HttpRequests {
     return new Yielder(this.#parts.runtime.clock);
   }
 
-  /** Pauses before a response that broke off is requested again. */
+  /** Waits before a response that broke off is requested again. */
   pause(signal: AbortSignal): Promise<void> {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
@@ -433,7 +437,7 @@ export class HttpRequests {
     return response;
   }
 
-  /** Like `send`, without retries: for a body that cannot be sent again. */
+  /** Sends a request without retries, because its body can be read only once. */
   sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     return this.#once(this.#request(method, path, parts));
   }
@@ -465,8 +469,8 @@ export class HttpRequests {
   }
 
   /**
-   * A response with a success status but the wrong content: a login page, or the response for a
-   * different path.
+   * Returns the error for a success status with unexpected content, such as a login page, or the
+   * response for a different path.
    */
   misread(
     error: string,
@@ -495,7 +499,7 @@ export class HttpRequests {
   }
 }
 
-/** Information about a database, or an error. */
+/** Whether a response is information about a CouchDB database, or an error in CouchDB's form. */
 function hasCouchdbForm(json: unknown): boolean {
   const { update_seq, error, reason } = asObject(json) ?? {};
   return update_seq !== undefined || (typeof error === "string" && typeof reason === "string");

@@ -9,8 +9,8 @@ import { asObject } from "./json-answer.ts";
 const ANCESTORS_MAX = 1_000;
 
 /**
- * The missing ones among the requested revisions. Undefined if the response names others or is
- * malformed, since it is then unknown what else is missing.
+ * Returns the missing revisions among those requested. Returns undefined if the response is
+ * malformed or names other revisions: it is then unknown what is missing.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,

@@ -28,11 +28,12 @@ export async function* readLocalChanges(
   let since = startOf(request.since);
   let changed = request.showsEnd === true;
   const select = await openSelection(access, request, signal);
-  // A one-shot job copies what exists when it begins.
+  // A one-shot job copies only the changes that exist when it starts.
   const until = request.continuous
     ? {}
     : { until: await access.read((tx, database) => database.updateSequence(tx)) };
-  // Existing changes of a few documents are looked up; later ones are fewer.
+  // The existing changes of a few documents are looked up by id. For later changes, the feed is
+  // scanned: there are fewer of them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
@@ -82,8 +83,8 @@ async function readPage(
 }
 
 /**
- * Our sequences are strings; 0, where a replication without a checkpoint begins, precedes all of
- * them.
+ * Converts a sequence to the local form, a string. 0, at which a replication without a checkpoint
+ * starts, precedes all others.
  */
 export function startOf(sequence: SourceSequence): string {
   return typeof sequence === "string" ? sequence : String(sequence);

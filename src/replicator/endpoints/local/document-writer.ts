@@ -105,7 +105,7 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** Stores the bytes that follow; stubs stay stubs. */
+  /** Stores the attachments that follow a document. Its stubs remain stubs. */
   async #stage(
     database: Database,
     wire: WireDocument,
@@ -170,7 +170,8 @@ export class LocalDocumentWriter {
     } catch (error) {
       if (errorCode(error) !== "STORE_ATTACHMENT_DIGEST_MISMATCH") throw error;
     }
-    // Documents with a wrong digest are listed, and the others staged without them.
+    // Report the documents whose attachments do not match their digests, and store the attachments
+    // of the others.
     const sound = documents.filter((document) => {
       const parsed = this.#parse(document);
       const failure = parsed.kind === "document" && this.#digestFailure(parsed);
@@ -204,12 +205,12 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** An outcome per edit. */
+  /** Writes the edits in one transaction. Returns one outcome per edit. */
   async #transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     try {
-      // A revision from elsewhere can be written twice.
+      // Writing a replicated revision is idempotent.
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
@@ -249,7 +250,9 @@ function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachme
   return whole;
 }
 
-/** The store's refusals of single documents; any other error concerns the store. */
+/**
+ * Whether the store has rejected a single document. Any other error concerns the store as a whole.
+ */
 function isDocumentRefusal(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
@@ -276,7 +279,7 @@ function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFail
   return { id: edit.id, revision, status: refusalStatus(error), error, reason };
 }
 
-/** In the form of `_bulk_docs`. */
+/** Returns the failure for a document that is too large, as in `_bulk_docs`. */
 function tooLarge(edit: DocumentEdit): WriteFailure {
   return failureOf(edit, "document_too_large", edit.id);
 }

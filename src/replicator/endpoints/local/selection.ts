@@ -32,7 +32,7 @@ export interface LocalSelectionParts {
   readonly functions: DesignFunctions;
   readonly read: <T>(body: (tx: ReadTransaction, database: Database) => Promise<T>) => Promise<T>;
   readonly user: SecuritySubject;
-  /** Name of the database. */
+  /** Name of the local database. */
   readonly name: string;
   /** Aborts when the run ends. */
   readonly signal: AbortSignal;
