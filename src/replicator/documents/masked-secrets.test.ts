@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../base/index.ts";
 import { withStoredSecrets } from "./masked-secrets.ts";
 
-/** The stored document; `masked` is its form on a status page. */
+/** The document as stored; `MASKED` is the same document as status pages show it. */
 const STORED = {
   source: "http://jan:secret@couch.example:5984/films?token=abc&feed=x",
   target: {

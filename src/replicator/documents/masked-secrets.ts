@@ -35,7 +35,7 @@ type Side = (typeof SIDES)[number];
 
 export type Unmasked =
   | { readonly kind: "whole"; readonly body: Utf8Text }
-  /** There is no such secret, or it would be sent elsewhere. */
+  /** The mask has no stored secret, or its secret would be sent to another place. */
   | { readonly kind: "refused"; readonly reason: string };
 
 /** A mask that cannot be replaced; `field` is its location. */

@@ -21,7 +21,7 @@ export function encodeFailure(failure: ListedFailure): Uint8Array {
 
 export function decodeFailure(value: Uint8Array): ListedFailure {
   const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
-  assert(format === FORMAT, "The failure must have a format of this version");
+  assert(format === FORMAT, "The failure must have a supported format version");
   assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure must have times");
   assert(
     typeof tries === "number" && text instanceof Uint8Array,
@@ -41,7 +41,7 @@ export function decodeCount(value: Uint8Array): number {
   return count;
 }
 
-/** Versions that do not know `ids` retry the whole list. */
+/** Encodes a retry request. Older versions ignore `ids`, and retry the whole list. */
 export function encodeRetryRequest({ request, ids }: RetryRequest): Uint8Array {
   if (ids === undefined) return packTuple([FORMAT, request]);
   return packTuple([FORMAT, request, utf8Encode(JSON.stringify(ids))]);

@@ -1,4 +1,4 @@
-/** Classes of failures, and their places. */
+/** Tests how failures are classified and located. */
 
 import { expect, test } from "vitest";
 import type { FailureClass } from "../../contract/index.ts";

@@ -17,7 +17,10 @@ import {
 
 import { parseUrl } from "../request/endpoint-url.ts";
 
-/** Returns the origin of the unreachable server, if that is the cause. */
+/**
+ * Returns the origin of the server that the failed request could not reach; undefined for any other
+ * failure.
+ */
 export function unreachableOrigin(error: unknown): string | undefined {
   if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
     return undefined;
@@ -67,7 +70,10 @@ function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {
   return { error: "unauthorized", reason };
 }
 
-/** Describes an error of the job's own store, with HTTP terms if it rejects writes. */
+/**
+ * Describes an error of our own store: `insufficient_storage` if the disk is full, otherwise
+ * `service_unavailable`.
+ */
 function wordsOfStore({ message, details: { reason } }: OperationalError): ReplicationFailure {
   const isFull = typeof reason === "string" && NO_ROOM.test(reason);
   const words = typeof reason === "string" ? `${message}: ${reason}` : message;

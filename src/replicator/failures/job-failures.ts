@@ -27,7 +27,7 @@ export interface JobFailuresParts {
   readonly controls: JobControls;
 }
 
-/** `done`: a node has processed the list; otherwise it will later. */
+/** Outcome of a retry request. Unless it is `done`, a node will process the list later. */
 export interface RetryOutcome {
   readonly done: boolean;
   readonly triedCount: number;
@@ -95,7 +95,9 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** As `retry`, without waiting. Returns false if the list is empty. */
+  /**
+   * Requests a retry of the whole list, without waiting for it. Returns false if the list is empty.
+   */
   async askRetry(entry: JobEntry): Promise<boolean> {
     const baseId = baseIdOf(entry.data.replicationId);
     if (baseId === undefined || (await this.total(entry)) === 0) return false;
@@ -108,7 +110,7 @@ export class JobFailures {
     return (await kv.read((tx) => failureLists.ofDocuments(tx, baseId, ids))).length;
   }
 
-  /** State of the retry. `rests`: the job is paused. */
+  /** Stores a retry request, and schedules the job unless it is paused (`rests`). */
   async #ask(
     jobId: string,
     baseId: string,
@@ -121,7 +123,8 @@ export class JobFailures {
     const rests = await kv.transact(
       async (tx) => {
         await failureLists.askRetry(tx, baseId, { request, ids });
-        // Whichever job is running serves the request.
+        // The list belongs to a replication, so notify all jobs that want it: whichever is running
+        // serves the request.
         for (const id of await ownership.jobsOfBase(tx, baseId)) {
           await jobs.callHolder(tx, { type, id });
         }
@@ -159,7 +162,10 @@ export class JobFailures {
     return totalOf(await this.counts(entry));
   }
 
-  /** As `total` for several jobs, in order. Most lists are empty, which statuses show. */
+  /**
+   * Returns the number of documents in each job's list, in the order of `entries`. Reads only lists
+   * that are not empty according to the job's status.
+   */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {
     const { kv, index, failureLists } = this.#parts;
     return kv.read(async (tx) => {

@@ -22,7 +22,7 @@ export interface StoredRunFailuresParts {
   readonly baseId: string;
   /** Throws if the job is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** Notified when the worker is called, possibly for a retry request. */
+  /** Notified when another node calls the worker, which may mean that a retry was requested. */
   readonly called: Pick<Notifier, "notified">;
 }
 

@@ -75,7 +75,7 @@ export class AbandonedReplications {
     }
   }
 
-  /** Returns "more" if part of the list remains for another transaction. */
+  /** Checks one mark. Returns "more" if another transaction has to remove the rest of the list. */
   async #look(
     tx: Transaction,
     baseId: string,

@@ -26,14 +26,14 @@ import { encodeMark } from "./abandoned-replications.ts";
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
-/** `duplicate`: another job runs it, or soon will. */
+/** Result of a claim. `duplicate`: another job runs the replication, or will soon. */
 export type Claim =
   | { readonly kind: "owner" }
   | {
       readonly kind: "duplicate";
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
-      /** For another user's job, whether its credentials are verified. */
+      /** Whether the credentials of the other job are verified, if it belongs to another user. */
       readonly rival?: "proven" | "unproven";
     };
 
@@ -134,7 +134,7 @@ export class ReplicationOwnership {
     return jobs.some((id) => id !== jobId);
   }
 
-  /** Whether the job already is the owner. */
+  /** Whether the job owns the replication. */
   async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
     return (await this.#ownerOf(tx, replicationId)) === jobId;
   }
@@ -166,7 +166,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Returns undefined if the other job yields. */
+/** Returns why `other` keeps the replication; undefined if it yields to `job`. */
 function duplicateOf(
   other: Job,
   job: ReplicatingJob,
