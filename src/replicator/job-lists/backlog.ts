@@ -63,7 +63,7 @@ export function decodeBacklog(value: Uint8Array): Backlog {
   const [format, sinceMs, pending, seenMs] = unpackTuple(value);
   assert(
     format === FORMAT && typeof seenMs === "number",
-    "A backlog must have a format of this version",
+    "A backlog must have a supported format version",
   );
   return {
     sinceMs: typeof sinceMs === "number" ? sinceMs : undefined,

@@ -19,7 +19,7 @@ export class Backlogs {
     return value && decodeBacklog(value);
   }
 
-  /** In the order of `jobIds`. */
+  /** Returns the backlog of each job, in the order of `jobIds`; undefined if unknown. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -34,7 +34,7 @@ export class Backlogs {
     await this.#index.behind(tx, jobId, backlog.sinceMs);
   }
 
-  /** Call it after the job has been removed. */
+  /** Removes the backlog of a job. Must be called after the job was removed. */
   remove(tx: Transaction, jobId: string): void {
     tx.clear(this.#keys.backlog.key({ jobId }));
   }

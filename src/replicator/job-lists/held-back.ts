@@ -68,7 +68,10 @@ export class HeldBack {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** In the order of `entries`. Reads snapshots, so it causes no conflicts. */
+  /**
+   * Returns why each job is held back, in the order of `entries`. Uses snapshot reads, and so
+   * causes no conflicts.
+   */
   async of(
     tx: ReadTransaction,
     entries: readonly JobEntry[],

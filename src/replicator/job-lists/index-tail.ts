@@ -68,7 +68,7 @@ export class IndexTail {
       const room = eventCountMax - this.#within(foldedId, lastId).length;
       const read = await this.#read(tx, this.#lastId, lastId, room);
       if (read === undefined) return undefined;
-      // Another reader may have dropped some meanwhile.
+      // Meanwhile, another reader may have dropped cached events.
       if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
     }

@@ -13,14 +13,14 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly databaseUuid?: string;
   /** Host of the source (`example.com`, `example.com:5984`), or name of a local database. */
   readonly source?: string;
-  /** The same for the target. */
+  /** Host of the target, or name of a local database. */
   readonly target?: string;
   readonly owner?: string;
   /** Substring of a failing job's last failure. */
   readonly reason?: string;
-  /** Behind at least since this time. */
+  /** Latest start of the lag: selects jobs that have been behind at least since then. */
   readonly behindSinceMs?: number;
-  /** Not known to be behind. Has no list of its own. */
+  /** Selects jobs that are not known to be behind. There is no list of them. */
   readonly isCaughtUp?: true;
 }
 

@@ -41,7 +41,10 @@ import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 const PAGE_ROWS_MAX = 200;
 /** Events folded per transaction. */
 const FOLDED_EVENTS_MAX = 1000;
-/** Events a reader holds in memory, about ten megabytes. Usually nodes fold earlier. */
+/**
+ * Maximum number of events that a reader holds in memory, about ten megabytes. Nodes usually fold
+ * earlier.
+ */
 const TAIL_EVENTS_MAX = 5000;
 /** Rows of an older index removed per transaction. */
 const REMOVED_ROWS_MAX = 1000;
@@ -85,14 +88,14 @@ export class JobIndex implements JobObserver {
     eventCountMax = TAIL_EVENTS_MAX,
   ): Promise<T> {
     for (;;) {
-      // A full store cannot be folded, but its jobs must remain visible.
+      // A full store cannot be folded, so read without a limit: its jobs must remain visible.
       const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
       const read = await kv.read(async (tx) => {
         const view = await this.#view(tx, limit);
         return view && { value: await body(view) };
       });
       if (read !== undefined) return read.value;
-      // Shared by all readers of this node.
+      // All readers of this node wait for the same fold.
       this.#folding ??= this.foldAll(kv).finally(() => {
         this.#folding = undefined;
       });
@@ -128,11 +131,11 @@ export class JobIndex implements JobObserver {
   ): Promise<boolean> {
     return kv.transact(
       async (tx) => {
-        // Conflicts with concurrent folds.
+        // Not a snapshot read, so that concurrent folds conflict.
         const foldedId = await this.#events.foldedId(tx);
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
-        // One more than is folded, to detect whether there are more.
+        // Read one event more than is folded, to detect whether there are others.
         const limit = eventCountMax + 1;
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
@@ -163,14 +166,14 @@ export class JobIndex implements JobObserver {
       this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
-    // A heartbeat does not change the request.
+    // Without a change of the request, as in a heartbeat, the request need not be loaded.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
     const isMoved = before === undefined || before.replicationId !== job.replicationId;
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    // A new job has no backlog; that of an earlier job was removed with it.
+    // A new job has no backlog: removing a job with the same id also removed its backlog.
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
     const asked = isAsked ? askedStatus(job) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
@@ -216,7 +219,10 @@ export class JobIndex implements JobObserver {
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 
-  /** Builds the index of an older store. Any number of nodes may take part. */
+  /**
+   * Builds the index of a store that has none, or an older one. Several nodes may do this
+   * concurrently.
+   */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex.key({});
     const value = await kv.read((tx) => tx.get(key));
@@ -283,8 +289,8 @@ export class JobIndex implements JobObserver {
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);
     const byId = new Map(page.map((job) => [job.id, job]));
     const ids = [...new Set([...byId.keys(), ...known.keys()])];
-    // Concurrently: sequential reads from a busy remote store could exceed the transaction's time
-    // limit.
+    // Read concurrently: sequential reads from a busy remote store could exceed the transaction's
+    // time limit.
     const expected = await Promise.all(
       ids.map(async (id) => {
         const seen = byId.get(id);
@@ -344,7 +350,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
-  /** Writes a status change that is not an event. */
+  /** Writes a status change that followers of events are not notified of. */
   #adjust(
     tx: Transaction,
     jobId: string,
@@ -388,7 +394,7 @@ function encoded(status: JobStatus | undefined): Uint8Array | undefined {
   return status && encodeStatus(status);
 }
 
-/** Equal statuses have equal encodings. */
+/** Compares encoded statuses. Equal statuses have equal encodings. */
 function areSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
   return equalBytes(left, right);

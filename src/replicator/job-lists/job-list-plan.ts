@@ -27,7 +27,10 @@ const MERGED_LISTS_MAX = 50;
 /** Maximum number of jobs sorted for a page. */
 const SORTED_ROWS_MAX = 2000;
 
-/** `shown-id`: unfinished jobs; `since`, `tries`: failing jobs; `lag`: jobs that are behind. */
+/**
+ * Order of the jobs in a list. `shown-id` contains only unfinished jobs, `since` and `tries` only
+ * failing ones, and `lag` only those that are behind.
+ */
 export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
 /** A position in a list: the row's value, if the order has one, and the job id. */
@@ -42,7 +45,7 @@ export type JobListSource =
 type PositionKey = (position: JobPosition) => Key;
 
 export interface JobListPlan {
-  /** Together they contain all matching jobs, possibly more than once. */
+  /** Sources to be merged. Together they contain all matching jobs, possibly more than once. */
   readonly sources: readonly JobListSource[];
   /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
@@ -241,7 +244,7 @@ export class JobListPlanner {
     return { sources, orderKey: ([, id]) => packTuple([id]) };
   }
 
-  /** A whole list in the order of its values, plus additional positions. */
+  /** Returns the sources for a whole list in the order of its values, with additional positions. */
   #ordered(
     list: "since" | "tries" | "active",
     positions: readonly JobPosition[],

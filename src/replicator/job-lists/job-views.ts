@@ -21,7 +21,7 @@ export interface JobEntry {
   readonly worker: Pick<Worker, "node" | "processId"> | undefined;
   /** Due time of a waiting job, in seconds since the epoch. */
   readonly scheduledAtSec: number;
-  /** Undefined if unknown. */
+  /** Pending changes of the job; undefined if unknown. */
   readonly backlog: Backlog | undefined;
 }
 
@@ -48,7 +48,7 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
-    // Only shown if the replication omits something on purpose.
+    // Absent unless the replication omits something on purpose.
     docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,

@@ -13,7 +13,7 @@ import {
 } from "../jobs/job-status.ts";
 import type { ReplicatorKeys } from "../replicator-keys.ts";
 
-/** A key, and its text form (`byteText`), which sorts equally. */
+/** A key and its text form (`byteText`), which has the same order. */
 interface NamedKey {
   readonly key: Key;
   readonly text: string;
@@ -22,7 +22,7 @@ interface NamedKey {
 /** Index entries of a job with a status. */
 interface StatusKeys {
   readonly rows: readonly NamedKey[];
-  /** Each counts the job once. */
+  /** Keys of the counters that include the job. */
   readonly counters: readonly NamedKey[];
 }
 
@@ -44,7 +44,7 @@ export class RowSet {
   }
 
   get sorted(): readonly Key[] {
-    // Strings compare several times as fast as byte arrays.
+    // Sort by text, because strings compare several times as fast as byte arrays.
     this.#sorted ??= [...this.#byText.keys()]
       .toSorted()
       .map((text) => this.#byText.get(text) as Key);
@@ -55,7 +55,7 @@ export class RowSet {
     return this.#byText.has(byteText(key));
   }
 
-  /** In key order. */
+  /** Returns the keys within the bounds, in key order. */
   within({ begin, end }: KeyBounds): readonly Key[] {
     return this.sorted.slice(this.#countBelow(begin), this.#countBelow(end));
   }
@@ -75,7 +75,7 @@ export class RowSet {
 export class RowChanges {
   readonly gone = new RowSet();
   readonly come = new RowSet();
-  /** By the text of the key. */
+  /** Changes of counters, by the text form of the counter's key. */
   readonly counters = new Map<string, CounterChange>();
 
   /** Sums changes, given in the order they happened. */

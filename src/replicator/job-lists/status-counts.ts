@@ -120,7 +120,7 @@ export class StatusCounts {
       const cause = parseCauseKey(text);
       if (cause === undefined) continue;
       const { class: failureClass, host = null } = cause;
-      // Sorts those without a host first.
+      // Within a class, failures without a host sort first.
       const name = `${failureClass}\n${host ?? ""}`;
       const jobCount = (found.get(name)?.jobCount ?? 0) + count;
       found.set(name, { class: failureClass, host, jobCount });

@@ -54,7 +54,7 @@ export const JOB_CHANGES = [
 ] as const;
 export type JobChangeName = (typeof JOB_CHANGES)[number];
 
-/** Addition to a job's history by a run. */
+/** An event that a run adds to the job's history. */
 type RunEvent = Pick<JobEvent, "type">;
 
 export interface LoggedEvent {
@@ -80,10 +80,10 @@ export interface EncodedChange extends StatusChange {
   readonly encodedAfter: Uint8Array | undefined;
 }
 
-/** An event as seen by the index. */
+/** A logged event with the status change that the index applies. */
 export interface StatusEvent {
   readonly id: string;
-  /** Undefined if the status is unchanged. */
+  /** The status change, if the event has one. */
   readonly change: StatusChange | undefined;
 }
 
@@ -94,7 +94,7 @@ export interface EventPage {
 }
 
 export interface PastEvents {
-  /** Newest first. */
+  /** Events before the requested position, newest first. */
   readonly events: readonly LoggedEvent[];
   /** Whether there are older events. */
   readonly hasOlder: boolean;
@@ -107,7 +107,7 @@ const FORMAT = 1;
 /** Id before all events. */
 const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 
-/** Number of events written by this process before it notifies. */
+/** Number of events that this process writes between two notifications. */
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {

@@ -59,7 +59,7 @@ export interface BacklogWatchParts {
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Live: read at each use. */
+  /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
 
@@ -67,7 +67,7 @@ export interface BacklogWatchParts {
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
-  /** Later changes have not arrived. */
+  /** Sequence up to which all changes have arrived on the target. */
   readonly since: SourceSequence;
 }
 
@@ -145,7 +145,7 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // The current node may finish long before.
+        // Check again soon, because the current node may finish long before its time is over.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -200,7 +200,7 @@ export class BacklogWatch {
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // Its next attempt will show whether the source is reachable.
+    // The job will be retried, which shows whether its source is reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;
@@ -257,9 +257,9 @@ function waits(job: Job): boolean {
 /** Progress of a round. */
 interface Round {
   readonly beganMs: number;
-  /** Time of the next turn. */
+  /** Time of the next claim, in milliseconds since the epoch. */
   readonly nextMs: number;
-  /** Last job scanned: "" before the first, undefined after the round. */
+  /** Last job scanned: "" at the start of a round, undefined after its end. */
   readonly afterId: string | undefined;
 }
 
@@ -268,14 +268,17 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 /** Stored form; the first element is the format version. */
 const FORMAT = 1;
 
-/** The null is the place of the shown id, by which older versions order jobs. */
+/**
+ * Encodes the progress of a round. The null is where older versions store the shown id, by which
+ * they order jobs.
+ */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);
 }
 
 function decodeRound(value: Uint8Array): Round {
   const [format, beganMs, nextMs, , jobId] = unpackTuple(value);
-  assert(format === FORMAT, "A round must have a format of this version");
+  assert(format === FORMAT, "A round must have a supported format version");
   const afterId = typeof jobId === "string" ? jobId : undefined;
   return { beganMs: Number(beganMs), nextMs: Number(nextMs), afterId };
 }

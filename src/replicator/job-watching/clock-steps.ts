@@ -37,7 +37,7 @@ export interface ClockStepsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly parked: ParkedJobs;
-  /** Live: read at each use. */
+  /** Maximum parking time. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "auditIntervalSec">;
 }
 
@@ -100,7 +100,7 @@ export class ClockSteps {
     }
   }
 
-  /** Whether a job waits for a future time, whoever set it. */
+  /** Whether the job is scheduled for the future, so that its due time may need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
@@ -121,7 +121,7 @@ export class ClockSteps {
         const job = await jobs.get(tx, name);
         const dueSec = job && this.#newDueSec(job);
         if (job === undefined || dueSec === undefined) return;
-        // Sets the update time to the current time, so that the scan does not find the job again.
+        // Updating this time keeps the scan from finding the job again.
         const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
         await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
       },
@@ -150,7 +150,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // The job waits for a time of day, which does not depend on the clock that set it.
+  // The due times of a cron schedule do not depend on the clock that set them.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

@@ -31,11 +31,14 @@ export interface HaltedRunsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
-  /** Live: read at each use. */
+  /** Time limit for the end of runs. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
-/** Ends a local run without further writes. Settles when it has ended, or does not exist. */
+/**
+ * Ends a run of this process without further writes. Settles when the run has ended, immediately if
+ * there is none.
+ */
 export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 
 export class HaltedRuns {
@@ -48,7 +51,7 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of halts committed by this process. */
+  /** Number of committed transactions of this process that may have halted runs. */
   get count(): number {
     return this.#count;
   }
@@ -154,7 +157,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // If the watch breaks, read the rows again.
+          // A broken watch may have missed changes, so read the rows in either case.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -165,7 +168,10 @@ export class HaltedRuns {
     }
   }
 
-  /** Rows of current workers; the others are deleted by writing transactions. */
+  /**
+   * Returns the rows of current workers. Rows of former ones are ignored; transactions that write
+   * delete them.
+   */
   async #alive(tx: ReadTransaction, rows: readonly HaltedRun[]): Promise<readonly HaltedRun[]> {
     const { workers } = this.#parts.jobs;
     const members = new Map<WorkerId, boolean>();
@@ -249,5 +255,5 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
   }
 }
 
-/** Created once, as in `job-subscriptions.ts`. */
+/** Created once, because creating an error is expensive. */
 const OVER = new Error("The wait has ended");

@@ -39,7 +39,7 @@ export interface OutagesParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly controls: JobControls;
-  /** Fetches without retries. */
+  /** Sends probes, without retries. */
   readonly fetch: Fetch;
   readonly subspace: Subspace;
 }
@@ -91,7 +91,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // A future time comes from a clock that was ahead.
+      // A time in the future was set by a clock that was ahead, and is ignored.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -123,7 +123,7 @@ export class Outages {
     const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
     const last = await this.#parts.kv.transact(async (tx) => {
       const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
-      // Concurrently, because each read from a remote store is a round trip.
+      // Read concurrently, because each read from a remote store is a round trip.
       const areWaiting = await Promise.all(
         page.entries.map(({ key }) =>
           this.#isWaiting(tx, this.#keys.outageMember.unpack(key).jobId),
@@ -155,7 +155,7 @@ export class Outages {
         method: "GET",
         url: `${origin}/`,
         inactivityTimeoutMs: PROBE_TIMEOUT_MS,
-        // Nothing confidential is sent, so the certificate need not be verified.
+        // The certificate need not be verified, because a probe sends nothing confidential.
         connection: { tls: { verify: false } },
         signal,
       });
@@ -244,7 +244,7 @@ function decodeOutage(value: Uint8Array): Outage {
   const [format, probedAtMs, isConfirmed] = unpackTuple(value);
   assert(
     format === FORMAT && typeof probedAtMs === "number",
-    "An outage must have a format of this version",
+    "An outage must have a supported format version",
   );
   return { probedAtMs, isConfirmed: isConfirmed === 1 };
 }

@@ -76,13 +76,16 @@ export class ParkedJobs {
     if (!isWatched) await this.#jobs.add(tx, watcher, {});
   }
 
-  /** Call it when the job runs, waits or is removed. No effect if it is not parked. */
+  /**
+   * Removes the record of a parked job. Must be called when a job starts, waits for its due time or
+   * is removed. No effect if the job is not parked.
+   */
   async remove(tx: Transaction, jobId: string): Promise<void> {
     const key = this.#keys.parkedJob.key({ jobId });
     const value = await tx.get(key);
     if (value === undefined) return;
     const [format, source, database] = unpackTuple(value);
-    assert(format === FORMAT, "A parked job must have a format of this version");
+    assert(format === FORMAT, "A parked job must have a supported format version");
     tx.clear(key);
     tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
@@ -164,6 +167,6 @@ export class ParkedJobs {
 /** Decodes the update sequence in a row of `watched`. */
 function sequenceOf(value: Uint8Array): SourceSequence {
   const [format, json] = unpackTuple(value);
-  assert(format === FORMAT, "A parked job must have a format of this version");
+  assert(format === FORMAT, "A parked job must have a supported format version");
   return JSON.parse(String(json));
 }
