@@ -30,7 +30,10 @@ const CAUSE: FailureCause = {
   side: "source",
   host: "host:5984",
 };
-/** Failure class after a run, by ending; undefined if unchanged. */
+/**
+ * Cause of the failure status after a run, by how the run ended; undefined if the status is
+ * unchanged.
+ */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
   "round-completed": "none",
@@ -216,7 +219,7 @@ describe("a job with hours whose run failed", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // The pause ends after the hours, before them, and long after them.
+    // The retry would be due after the hours, before them, and long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);

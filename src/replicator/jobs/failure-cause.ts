@@ -20,7 +20,10 @@ const BAR = "|";
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;
-  /** `HOST` on any port, `HOST:PORT`, or `HOST:` for the default port; `-` for no host. */
+  /**
+   * `HOST` matches any port, `HOST:PORT` one port, and `HOST:` the default port. `-` matches
+   * failures without a host.
+   */
   readonly host?: string;
 }
 

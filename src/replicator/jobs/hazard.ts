@@ -8,16 +8,19 @@ import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { ReplicationFailure } from "./failing.ts";
 
 export interface Hazard {
-  /** Number of the operator's decision in effect. */
+  /**
+   * Number of the operator's latest decision when the hazard was recorded. A later decision clears
+   * the hazard.
+   */
   readonly decision: number;
   readonly deathCount: number;
-  /** Description. Absent between runs. */
+  /** Description of the work in progress. Absent between runs. */
   readonly work?: string;
 }
 
 export const NO_HAZARD: Hazard = { decision: 0, deathCount: 0 };
 
-/** A single crash may have any cause. */
+/** Number of crashed nodes at which a job is quarantined. A single crash may have any cause. */
 const DEATHS_MAX = 2;
 
 const FORMAT = 1;
@@ -44,7 +47,7 @@ export function encodeHazard({ decision, deathCount, work }: Hazard): Uint8Array
 
 export function decodeHazard(value: Uint8Array): Hazard {
   const [format, decision, deathCount, work] = unpackTuple(value);
-  assert(format === FORMAT, "A hazard must have a format of this version");
+  assert(format === FORMAT, "A hazard must have a supported format version");
   const hazard = { decision: Number(decision), deathCount: Number(deathCount) };
   return typeof work === "string" ? { ...hazard, work } : hazard;
 }

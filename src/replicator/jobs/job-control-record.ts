@@ -13,7 +13,7 @@ export function decodeJobControl(value: Uint8Array): JobControl {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A decision must have a format of this version",
+    "A decision must have a supported format version",
   );
   const control = JSON.parse(utf8Decode(text)) as JobControl;
   return { ...control, restartAt: control.restartAt };

@@ -17,7 +17,7 @@ export type ControlAction =
 
 /** Author and reason of a decision. */
 export interface Decider {
-  /** Null for an anonymous user. */
+  /** Name of the user; null if anonymous. */
   readonly userName: string | null;
   /** At most `WHY_LENGTH_MAX` characters; absent if no reason was given. */
   readonly why?: string;
@@ -40,7 +40,7 @@ export interface JobControl {
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
   /** Number of decisions so far. */
   readonly decision: number;
-  /** Newest first. */
+  /** The latest decisions, newest first. */
   readonly events: readonly ControlEvent[];
 }
 

@@ -1,4 +1,4 @@
-/** Job data survives encoding and decoding. */
+/** Tests that job data survives encoding and decoding. */
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -98,7 +98,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // A job that has just failed is failing; a failing job may be in any state.
+  // After a failure the job must be failing. After any other outcome it may be.
   .chain(([ending, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

@@ -39,7 +39,7 @@ const FLAT = {
 };
 const flat = (change: object = {}) => ({ data: { ...FLAT, ...change }, request: undefined });
 
-/** As read from the store. */
+/** Converts a value to what is read from the store. */
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
 test("a job is stored as two objects, each with its format", () => {

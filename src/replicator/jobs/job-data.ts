@@ -80,7 +80,7 @@ export function jobOutcome(
 const UNREADABLE =
   "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
 
-/** RFC 016's states. */
+/** States of a job in RFC 016. */
 export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";
 
 /** Returns the state to show: running, or the outcome of the last run. */
@@ -122,7 +122,7 @@ export type Asked =
 /** The request, its author and time. Constant during the job's lifetime. */
 export type JobRequest = Asked &
   Authority & {
-    /** Undefined for a transient job. */
+    /** The replication document; undefined for a transient job. */
     readonly document: JobDocument | undefined;
     /** Name of the rule that created the job, if any. */
     readonly rule?: string | undefined;
@@ -141,7 +141,10 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 export type JobProgress = JobOutcome & {
   /** Undefined until computed, which may require reading a filter function from the source. */
   readonly replicationId: string | undefined;
-  /** Whether a run created the target; absent if it existed or that is unknown. */
+  /**
+   * Whether a run of the job created the target. Absent if the target existed before, or if that is
+   * unknown.
+   */
   readonly hasCreatedTarget?: boolean | undefined;
   /** When both servers last accepted this request's credentials, if ever. */
   readonly answeredMs?: number | undefined;
@@ -149,20 +152,23 @@ export type JobProgress = JobOutcome & {
   readonly errorCount: number;
   /** Set while failing. Persists across outcomes until a lasting success. */
   readonly failing: Failing | undefined;
-  /** Consecutive runs ended for lack of progress. */
+  /** Number of consecutive runs that ended because they stalled. */
   readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   readonly changesPending: number | undefined;
-  /** Recorded when the job was parked; if undefined, the next run asks both sides. */
+  /**
+   * Creation times of both databases, recorded when the job was parked. If undefined, the next run
+   * reads both sides' logs.
+   */
   readonly startTimes: StartTimes | undefined;
   /** Rates of the current run; 0 if not running. */
   readonly rates: CopyRates;
-  /** Main reason why requests of a running job wait, if they do. */
+  /** The main reason why requests of the current run have to wait, if any. */
   readonly waitsFor: WaitReason | undefined;
-  /** Newest first. */
+  /** Latest events of the job, newest first. */
   readonly history: readonly JobEvent[];
   readonly lastUpdatedMs: number;
   readonly lastStartMs: number;
@@ -228,7 +234,7 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** Time of a change, and the maximum history length. */
+/** Time of a change to a job, and the maximum length of its history. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;
@@ -292,7 +298,7 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // Requires a checkpoint, since a stalled run would otherwise seem healthy.
+    // Reset only after a checkpoint: a run that stalls may last long enough to seem healthy.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
@@ -321,7 +327,7 @@ export type Ended = JobOutcome &
     readonly succeeds: boolean;
     /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
-    /** Oldest first. */
+    /** Events of the run, oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];
   };
 
@@ -360,14 +366,14 @@ export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...woken(data), startTimes: undefined };
 }
 
-/** As `restarted`, and also resets statistics and errors. */
+/** Restarts a job, and also resets its statistics and errors. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }
 
 /**
- * Adds events, oldest first, keeping the newest `lengthMax`. `pending` after a run does not count,
- * since CouchDB 3 lacks it: twenty events cover ten crashed runs.
+ * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` after a
+ * run is not counted, because CouchDB 3 has none: twenty events thus cover ten crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],

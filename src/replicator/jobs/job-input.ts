@@ -17,10 +17,10 @@ export async function stepFor(
   return decideInput(input, phaseOf(job, decodeJob(job)), isPaused);
 }
 
-/** A repeated request, and its requester. */
+/** A replication that is requested again, and the authority of the new request. */
 export type AskedAgain = Authority & { readonly replication: Replication };
 
-/** The same for a repeated request. */
+/** Determines the reaction to a repeated request. */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,

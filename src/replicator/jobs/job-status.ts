@@ -29,7 +29,10 @@ export interface JobStatus {
         readonly sinceMs: number;
         readonly tries: number;
         readonly class: FailureClass;
-        /** Undefined for a status written by a version without lists for it. */
+        /**
+         * Place of the failure; undefined in a status stored by a version that did not list jobs by
+         * place.
+         */
         readonly place: Pick<FailureCause, "side" | "host"> | undefined;
       }
     | undefined;
@@ -85,8 +88,8 @@ export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && 
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
 /**
- * Lists with counters. `active`, `since`, `tries` and `cause-since` contain the same jobs as
- * others, and the length of `ended` is not needed.
+ * Lists with counters. The others need none: `active`, `since`, `tries` and `cause-since` contain
+ * the same jobs as lists with counters, and the length of `ended` is not used.
  */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
@@ -109,7 +112,7 @@ export function askedStatus({ replication, userName }: IndexedJob): AskedStatus 
   return { owner, source: placesOf(replication?.source), target: placesOf(replication?.target) };
 }
 
-/** Equal statuses have equal encodings. */
+/** Computes the status of a job. Equal statuses have equal encodings. */
 export function jobStatus(
   jobId: string,
   facts: QueueFacts,
@@ -238,7 +241,7 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list)) return undefined;
-  // Each row has a distinct value, so they are counted together.
+  // Values in this list are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
@@ -255,7 +258,10 @@ function databaseUuidOf(jobId: string): string | null {
   return end < 0 ? null : jobId.slice(0, end);
 }
 
-/** Sorted and without duplicates, so that equal places yield equal lists. */
+/**
+ * Returns the names of a place in lists. They are sorted and distinct, so that equal places have
+ * equal encodings.
+ */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];
   if (address.kind === "local") return [localPlace(address.database)];

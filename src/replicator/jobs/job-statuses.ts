@@ -17,7 +17,7 @@ export class JobStatuses {
     return note && decodeStatus(note);
   }
 
-  /** In the order of `jobIds`. */
+  /** Returns the status of each job, in the order of `jobIds`; undefined if there is none. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],

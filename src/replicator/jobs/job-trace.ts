@@ -9,7 +9,7 @@ export interface JobDescription {
   readonly jobId: string;
   /** `DATABASE/ID`; absent for a transient job. */
   readonly document?: string;
-  /** URL without credentials, or name of a local database; absent if malformed. */
+  /** URL without credentials, or name of a local database; absent if the document is malformed. */
   readonly source?: string;
   readonly target?: string;
 }

@@ -1,4 +1,4 @@
-/** Maximum length of a name in a key. */
+/** Maximum length of a name that is part of a key. */
 const NAME_LENGTH_MAX = 500;
 
 /** The form of a name in lists. */

@@ -25,7 +25,10 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
-/** Begins with the rule's uuid, so that lists have the jobs of a rule together. */
+/**
+ * Returns the id of a rule's job. It begins with the rule's uuid, so that lists show the jobs of a
+ * rule together.
+ */
 export function ruleJobId(uuid: string, database: string): string {
   return persistentJobId(uuid, database);
 }
