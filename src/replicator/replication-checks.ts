@@ -71,13 +71,16 @@ export type EndpointCheck =
     };
 
 export interface ReplicationCheck {
-  /** Why the document would be rejected, if so. */
+  /** Reason why the document would be rejected, if any. */
   readonly refusal: ReplicationFailure | undefined;
-  /** All errors in its members, while a write reports only the first. */
+  /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
   /** Whether another document of this name exists. */
   readonly isNameTaken: boolean;
-  /** Undefined if not checked, because the document is rejected or the member invalid. */
+  /**
+   * Result for the source; undefined if it was not checked, because the document is rejected or the
+   * member is invalid.
+   */
   readonly source: EndpointCheck | undefined;
   readonly target: EndpointCheck | undefined;
   /** Another job with the same replication id: only one of the two would run. */
@@ -99,7 +102,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to conceal servers other than CouchDBs from the caller. */
+  /** Whether the caller must not learn which servers exist that are not CouchDBs. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -109,7 +112,7 @@ interface Judged {
   readonly databaseUuid: string;
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
-  /** With masked secrets restored; undefined if they may not be used. */
+  /** Members with the stored secrets in place of masks; undefined if these may not be used. */
   readonly members: Members | undefined;
 }
 
@@ -186,7 +189,7 @@ export class ReplicationChecks {
         const isNameTaken = edit.parent === undefined && (await isThere(tx, seen, edit.id));
         const outcome = await database.write(tx, edit, writer);
         const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
-        // Without permission to write the document, its endpoints must not be contacted either.
+        // A user who may not write the document must not make this node contact its endpoints.
         const mayAsk = unmasked.kind === "whole" && (writer.isAdmin || refusal === undefined);
         judged = {
           databaseUuid: database.uuid,
@@ -219,7 +222,7 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // The request that precedes each write reveals missing write permission.
+      // A write is preceded by this request, which fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });
@@ -238,7 +241,7 @@ export class ReplicationChecks {
     if (address === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let opened: Endpoint | undefined;
-    // A user is waiting, and may have corrected a password on either side.
+    // Open the login gate: a user is waiting, and may have corrected the password.
     await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
@@ -266,13 +269,16 @@ export class ReplicationChecks {
     }
   }
 
-  /** As in a run, but without retries. */
+  /** Opens an endpoint as a run does, but without retries. */
   #open(address: EndpointAddress, owner: Authority): Endpoint {
     const { endpoints, config } = this.#parts;
     return endpoints.open(address, { ...valuesNow(config.options), retriesPerRequest: 0 }, owner);
   }
 
-  /** Finds another job with the same id. Also undefined if the source's filter cannot be read. */
+  /**
+   * Returns another job with the same replication id, if any. Also returns undefined if the filter
+   * cannot be read from the source.
+   */
   async #twinOf(
     replication: Replication,
     owner: Authority,
@@ -293,24 +299,30 @@ export class ReplicationChecks {
   }
 }
 
-/** Otherwise users could scan ports and servers that only this node can reach. */
+/**
+ * Whether to conceal that the server exists. Otherwise users could scan hosts and ports that only
+ * this node can reach.
+ */
 function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
   return conceals && isRecognized === false;
 }
 
-/** The same response for closed ports, timeouts and other services. */
+/** Returns one and the same failure for closed ports, timeouts and services other than CouchDB. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };
 }
 
-/** Whether the job is the caller's, or belongs to a document of the database being checked. */
+/**
+ * Whether the caller may see the job: it is the caller's, or belongs to a document of the database
+ * that the caller is writing to.
+ */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;
   return ownerKey(data) === ownerKey(authorityOf(writer));
 }
 
-/** Aborts a transaction. */
+/** Thrown to abort the transaction of a dry run. */
 class DryRunOver extends Error {
   constructor() {
     super("Dry run: nothing is written");

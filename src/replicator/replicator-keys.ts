@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value by which a list of jobs is ordered or divided. */
+/** Value in a key of a list of jobs, by which the list is sorted or divided. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;
@@ -290,7 +290,7 @@ const ROWS = {
   ),
 };
 
-/** 17 to 20 were the index of jobs in older versions. */
+/** First numbers 17 to 20 contained the job index in older versions. */
 const OLDER_INDEX = { first: 17, last: 20 };
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
@@ -314,7 +314,10 @@ export function olderIndex(replicator: Subspace): KeyBounds {
   return { begin, end: replicator.pack([OLDER_INDEX.last + 1]) };
 }
 
-/** The full ids with this base id: itself, and those with suffixes (each after a plus). */
+/**
+ * Returns the range of full ids with this base id: the base id alone, and with suffixes, each of
+ * which begins with a plus.
+ */
 export function idsOfBase(
   keys: Keys<{ replicationId: string }> | ReplicatorKeys["replicationJob"],
   baseId: string,
@@ -337,14 +340,14 @@ export function statusCountsBelow(
   return { begin: keyOf(prefix), end: keyOf(after) };
 }
 
-/** A run of a job, identified by its lock. */
+/** A run that was halted. Its lock identifies it. */
 export interface HaltedRun {
   readonly worker: string;
   readonly jobId: string;
   readonly lock: string;
 }
 
-/** Kind of failure for counters. */
+/** Key of a failure counter. */
 export interface FailureKind {
   readonly phase: string;
   /** HTTP status, or 0. */

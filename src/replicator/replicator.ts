@@ -83,23 +83,22 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
 }
 
 export class Replicator {
-  /** Lists of failures. */
+  /** Lists of documents that jobs could not copy. */
   readonly failures: JobFailures;
-  /** Operator commands. */
+  /** Commands of operators: pause, resume, retry, reset and cancel. */
   readonly commands: JobCommands;
-  /** Filtered pages of jobs. */
+  /** Pages of jobs, filtered and sorted. */
   readonly lists: JobLists;
-  /** Groups of failing jobs. */
+  /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
-  /** Job events. */
+  /** The log of job events. */
   readonly events: JobEvents;
-  /** Lag, hold-ups and recent runs of jobs. */
   readonly measures: JobMeasures;
-  /** Groups that share the slots. */
+  /** Fair-share groups, with their usage. */
   readonly groups: JobGroups;
   /** Servers that jobs copy from and to. */
   readonly endpoints: ClusterEndpoints;
-  /** Processes that run jobs. */
+  /** Processes that run jobs, and drain orders. */
   readonly nodes: Nodes;
   /** Job counts for metrics. */
   readonly figures: JobFiguresReader;
@@ -209,7 +208,7 @@ export class Replicator {
     });
   }
 
-  /** Returns undefined if no such job is active. Throws a JobNotYoursError. */
+  /** Returns the active transient job with this id, if any. Throws a JobNotYoursError. */
   async #cancellable(
     tx: ReadTransaction,
     id: string,
@@ -346,7 +345,10 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /** Calls `decide` now and at each event of the job, until it returns an answer. */
+  /**
+   * Waits until `decide`, which is called at each event of the job, returns a value. Returns that
+   * value.
+   */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

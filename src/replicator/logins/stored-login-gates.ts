@@ -27,7 +27,10 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
-/** Maximum wait for a gate: the pause after a refusal, and the login then in progress. */
+/**
+ * Maximum wait for a login: the pause after a rejected one, and the time for another that is in
+ * progress.
+ */
 const WAIT_MS_MAX = 80_000;
 
 export interface StoredLoginGatesParts {
@@ -100,7 +103,7 @@ export class StoredLoginGates implements LoginGates {
         const record = await this.#read(tx, login);
         this.#write(tx, login, settleLogin(record, { ...login, id, verdict }, nowMs));
       },
-      // A failure counted twice only closes the gate for longer.
+      // May be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }
@@ -113,7 +116,8 @@ export class StoredLoginGates implements LoginGates {
       const bytes = seal === undefined ? stored : seal.open(stored, placeOf(account));
       return JSON.parse(utf8Decode(bytes)) as LoginRecord;
     } catch (error) {
-      // Sealed with an earlier key: records are short-lived and not resealed.
+      // The record was sealed with an earlier key. Login records are short-lived, so they are not
+      // resealed.
       if (errorCode(error)?.startsWith("SECRETS_") === true) return LOGIN_RECORD_EMPTY;
       throw error;
     }

@@ -17,7 +17,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import { NodeStore } from "./node-store.ts";
 
-/** Maximum age of a report. */
+/** Maximum age of a report that is included. */
 const REPORT_MS_MAX = 30_000;
 
 export interface ClusterEndpointsParts {
@@ -29,7 +29,7 @@ export interface ClusterEndpointsParts {
 }
 
 export interface ClusterEndpoint {
-  /** Includes any non-default port. */
+  /** Host of the server, with any non-default port. */
   readonly host: string;
   readonly sourceCount: number;
   readonly targetCount: number;

@@ -40,7 +40,7 @@ export class NodeStore {
     return true;
   }
 
-  /** Removes a process that has ended. */
+  /** Removes the report and the drain order of a process that has ended. */
   remove(tx: Transaction, id: NodeId): void {
     tx.clear(this.#keys.node.key({ node: id }));
     tx.clear(this.#keys.drain.key({ node: id }));

@@ -14,7 +14,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { NodeId } from "./node-report.ts";
 
 export const MINUTE_MS = 60_000;
-/** Includes the current minute. */
+/** Number of minutes counted, including the current one. */
 export const RATE_MINUTES = 60;
 /** Stored form; the first element is the format version. */
 const FORMAT = 1;
@@ -33,7 +33,7 @@ export const NO_RUNS: RunCounts = { startCount: 0, failureCount: 0, documentCoun
 export interface MinuteCounts {
   /** Start of the minute. */
   readonly startMs: number;
-  /** Undefined if no process reported. */
+  /** Counts of all processes in this minute; undefined if none reported. */
   readonly counts: RunCounts | undefined;
 }
 
@@ -114,7 +114,7 @@ function encodeCounts({ startCount, failureCount, documentCount }: RunCounts): U
 
 function decodeCounts(value: Uint8Array): RunCounts {
   const [format, startCount, failureCount, documentCount] = unpackTuple(value);
-  assert(format === FORMAT, "Counts must have a format of this version");
+  assert(format === FORMAT, "Counts must have a supported format version");
   return {
     startCount: Number(startCount),
     failureCount: Number(failureCount),

@@ -18,9 +18,9 @@ const never = (signal: AbortSignal) =>
   });
 
 /**
- * Watches a server without a feed for two hundred parked jobs, which take two requests per
- * comparison. Returns the pauses between rounds; `changedCounts` are the changed databases per
- * round.
+ * Watches a server without a feed for two hundred parked jobs, whose databases take two requests to
+ * compare. `changedCounts` contains the number of changed databases per round. Returns the pauses
+ * between rounds.
  */
 async function sweep(
   changedCounts: readonly number[],
@@ -54,7 +54,7 @@ async function sweep(
   } as unknown as SourceWatcherParts;
   const source = JSON.stringify(["http://source/"]);
   const waking = { source, wake: async () => {} } as unknown as ParkedJobsWaking;
-  // The initial comparison is not a round.
+  // The comparison at the start precedes the rounds.
   const rounds = [0, ...changedCounts];
   let requestCount = 0;
   const server = {
@@ -75,10 +75,13 @@ test("without a feed, databases are compared sooner while each request finds a c
 });
 
 /**
- * Watches a server whose feed returns `answers` in turn. Returns what is woken, and the pause after
- * each answer. `compare`: the server's comparison result, requested for `a` at the start.
- * `parkedLate`: database of a job parked meanwhile. `latestChanged`: recently changed databases.
- * `ending`: what ends the watch.
+ * Watches a server whose feed returns `answers` in turn. Returns the databases whose jobs
+ * are woken, and the pause after each answer.
+ *
+ * - `compare`: result of comparing database `a` at the start
+ * - `parkedLate`: database of a job that parks during the comparison
+ * - `latestChanged`: recently changed databases
+ * - `ending`: how the watch ends
  */
 async function follow(
   answers: readonly (readonly string[])[],

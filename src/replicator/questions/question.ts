@@ -14,7 +14,7 @@ export type QuestionAnswer =
   | { readonly kind: "answered"; readonly answer: JobData }
   | {
       readonly kind: "failed";
-      /** Code of the error, if any. */
+      /** Code of the error, if it has one. */
       readonly code: string | null;
       readonly error: string;
       readonly reason: string;

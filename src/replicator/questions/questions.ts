@@ -13,7 +13,7 @@ import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
 /** Age at which unclaimed questions are deleted. Exceeds the time of any answer. */
 const AGE_MS_MAX = 120_000;
-/** Unclaimed answers deleted along with each question. */
+/** Maximum number of unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;
 
 export interface QuestionsParts extends SlotlessJobsParts {
@@ -132,5 +132,5 @@ export class Questions implements SlotlessJobType {
   }
 }
 
-/** Created once, because the default error costs more than the abort. */
+/** Created once, because the default abort reason costs more than the abort itself. */
 const OVER = new Error("The question is answered");
