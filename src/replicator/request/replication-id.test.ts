@@ -101,11 +101,11 @@ interface Recorded {
   readonly vectors: readonly {
     readonly body: Readonly<Record<string, unknown>>;
     readonly id: string;
-    /** Code of the user filter on the source. */
+    /** Source code of the user filter. */
     readonly filterCode?: string;
-    /** A token or cookie in a header, which affects CouchDB's id but not ours. */
+    /** Whether a header contains a token or cookie, which affects CouchDB's id but not ours. */
     readonly credentialInHeaders?: boolean;
-    /** Why our id differs on purpose. */
+    /** Reason why our id intentionally differs from CouchDB's. */
     readonly differs?: string;
   }[];
 }
@@ -188,7 +188,7 @@ describe("numbers in a filter", () => {
   test("are sorted as CouchDB sorts names", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
-    // {"o":{"$eq":{"10":1,"9":2}}} as a term: "10" is before "9".
+    // Compared as Erlang strings, "10" precedes "9".
     const body = replicationMembers(`{"source":"a","target":"b",${sorted}}`);
     const { selection } = parseReplication(body);
     expect(selection).toEqual({ kind: "selector", selector: '{"o":{"$eq":{"10":1,"9":2}}}' });

@@ -31,14 +31,14 @@ export interface ReplicationId {
   readonly baseId: string;
   /** Other ids under which a CouchDB may have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
-  /** Includes suffixes. */
+  /** The full id, with suffixes. */
   readonly id: string;
 }
 
-/** Inputs of the ids besides the replication itself. */
+/** Inputs of replication ids, apart from the replication. */
 export interface ReplicationIdContext {
   readonly digests: Digests;
-  /** 32 hex digits, one for the whole cluster (`[couchdb] uuid`). */
+  /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */
   readonly serverUuid: string;
   /** Host name of the server: part of ids before version 3. */
   readonly hostName: string;
@@ -61,7 +61,7 @@ export function replicationId(
   let olderBaseIds: readonly string[] | undefined;
   return {
     baseId,
-    // Lazy, because most runs do not need them.
+    // Computed on demand, because most runs need no older ids.
     get olderBaseIds() {
       olderBaseIds ??= [
         hash(uuid, ...endpoints(endpointTermWithCredentials)),
@@ -75,7 +75,7 @@ export function replicationId(
   };
 }
 
-/** Returns a function that hashes a list of terms followed by those of the selection. */
+/** Returns a function that hashes the given terms together with those of the selection. */
 function hashWithSelection(
   { digests }: ReplicationIdContext,
   replication: Replication,
@@ -85,7 +85,8 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // Encoded once, since it may contain ten thousand ids and is part of five hashes.
+  // Each term is encoded only once, since the terms may contain ten thousand ids and are part of
+  // five hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
 }
@@ -187,7 +188,10 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
   http: [80, 5984],
 };
 
-/** Headers with credentials: a new token does not make a new replication. */
+/**
+ * Headers that contain credentials. They are not part of the id, so that a new token does not start
+ * a new replication.
+ */
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
 /** Version 4, without credentials in headers. */

@@ -14,7 +14,7 @@ export type Selection =
   | {
       readonly kind: "filter";
       readonly name: string;
-      /** An object. */
+      /** Parameters of the filter, as the text of a JSON object. */
       readonly queryParameters: JsonText;
     };
 
@@ -30,11 +30,11 @@ export interface HttpAddress {
   /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
-  /** Names as given, without a Basic authorization. */
+  /** Additional headers, with the names as written. Does not include Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Includes the proxy's credentials. */
+  /** URL of a proxy, with its credentials. */
   readonly proxyUrl?: string;
-  /** Overrides the node's settings. */
+  /** TLS settings that override those of the node. */
   readonly tls?: Partial<TlsSettings>;
   /** Locations of references to credentials (`references.ts`). */
   readonly references?: readonly ReferencePlace[];
@@ -69,7 +69,7 @@ export interface Replication {
   readonly createTargetParameters: Readonly<Record<string, string>>;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
-  /** Nothing is omitted if absent. */
+  /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /** Start of the first run; from the beginning if absent. */
   readonly sinceSequence?: unknown;

@@ -46,7 +46,7 @@ describe("a window", () => {
     ["2026-01-01T21:00:00Z", "2026-01-01T21:00:00", "2026-01-02T05:00:00"],
     ["2026-01-02T04:59:59Z", "2026-01-02T04:59:59", "2026-01-02T05:00:00"],
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
-    // The night of the change to daylight saving time is an hour shorter.
+    // At the change to daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
   ])("at %s opens at %s, and ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);

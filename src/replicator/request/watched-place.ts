@@ -9,12 +9,14 @@ import { decode } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
-  /** `LOCAL_SOURCE`, or a server's root URL and a digest of the account. Contains no secret. */
+  /**
+   * `LOCAL_SOURCE`, or the root URL of a server with a digest of the account. Contains no secret.
+   */
   readonly source: string;
   readonly database: string;
 }
 
-/** Local databases. */
+/** Stands for the server of local databases. */
 export const LOCAL_SOURCE = "local";
 
 /** Returns undefined if the database cannot be determined from the URL. */
