@@ -18,7 +18,7 @@ test("each star captures the text that it matches", () => {
   expect(match("a.c", "abc")).toBeUndefined();
 });
 
-/** Reference implementation that tries every length for every star. */
+/** Reference implementation, which tries every length for each star. */
 function matchesSlowly(pattern: string, name: string): boolean {
   if (pattern === "") return name === "";
   if (pattern[0] !== "*") {

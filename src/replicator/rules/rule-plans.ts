@@ -20,12 +20,12 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Text used if the rule has no job for the database. */
+/** Stands for the previous rule if the database has no job. */
 const NO_JOB = "no job";
-/** Names shown per kind. */
+/** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;
 
-/** Number of databases, with some of their names. */
+/** Number of databases affected by a change, with the names of the first ones. */
 export class PlannedDatabases {
   count = 0;
   readonly first: string[] = [];
@@ -55,7 +55,7 @@ export interface RulePlansParts extends ListedServerParts {
   readonly runtime: Runtime;
   readonly ruleStore: RuleStore;
   readonly rules: Rules;
-  /** Live: read at each use. */
+  /** Settings for parsing rules. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
@@ -67,7 +67,10 @@ export class RulePlans {
     this.#parts = parts;
   }
 
-  /** Plans a change of a rule. Throws as `Rules.check`, or a ChecksBusyError. */
+  /**
+   * Plans the creation or change of a rule. Throws the errors of `Rules.check`, or a
+   * ChecksBusyError.
+   */
   async ofPut(
     name: string,
     members: Members,

@@ -18,7 +18,7 @@ export interface RuleProgress {
   readonly listedMs: number | undefined;
   /** Matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
-  /** How many of these cannot be copied, and the first ones. */
+  /** Number of matching databases that cannot be copied, and the first ones. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
   /** How the rule notices new databases; undefined if the source has not been asked yet. */
@@ -56,7 +56,7 @@ export function encodeRuleProgress(progress: RuleProgress): JobData {
   return { ...progress };
 }
 
-/** The data is empty before the first run. */
+/** Decodes the data of a follower's job, which is empty before its first run. */
 export function decodeRuleProgress(data: JobData): RuleProgress {
   const stored: Partial<RuleProgress> = data;
   return { ...NO_PROGRESS, ...stored };

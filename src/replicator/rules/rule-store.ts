@@ -34,7 +34,7 @@ export interface RuleIdentity {
 }
 
 export interface RuleContent {
-  /** As given, including secrets. */
+  /** Members of the rule as given, including secrets. */
   readonly members: Members;
   /** The last author, who owns the jobs. */
   readonly owner: Authority;
@@ -42,7 +42,7 @@ export interface RuleContent {
 }
 
 export interface StoredRule extends RuleIdentity {
-  /** Undefined if this node lacks the key. */
+  /** Content of the rule; undefined if this node lacks the key. */
   readonly content: RuleContent | undefined;
 }
 
@@ -94,7 +94,7 @@ export class RuleStore {
     });
   }
 
-  /** By name, after `after`. */
+  /** Returns a page of rules by name, starting after `after`. */
   async page(
     tx: ReadTransaction,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -145,7 +145,10 @@ export class RuleStore {
     );
   }
 
-  /** In the order of the names; undefined for a database without a job of the rule. */
+  /**
+   * Returns the rows of these databases, in the order of `names`; undefined for a database without
+   * a job of the rule.
+   */
   async databasesNamed(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -195,12 +198,12 @@ function rowOf(value: Uint8Array) {
   const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
   assert(
     format === FORMAT && bytes instanceof Uint8Array,
-    "A rule must have a format of this version",
+    "A rule must have a supported format version",
   );
   return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
 }
 
-/** Numbers in the members keep their form where `replicationMembers` keeps it. */
+/** Decodes a rule. The form of numbers is preserved as in `replicationMembers`. */
 function decodeContent(text: JsonText): RuleContent {
   const content = JSON.parse(text) as RuleContent;
   const members = splitObject(text).find(({ name }) => name === "members");
@@ -210,7 +213,7 @@ function decodeContent(text: JsonText): RuleContent {
 
 function decodeDatabase(database: string, value: Uint8Array): RuleDatabase {
   const [format, generation, digest] = unpackTuple(value);
-  assert(format === FORMAT, "A database of a rule must have a format of this version");
+  assert(format === FORMAT, "A database of a rule must have a supported format version");
   const securityDigest = typeof digest === "string" ? digest : undefined;
   return { database, generation: Number(generation), securityDigest };
 }

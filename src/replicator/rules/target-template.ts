@@ -24,11 +24,11 @@ export type ExpandedTarget =
   | { readonly kind: "invalid"; readonly reason: string };
 
 export class TargetTemplate {
-  /** Undefined for local databases. */
+  /** URL of the server, with a trailing slash; undefined for local databases. */
   readonly serverUrl: string | undefined;
   readonly #pieces: readonly Piece[];
 
-  /** Throws a ReplicationInvalidError for an invalid template. */
+  /** Parses a template. Throws a ReplicationInvalidError if it is invalid. */
   constructor(text: string) {
     const [, serverUrl, name = text] = SERVER_AND_NAME.exec(text) ?? [];
     const isUrl = /^[a-z][a-z0-9+.-]*:/i.test(text);
@@ -43,7 +43,7 @@ export class TargetTemplate {
     }
   }
 
-  /** Highest capture used; 0 if none. */
+  /** Highest number of a capture that the template uses; 0 if none. */
   get captureMax(): number {
     const asked = this.#pieces.map((piece) =>
       typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,
@@ -56,7 +56,10 @@ export class TargetTemplate {
     return new Glob(this.#filled(() => "*"));
   }
 
-  /** Returns the target of a source database. A system database must be in `spelledOut`. */
+  /**
+   * Returns the target of a source database. A system database is only accepted if it is in
+   * `spelledOut`.
+   */
   expand(
     database: UntrustedName,
     captures: readonly string[],
@@ -85,7 +88,7 @@ export function at(serverUrl: string, database: string): string {
 }
 
 function piecesOf(text: string, name: string): readonly Piece[] {
-  // Text and placeholder names alternate.
+  // The split alternates between text and the names of placeholders.
   return name.split(PLACEHOLDER).map((part, index): Piece => {
     if (index % 2 === 0) {
       if (/[{}*]/.test(part)) throw invalid(text, "an address with whole placeholders, and no *");

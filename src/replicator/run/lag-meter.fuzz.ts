@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LagMeter } from "./lag-meter.ts";
 
-/** A possible next event, `afterMs` later. */
+/** An event, `afterMs` after the previous one. */
 const step = fc.record({
   kind: fc.constantFrom("read", "arrived", "announced"),
   count: fc.nat(20),

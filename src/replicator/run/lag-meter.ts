@@ -8,7 +8,7 @@
 const MARK_MS_MIN = 1000;
 /** Above this, every other mark is dropped: a long lag is accurate to 1/30. */
 const MARKS_MAX = 64;
-/** Below this number, the interval is halved. */
+/** Number of marks below which the interval between them is halved. */
 const MARKS_MIN = 16;
 
 interface Mark {
@@ -36,7 +36,9 @@ export class LagMeter {
     });
   }
 
-  /** Whether `sinceMs` is meaningful. */
+  /**
+   * Whether the lag is known: changes have been read or counted, or were pending before the run.
+   */
   get isKnown(): boolean {
     return this.#isKnown;
   }
@@ -64,7 +66,10 @@ export class LagMeter {
     this.#forgetArrived();
   }
 
-  /** Changes read but not arrived will be read again. */
+  /**
+   * Called when the feed is read again from its start: changes that have not arrived will be
+   * counted again.
+   */
   startOver(): void {
     this.#readCount = this.#arrivedCount;
   }

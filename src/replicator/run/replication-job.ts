@@ -50,13 +50,16 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** Created once, as in `replication-run.ts`. */
+/** Created once, because creating an error is expensive. */
 const OVER = new Error("The run has ended");
 /** Error word for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
-/** Short runs usually end earlier; watching them would cost more. */
+/**
+ * Time until background tasks of a short run start. Most short runs end earlier, and the tasks
+ * would cost more than the run.
+ */
 const UNWATCHED_MS = 1000;
 
 export interface ReplicationJobParts {
@@ -68,7 +71,7 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Expected start of a run, and how it ends. */
+/** Positions at which a run may start, and whether it ends when caught up. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
@@ -105,12 +108,12 @@ export class ReplicationJob {
     this.#dueAtSec = job.scheduledAtSec;
   }
 
-  /** Undefined for a malformed document. */
+  /** The requested replication; undefined for a malformed document. */
   get replication(): Replication | undefined {
     return this.#job.data.replication;
   }
 
-  /** Its events identify the job. */
+  /** Trace whose events contain the identity of the job. */
   get trace(): Trace {
     return this.#job.parts.runtime.trace;
   }
@@ -156,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // Another job with the same list has retried it.
+      // Another job with the same list has already retried it.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
@@ -186,7 +189,10 @@ export class ReplicationJob {
     }
   }
 
-  /** A run that ended to park the job fails if its last checkpoint did. */
+  /**
+   * Returns why a run failed. If the run ended itself in order to park, that is the failure of its
+   * last checkpoint, if any.
+   */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
     this.#ownEnding = undefined;
@@ -271,7 +277,10 @@ export class ReplicationJob {
     return this.#collision(claim);
   }
 
-  /** Another user's job does not end this one permanently: its credentials may fail. */
+  /**
+   * Returns the ending of a run whose replication another job owns. The job is tried again later if
+   * the other job is another user's, whose credentials may turn out to be invalid.
+   */
   #collision({ otherJobId, otherIsPersistent, rival }: Claim & { kind: "duplicate" }): Collision {
     const failure = { error: "duplicate_job", reason: `Duplicate job running: ${otherJobId}` };
     const isPersistent = this.#job.data.document !== undefined;
@@ -304,7 +313,8 @@ export class ReplicationJob {
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? {} : { generation: stallCount };
     const open: OpenSide = (side) => this.#open(replication, side, { ...connections, activity });
-    // Requests outside copying do not count as progress.
+    // Endpoints for background tasks do not record activity, so that their requests do not count as
+    // progress.
     const beside: OpenSide = (side) => this.#open(replication, side, connections);
     const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
@@ -381,7 +391,10 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  /** Settles when a run that ends by itself must be watched; later on a busy node. */
+  /**
+   * Settles when the background tasks of a short run start, which is later on a node with many
+   * jobs.
+   */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
@@ -398,7 +411,10 @@ export class ReplicationJob {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /** Ends the run when the filter has changed: the next run has another id, and starts over. */
+  /**
+   * Ends the run when its filter function has changed. The next run then has a different
+   * replication id, and starts from the beginning.
+   */
   async #watchFilter(
     replication: Replication,
     { id }: ReplicationId,
@@ -446,7 +462,7 @@ export class ReplicationJob {
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
-    // A run that ends on its own is not parked.
+    // A run that ends when caught up is parked then.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const source = beside("source");
@@ -465,7 +481,10 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Returns the request to retry failures, if the job has ended otherwise. */
+  /**
+   * Returns the retry request, if any, of an ended job, which runs only to retry its failures.
+   * Returns undefined for any other job.
+   */
   async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;
     if (!hasEnded(this.#job.data.state)) return undefined;
@@ -615,7 +634,10 @@ function isRefusal(error: unknown): boolean {
   return errorCode(error) === "KV_UNAVAILABLE";
 }
 
-/** Whether the node is stopping, or an operator acted. */
+/**
+ * Whether the run was stopped in an orderly way, because the node is stopping, another job needs
+ * the slot, or an operator acted.
+ */
 function isStop(error: unknown): boolean {
   return errorCode(error) === "REPLICATOR_STOPPED";
 }

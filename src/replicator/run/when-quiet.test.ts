@@ -11,7 +11,7 @@ test("a run that worked while its source was queried has not caught up yet", asy
   const source = {
     info: async () => {
       askedAtMs.push(clock.monotonicMs() - startMs);
-      // A change arrives and is copied during the first question.
+      // While the source is queried for the first time, a change arrives and is copied.
       if (askedAtMs.length === 1) run.quietSinceMs = clock.monotonicMs();
       return { updateSequence: askedAtMs.length };
     },

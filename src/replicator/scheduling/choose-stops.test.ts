@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // Only as many as matter are counted.
+  // A count capped at the useful maximum yields the same stops.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -195,7 +195,7 @@ test("a node stops jobs over its share, unless few, and never one-shot jobs or t
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
-  // A rule whose jobs constantly take turns must not prevent balancing between nodes.
+  // Jobs of a rule that constantly take turns must not prevent nodes from sharing the load evenly.
   const idle = [{ slots: 100, runningCount: 0 }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);

@@ -55,10 +55,12 @@ const CYCLE_JITTER = 1 / 3;
  */
 const LOOK_AHEAD = 1 / 3;
 
-/** Time for other nodes to take jobs that were yielded to them. */
+/** Time during which slots stay free so that other nodes accept the jobs yielded to them. */
 const YIELD_MS = 5000;
 
-/** Nothing is due before the watch fires, or before `untilMs` (monotonic). */
+/**
+ * Result of finding no job due: none is due until `untilMs` (monotonic), unless the watch fires.
+ */
 interface EmptyQueue {
   readonly enqueued: Watch;
   readonly untilMs: number;
@@ -70,13 +72,13 @@ export interface SchedulerParts {
   readonly jobs: Jobs;
   readonly halted: Pick<HaltedRuns, "serve">;
   readonly nodes: Pick<NodeStore, "list">;
-  /** Live: read at each use. */
+  /** Settings of the replicator. Read at each use, so that changed settings apply. */
   readonly config: ReplicatorConfig;
 }
 
 /** A service run under the same worker, outside the slots. */
 export interface SlotlessJobsRunner {
-  /** Settles when the signal aborts or the worker is expelled. */
+  /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
   setDraining(isDraining: boolean): void;
 }
@@ -93,7 +95,7 @@ export class Scheduler {
   readonly #nodes: Pick<NodeStore, "list">;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
-  /** Notified when it has registered as a new worker. */
+  /** Notified when the scheduler has registered as a new worker. */
   readonly registered = new Notifier();
   #member: WorkerId | undefined;
   #isDraining = false;
@@ -190,10 +192,10 @@ export class Scheduler {
     } finally {
       this.#member = undefined;
       this.#forgetEmpty();
-      // No effect on jobs already stopping.
+      // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Some run time is not charged; the reason for the end matters more to the caller.
+        // Some run time is then not charged, but the caller needs the original reason for the end.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -261,7 +263,7 @@ export class Scheduler {
       others: running.length < 2 ? [] : await this.#others(),
     });
     if (surplus.length > 0) {
-      // Leave these jobs to less busy nodes for a while.
+      // Leave their slots free for a while, so that less busy nodes accept these jobs.
       this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
     }
     const stops = [...forWaiting, ...surplus];
@@ -349,8 +351,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting a job processes its request, which may be long. An expulsion is handled after this
-    // loop, and includes all jobs.
+    // Starting a job processes its request, which may take long, so yield in between. If the worker
+    // is expelled meanwhile, that is handled after the loop, for all jobs.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
@@ -382,11 +384,11 @@ export class Scheduler {
     const heard = async (enqueued: Watch): Promise<void> => {
       try {
         await enqueued.fired(over);
-        // Other nodes have been woken as well.
+        // The same watch has woken other nodes. Delay acceptance so that the jobs are shared.
         const acceptDelayMs = this.#jobs.acceptDelayMs();
         if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {
-        // A broken watch is unreliable, so the queue must be asked.
+        // The watch has fired or is broken, so the queue has to be read.
         if (!over.aborted) this.#forgetEmpty();
       }
     };

@@ -29,7 +29,7 @@ export interface SlotlessJobsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  /** Live: read at each use. */
+  /** Interval for heartbeats. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
@@ -51,7 +51,7 @@ export class SlotlessJobs {
     this.#all = works.map((work) => new SlotlessJobsOfType(parts, work));
   }
 
-  /** While draining, other nodes run these jobs. */
+  /** Sets whether the node is draining, so that it leaves these jobs to other nodes. */
   setDraining(isDraining: boolean): void {
     for (const jobs of this.#all) jobs.setDraining(isDraining);
   }
