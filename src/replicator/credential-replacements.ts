@@ -76,7 +76,7 @@ export function parseReplacement({
   if (!isObject(auth)) throw new ReplicationInvalidError("`auth` must be an object");
   const address = withAuth("source", { kind: "http", url: url.href, headers: {} }, auth);
   if (secretsOf(address).length === 0 && address.headers.authorization === undefined) {
-    throw new ReplicationInvalidError("`auth` must name a way to authenticate");
+    throw new ReplicationInvalidError("`auth` must contain an authentication scheme");
   }
   if (owner !== undefined && typeof owner !== "string") {
     throw new ReplicationInvalidError("if defined, `owner` must be the name of a user");

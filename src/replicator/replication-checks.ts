@@ -334,7 +334,7 @@ function refusalOf(
   refusal: ReplicationFailure | undefined,
 ): ReplicationFailure | undefined {
   if (refusal !== undefined || isReplicatorDatabase(databaseName)) return refusal;
-  const reason = `${databaseName} is not a database of replications: its name must be _replicator or end in /_replicator`;
+  const reason = `${databaseName} is not a replicator database: its name must be _replicator or end in /_replicator`;
   return { error: "not_a_replicator", reason };
 }
 

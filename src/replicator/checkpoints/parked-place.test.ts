@@ -16,7 +16,7 @@ test.each([
   [{ source: "0", target: "2" }, false],
   [{ source: "1", target: "0" }, false],
 ])(
-  "a run that parked at the beginning continues there between the same databases only: %j",
+  "resumes a job that was parked without a checkpoint only if both databases are the same: %j",
   async (now, isFound) => {
     const parts = {
       source: madeAt(now.source),

@@ -48,7 +48,7 @@ function openStage(textLength: number) {
   };
 }
 
-test("as many documents are copied individually as requests are allowed, over all batches", async () => {
+test("limits individually copied documents to the allowed requests, across all batches", async () => {
   const stage = openStage(500);
   const copying = Promise.all([stage.copy(15), stage.copy(15)]);
   expect(await stage.count()).toBe(20);

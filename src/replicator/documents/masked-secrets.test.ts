@@ -116,7 +116,7 @@ describe("a masked secret is not sent elsewhere after a change", () => {
     expect(put(given)).toBe(field);
   });
 
-  test("does not unmask without a stored document", () => {
+  test("rejects a mask without a stored secret", () => {
     expect(put(MASKED, {})).toBe("`source_proxy`");
     expect(put({ source: MASKED.source, target: "b" }, { source: "a", target: "b" })).toBe(
       "`source`",

@@ -49,7 +49,7 @@ test.each([
   expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
 });
 
-test("a failure has the location of the first failed call, even as the cause of another", async () => {
+test("locates a failure at the first call that failed, also if it is the cause of another error", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");

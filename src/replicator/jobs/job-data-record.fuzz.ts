@@ -109,7 +109,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
 
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
-test("the record of a job is decoded as it was encoded", () => {
+test("decoding a job's record returns the encoded job", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };
@@ -119,7 +119,7 @@ test("the record of a job is decoded as it was encoded", () => {
   );
 });
 
-test("the index reads the same from a job's record", () => {
+test("`decodeIndexed` returns the same values as `decodeJob`", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };

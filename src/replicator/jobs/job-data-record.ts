@@ -102,7 +102,7 @@ export interface IndexedJob
  * every change of a job. Throws like `decodeJob`.
  */
 export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">): IndexedJob {
-  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
+  assert(isReadable({ data, request }), "A replication job must have a supported format version");
   const progress: StoredProgress = data;
   const { replication, userName = null }: StoredRequest = request ?? data;
   const { replicationId, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
@@ -114,7 +114,7 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
 
 /** Throws if a newer version stored the job in an unknown format. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
-  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
+  assert(isReadable({ data, request }), "A replication job must have a supported format version");
   return decoded(request ?? data, data);
 }
 
@@ -123,7 +123,7 @@ export function decodeProgress({
   data,
 }: Pick<Job, "data">): JobOutcome & Pick<ReplicationJobData, "replicationId" | "lastStartMs"> {
   const progress: StoredProgress = data;
-  assert(isKnown(progress.format), "A replication job has a format that this version knows");
+  assert(isKnown(progress.format), "A replication job must have a supported format version");
   const { replicationId, lastStartMs = 0 } = progress;
   return { ...decodeOutcome(progress), replicationId, lastStartMs };
 }

@@ -325,14 +325,14 @@ export function encodeStatus(status: JobStatus): Uint8Array {
 
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
-  assert(text instanceof Uint8Array, "A status must be text");
+  assert(text instanceof Uint8Array, "A status must be stored as text");
   const stored: unknown = JSON.parse(utf8Slice(text, 0, text.length));
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
     return { ...status, failing, replicationId, endedMs: undefined, behindSinceMs: undefined };
   }
-  assert(format === FORMAT, "A status must have a format that this version supports");
+  assert(format === FORMAT, "A status must have a supported format version");
   return decodeStored(stored as StoredStatus);
 }
 

@@ -70,7 +70,7 @@ async function sweep(
   return pausesMs;
 }
 
-test("without a feed, databases are compared sooner while each request finds a change", async () => {
+test("compares databases sooner without a feed while every request finds a change", async () => {
   expect(await sweep([0, 1, 2, 150, 0])).toEqual([1000, 1000, 250, 250, 1000]);
 });
 
@@ -155,7 +155,7 @@ test("the more databases change, the longer changes are collected, up to 150 ms"
   expect(pausesMs).toEqual([100, 100, 140, 150]);
 });
 
-test("a database that changes often is woken once, and counts as one that changes", async () => {
+test("wakes a database that occurs several times in a response once", async () => {
   const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
   expect(woken).toEqual([["a"]]);
   expect(pausesMs).toEqual([100]);
@@ -203,7 +203,7 @@ test("a job that parks while databases are compared is included", async () => {
   );
 });
 
-test("a source counts as watched once all its jobs have been compared, with a feed and without", async () => {
+test("reports a source as watched once all its jobs are compared, with and without a feed", async () => {
   let watchedCount = 0;
   const onWatched = (): void => {
     watchedCount++;

@@ -207,7 +207,7 @@ function rowOf(value: Uint8Array) {
 function decodeContent(text: JsonText): RuleContent {
   const content = JSON.parse(text) as RuleContent;
   const members = splitObject(text).find(({ name }) => name === "members");
-  assert(members !== undefined, "A stored rule has members");
+  assert(members !== undefined, "A stored rule must have members");
   return { ...content, members: replicationMembers(members.value) };
 }
 

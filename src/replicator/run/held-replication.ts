@@ -551,7 +551,7 @@ export class HeldReplication {
     const { runtime, parked } = this.parts;
     const { replication } = this.#data;
     const place = replication && watchedPlace(runtime.digests, replication.source);
-    assert(place !== undefined, "A job parks whose source can be watched");
+    assert(place !== undefined, "A parked job must have a source that can be watched");
     await parked.add(tx, place, { jobId: this.held.id, updateSequence });
   }
 

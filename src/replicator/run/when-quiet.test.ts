@@ -3,7 +3,7 @@ import { openClock } from "../../http-client/fetch.fixture.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { onceQuiet } from "./when-quiet.ts";
 
-test("a run that worked while its source was queried has not caught up yet", async () => {
+test("does not report a run as idle if it copied a change while its source was queried", async () => {
   const clock = openClock();
   const startMs = clock.monotonicMs();
   const run = { hasWork: false, quietSinceMs: startMs, progress: { highestSequence: 7 } };

@@ -135,7 +135,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   expect(waitingCount(before, now)).toBe(expected);
 });
 
-test("in a group over capacity, jobs past their minimum run time stop, the longest running first, at most as many as wait", () => {
+test("stops jobs of a group over capacity after their minimum run time, the longest running first, and no more than are waiting", () => {
   const running = [
     job("young", 10),
     job("old", 90),
@@ -155,7 +155,7 @@ test("in a group over capacity, jobs past their minimum run time stop, the longe
   expect(turns(new Map())).toEqual([]);
 });
 
-test("max_churn bounds the stops of all groups over capacity together, and the other stops of the cycle count", () => {
+test("limits all stops of a cycle to max_churn, including those of groups over capacity", () => {
   const groups = ["a", "b", "c", "d"];
   const running = groups.map((group, index) => job(group, 100 + index, { group }));
   const crowded = new Map(groups.map((group) => [group, 5] as const));
@@ -171,7 +171,7 @@ test("max_churn bounds the stops of all groups over capacity together, and the o
   expect(stops(4, 1)).toEqual(["a", "d", "c", "b"]);
 });
 
-test("a node stops jobs over its share, unless few, and never one-shot jobs or those within their minimum run time", () => {
+test("stops jobs that exceed the node's share by more than a tenth, except one-shot jobs and those within their minimum run time", () => {
   const slots = { ...SLOTS, jobsMax: 100, churnMax: 3 };
   const running = [
     ...Array.from({ length: 9 }, (_, index) => job(`old-${index}`, 100 + index)),
