@@ -15,7 +15,7 @@ import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { replicatorKeys } from "./replicator-keys.ts";
 
-/** Interval between two clean-ups of the cluster. */
+/** Shortest and longest interval between two clean-ups of the cluster. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 /** Interval between clean-ups, as a fraction of the age limit of ended transient jobs. */
 const LATE_RATIO = 1 / 10;

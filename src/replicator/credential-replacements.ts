@@ -198,7 +198,10 @@ export class CredentialReplacements {
     return isDryRun ? concernsRule : isChanged;
   }
 
-  /** Returns true for a job without a document. */
+  /**
+   * Writes the credentials to the job's document. Returns false if the document no longer exists in
+   * this form, and true for a job without a document.
+   */
   async #writeDocument(
     tx: Transaction,
     { document }: ReplicationJobData,
@@ -240,7 +243,7 @@ export class CredentialReplacements {
   }
 }
 
-/** Sides that log in to the server as the user. */
+/** Returns the sides that log in to the server as the user. */
 function sidesOf(
   { origin, username, side }: Pick<CredentialReplacement, "origin" | "username" | "side">,
   replication: Replication | undefined,

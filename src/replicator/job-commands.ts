@@ -165,7 +165,7 @@ export class JobCommands {
     tx.afterCommit(() =>
       trace.event("replication.cancelled", { jobId: job.id, userName, why, requestId }),
     );
-    // The database's hook removes the job with its document.
+    // Deleting the document makes the database's hook remove the job.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));
     if (!isRemoved) await removeJob(this.#parts, tx, job);

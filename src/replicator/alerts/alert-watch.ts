@@ -74,7 +74,9 @@ export class AlertWatch {
     this.#self = randomHex(parts.runtime.random);
   }
 
-  /** Acquires the lease (`taken`) or extends it (`held`), unless another node has it (`others`). */
+  /**
+   * Acquires the lease (`taken`) or extends it (`held`). Returns `others` if another node has it.
+   */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     return this.#transact(async (tx) => {

@@ -45,7 +45,7 @@ export interface CheckpointWriterParts {
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
-/** Progress of a run. */
+/** Position and statistics that a run has reached. */
 export interface ReachedPlace {
   readonly through: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -129,12 +129,12 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Writes at the replication's interval until `copied` aborts. */
+  /** Writes a checkpoint at the replication's interval until `copied` aborts. */
   async writeRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#parts.runtime;
     const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
     while (!copied.aborted) {
-      // 75 to 100 % of the interval, to spread jobs that started together.
+      // Sleep for 75 to 100 % of the interval, to spread jobs that started together.
       await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
       signal.throwIfAborted();
       if (!copied.aborted) await this.write(signal);

@@ -26,7 +26,7 @@ export class LoggedSide {
   readonly name: "source" | "target";
   /** Creation time of the database at the start of the run. */
   readonly instanceStartTime: string;
-  /** The log at the start. */
+  /** The log at the start of the run. */
   readonly log: ReplicationLog | undefined;
   readonly #endpoint: Endpoint;
   readonly #id: string;
@@ -90,7 +90,7 @@ export class LoggedSide {
    * durable writes.
    *
    * Database information and checkpoint are requested concurrently. If the database was re-created
-   * in between, the initial checkpoint is gone, and this rejects.
+   * in between, the initial checkpoint is gone, and the call rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;
@@ -111,7 +111,7 @@ export class LoggedSide {
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }
 
-  /** Replaces the known log. Rejects if another log is found. */
+  /** Replaces the known log. Rejects if another log is stored. */
   async write(body: JsonText, signal: AbortSignal): Promise<void> {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
@@ -124,7 +124,7 @@ export class LoggedSide {
     this.#wrote(written, body);
   }
 
-  /** If the creation time is unknown, the next checkpoint verifies that this one still exists. */
+  /** If the creation time is unknown, the next checkpoint verifies that this log still exists. */
   #wrote(revision: string, body: JsonText): void {
     this.#revision = revision;
     if (this.instanceStartTime === UNKNOWN_START_TIME) {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { findAtBeginning } from "./parked-place.ts";
 
-/** A database without checkpoints. */
+/** Creates an endpoint without checkpoints. */
 function madeAt(instanceStartTime: string): Endpoint {
   const info = async () => ({ instanceStartTime, updateSequence: 1 });
   return { info, readLocal: async () => undefined } as unknown as Endpoint;

@@ -43,9 +43,9 @@ export async function readLog(
 export interface WrittenLog {
   readonly id: string;
   readonly body: JsonText;
-  /** Revision to be replaced, if any. */
+  /** Revision of the log to be replaced, if any. */
   readonly parent: string | undefined;
-  /** Creation time of the intended database. */
+  /** Creation time of the database that the log is meant for. */
   readonly madeAt: string;
 }
 

@@ -1,4 +1,7 @@
-/** Collects the outcome of a batch: failed revisions, and listed ones that arrived. */
+/**
+ * Collects the outcome of a batch: revisions that failed, and listed failures that have now
+ * arrived.
+ */
 import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";

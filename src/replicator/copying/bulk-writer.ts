@@ -26,7 +26,7 @@ export interface BulkWriterParts {
   readonly attribution: FailureAttribution;
 }
 
-/** Documents for which the target failed, and the error. */
+/** Documents that were not written, and the target's error. */
 type Unwritten = RefusedBatch<PlainDocument, unknown>;
 
 export class BulkWriter {
@@ -71,7 +71,7 @@ export class BulkWriter {
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),
         refuse: (document, error) => this.#writeLast(document, error, signal),
-        // A success shows that the target works.
+        // Write both halves before skipping a document: a success shows that the target works.
         bothHalvesFirst: true,
       });
     }

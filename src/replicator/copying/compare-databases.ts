@@ -83,7 +83,7 @@ export async function compareDatabases(
   return counts;
 }
 
-/** All documents with their leaves, in pages. */
+/** Yields all documents with their leaves, in pages. */
 async function* leaves(
   endpoint: Endpoint,
   signal: AbortSignal,
@@ -216,7 +216,7 @@ function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline)
   return isCompressed && here.length === there.length;
 }
 
-/** The attachments of a revision, by name. */
+/** Reads a revision. Returns its attachments by name. */
 async function readOutlines(
   endpoint: Endpoint,
   request: RevisionRequest,

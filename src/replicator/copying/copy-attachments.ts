@@ -10,7 +10,7 @@ export class AttachmentsBroken extends Error {
 
 /** Wraps attachments, recording the source's first error. Errors of the reader do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
-  /** Set once an error occurs. */
+  /** First error of the source, if any. */
   failure: unknown;
   readonly #attachments: AsyncIterable<AttachmentStream>;
 

@@ -93,7 +93,7 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   readonly #sourceAttribution: FailureAttribution;
   readonly #targetAttribution: FailureAttribution;
-  /** Shared by all copiers of the job. */
+  /** Copies documents individually. Shared by all copiers of the job. */
   readonly #isolated: IsolatedCopyStage;
   readonly #copierTurns: Turns;
   readonly #retryTurns: Turns;
@@ -537,7 +537,7 @@ export class BatchCopier {
       docsRead: readCount,
       docsLeftOut: leftOutCount,
     });
-    // Choose the next number of rows to fill one write.
+    // Choose the next number of rows so that they fill one write.
     const meanLength = Math.max(1, length / page.length);
     this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);

@@ -78,7 +78,7 @@ export interface IsolatedCopyParts extends CopierParts {
   readonly targetAttribution: FailureAttribution;
 }
 
-/** A document being copied, with its state. */
+/** State of a document while it is copied. */
 interface Journey {
   readonly request: RevisionRequest;
   readonly batch: BatchOutcome;
@@ -149,7 +149,9 @@ export class IsolatedCopy {
     };
   }
 
-  /** Waits for the next attempt, or skips the document. Returns true if it is finished. */
+  /**
+   * Waits for the next attempt, or skips the document. Returns true if the document is finished.
+   */
   async #afterFailure(
     journey: Journey,
     { side, error }: Attempt & { readonly kind: "failed" },
@@ -191,7 +193,10 @@ export class IsolatedCopy {
     this.#fail(side === "target" ? "write" : "read", request, why, batch);
   }
 
-  /** Waits for another attempt, or skips a document missing twice. Returns true if finished. */
+  /**
+   * Waits for another attempt, or skips a document missing twice. Returns true if the document is
+   * finished.
+   */
   async #afterMissing(
     journey: Journey,
     kind: "missing" | "missing-stub",

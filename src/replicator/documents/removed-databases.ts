@@ -31,7 +31,7 @@ export interface RemovedDatabasesParts extends RemoveJobParts {
   readonly subspace: Subspace;
 }
 
-/** Ends the runs of all jobs with this id prefix, without further writes. */
+/** Callback that ends the runs of all jobs with this id prefix, without further writes. */
 export type HaltJobs = (idPrefix: string) => void;
 
 export class RemovedDatabases {

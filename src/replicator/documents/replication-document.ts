@@ -1,4 +1,4 @@
-/** Writes states into `_replicator` documents: only on completion and failure (RFC 016). */
+/** Writes states into `_replicator` documents, only when a job completes or fails (RFC 016). */
 import {
   errorCode,
   type JsonText,
@@ -13,7 +13,7 @@ import { scheduledStatistics } from "../job-lists/job-views.ts";
 import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
 import { isoTime } from "../times.ts";
 
-/** Identifies the replicator's own writes; not available outside. */
+/** Identifies the replicator's own writes. Not exported by the replicator's index. */
 export const REPLICATOR: unique symbol = Symbol("replicator");
 
 const CONTEXT: WriteContext = {

@@ -76,7 +76,7 @@ export function isReplicatorDatabase(name: string): boolean {
   return name === "_replicator" || name.endsWith("/_replicator");
 }
 
-/** A user's edit. */
+/** An edit made by a user, as opposed to a replicated one. */
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
 /**
@@ -88,7 +88,7 @@ function isTooLong(body: Utf8Text): boolean {
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document parsed before its write. */
+/** A document that was parsed before it is written. */
 interface Parsed {
   readonly members: Members;
   readonly asked: Asked;
@@ -263,7 +263,9 @@ export class ReplicationHook implements DatabaseHook {
   }
 }
 
-/** Returns the body changed by an edit with masks; undefined for a new document. */
+/**
+ * Returns the stored body that an edit replaces, if the edit contains masks; otherwise undefined.
+ */
 export async function parentBody(
   tx: ReadTransaction,
   database: Database,

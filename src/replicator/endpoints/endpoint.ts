@@ -47,7 +47,7 @@ export function storableSequence(sequence: SourceSequence): SourceSequence {
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }
 
-/** A sequence as a query parameter: strings unchanged, anything else as JSON. */
+/** Formats a sequence as a query parameter: strings unchanged, anything else as JSON. */
 export function sequenceText(sequence: SourceSequence): string {
   if (typeof sequence === "string") return sequence;
   if (isEscaped(sequence)) return sequenceText(JSON.parse(sequence.json));
@@ -58,7 +58,7 @@ function isEscaped(sequence: SourceSequence): sequence is EscapedSequence {
   return isJsonObject(sequence) && typeof sequence.json === "string";
 }
 
-/** Whether two sequences have the same JSON. */
+/** Compares two sequences by their JSON. */
 export function isSameSequence(left: SourceSequence, right: SourceSequence): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }
@@ -133,7 +133,7 @@ export interface ChangesRequest {
 export interface RevisionRequest {
   readonly id: string;
   readonly revision: string;
-  /** Revisions that the target has. Attachments that are not newer need not be sent. */
+  /** Revisions that the target has. Attachments that are no newer than these need not be sent. */
   readonly ancestors: readonly string[];
 }
 
@@ -270,7 +270,7 @@ export interface Endpoint {
 
   /** Yields items in order, in batches. A continuous feed never ends. */
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
-  /** Number of changes after `since`; undefined if the source cannot tell. */
+  /** Returns the number of changes after `since`; undefined if the source does not report it. */
   pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
   /** Returns the revisions that the endpoint lacks. `once`: sends the request only once. */
@@ -327,7 +327,7 @@ export interface Endpoint {
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
 
-  /** The security object, as text. */
+  /** Returns the security object, as text. */
   security(signal: AbortSignal): Promise<JsonText>;
   setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
 

@@ -134,7 +134,7 @@ export class Endpoints {
     return (await user)?.isAdmin === true;
   }
 
-  /** The server with this root URL. Throws like `open`. */
+  /** Opens the server with this root URL. Throws like `open`. */
   openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;

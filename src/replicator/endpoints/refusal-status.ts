@@ -33,7 +33,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   timeout: 503,
 };
 
-/** CouchDB's status for an error with this name, if it has one. */
+/** Returns CouchDB's status for an error with this name, if it has one. */
 export function refusalStatus(error: string): number | undefined {
   if (error.startsWith("STORE_") && STATUSES[error] === undefined) return 400;
   return Object.hasOwn(STATUSES, error) ? STATUSES[error] : undefined;

@@ -1,4 +1,4 @@
-/** Whether a failed request may be due to its document. */
+/** Determines whether a failed request may be due to its document. */
 import { OperationalError } from "../../base/index.ts";
 import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
@@ -46,7 +46,7 @@ export function mayConcernOne(error: unknown): boolean {
  */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
-/** Like `mayConcernOne`, but for a `_revs_diff`, which is rejected as a whole. */
+/** Does the same as `mayConcernOne` for a `_revs_diff`, which is rejected as a whole. */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);

@@ -45,7 +45,7 @@ export const FAILURES_MAX = 100_000;
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
-/** Maximum length of a stored reason: enough for a sentence, too little for a document. */
+/** Maximum length of a stored reason: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 500;
 const ERROR_LENGTH_MAX = 100;
 /** Length of the id prefix stored in the key, for ordering; the digest covers the rest. */
@@ -188,7 +188,7 @@ export class FailureLists {
     };
   }
 
-  /** The failures of these documents. */
+  /** Returns the listed failures of these documents. */
   async ofDocuments(
     tx: ReadTransaction,
     baseId: string,
@@ -207,7 +207,7 @@ export class FailureLists {
     return found;
   }
 
-  /** Number of failures of each kind. */
+  /** Returns the number of failures of each kind. */
   async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
     const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }));
     return page.entries.map(({ key, value }) => {
@@ -272,7 +272,7 @@ function united(
   return fitsRetryRequest(ids) ? ids : undefined;
 }
 
-/** Counters of a list within one transaction. */
+/** Changes of a list's counters within one transaction. */
 class Counts {
   readonly #counts = new Map<string, FailureCount>();
   readonly #changed = new Set<string>();

@@ -12,7 +12,10 @@ export interface ListedFailure extends DocumentFailure {
 
 const FORMAT = 1;
 
-/** Strings are JSON within the tuple, because ids and reasons may contain unpaired surrogates. */
+/**
+ * Encodes a failure. Its strings are JSON within the tuple, because ids and reasons may contain
+ * unpaired surrogates.
+ */
 export function encodeFailure(failure: ListedFailure): Uint8Array {
   const { id, revision, phase, status, error, reason, firstMs, lastMs, tries } = failure;
   const text = JSON.stringify({ id, revision, phase, status, error, reason });

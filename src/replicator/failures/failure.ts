@@ -29,7 +29,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/** Maximum lengths stored with a job: enough for a sentence, too little for a document. */
+/** Maximum lengths of texts stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
 
@@ -82,7 +82,7 @@ function wordsOfStore({ message, details: { reason } }: OperationalError): Repli
   return { error: isFull ? "insufficient_storage" : "service_unavailable", reason: words };
 }
 
-/** Error texts of servers with a full disk, besides status 507. */
+/** Matches errors of servers with a full disk that do not have status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
 /** Returns the class by which failures are listed and counted. */

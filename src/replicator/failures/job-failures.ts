@@ -48,7 +48,7 @@ export class JobFailures {
     return baseId === undefined ? [] : kv.read((tx) => failureLists.counts(tx, baseId));
   }
 
-  /** Failures by document id. */
+  /** Returns listed failures by document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -157,7 +157,7 @@ export class JobFailures {
     }
   }
 
-  /** Number of documents in the job's list. */
+  /** Returns the number of documents in the job's list. */
   async total(entry: JobEntry): Promise<number> {
     return totalOf(await this.counts(entry));
   }

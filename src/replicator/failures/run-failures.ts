@@ -8,7 +8,10 @@
 import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
-/** A revision that did not arrive: the source's (`read`) or the target's (`write`) failure. */
+/**
+ * A revision that did not arrive, and why: reading it from the source failed (`read`), or writing
+ * it to the target (`write`).
+ */
 export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
@@ -57,7 +60,7 @@ export interface RunFailures {
 }
 
 export class MemoryRunFailures implements RunFailures {
-  /** In the order in which they failed. */
+  /** Failures in the order in which they occurred. */
   readonly failures: DocumentFailure[] = [];
   /** The list is empty when a run starts. */
   readonly waitsSinceMs = undefined;

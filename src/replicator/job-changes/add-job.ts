@@ -36,7 +36,7 @@ export type EndedElsewhere = JobOutcome &
     ReplicationJobData,
     "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
   > & {
-    /** Start and end, in milliseconds since the epoch. */
+    /** Start of the run, in milliseconds since the epoch. */
     readonly lastStartMs: number;
     readonly lastUpdatedMs: number;
   };

@@ -76,7 +76,7 @@ export class ReplicationOwnership {
     );
   }
 
-  /** The distinct jobs that want a replication with this base id. */
+  /** Returns the distinct jobs that want a replication with this base id. */
   async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
     return [...new Set(await this.#jobsIn(tx, idsOfBase(this.#keys.replicationJob, baseId)))];
   }

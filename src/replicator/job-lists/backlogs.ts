@@ -13,7 +13,7 @@ export class Backlogs {
     this.#index = index;
   }
 
-  /** Returns undefined if unknown. */
+  /** Returns the backlog of a job; undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
     const value = await tx.get(this.#keys.backlog.key({ jobId }));
     return value && decodeBacklog(value);
@@ -28,7 +28,7 @@ export class Backlogs {
     return values.map((value) => value && decodeBacklog(value));
   }
 
-  /** The job must exist. */
+  /** Stores the backlog of an existing job. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     tx.set(this.#keys.backlog.key({ jobId }), encodeBacklog(backlog));
     await this.#index.behind(tx, jobId, backlog.sinceMs);

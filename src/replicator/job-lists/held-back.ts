@@ -41,7 +41,7 @@ export interface HeldBackFacts {
   readonly isStoreFull: boolean;
 }
 
-/** Returns undefined if nothing holds it back, or it has ended. */
+/** Returns why a job is held back; undefined if nothing holds it back, or it has ended. */
 export function heldBackBy(
   { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
   { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,

@@ -43,7 +43,7 @@ const ROWS = {
 
 type Rows = readonly JsonValue[];
 
-/** Rows as they arrive, and finally the end of the feed. */
+/** Yields rows as they arrive, and returns the end of the feed. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
 /**

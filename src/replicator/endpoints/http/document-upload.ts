@@ -64,7 +64,7 @@ function attachmentPart(
   };
 }
 
-/** A name as the content of a quoted string in a header. */
+/** Escapes a name as the content of a quoted string in a header. */
 function quotable(name: string): string {
   return headerText(name).replace(/["\\]/g, "\\$&");
 }

@@ -17,8 +17,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Responses to a whole `_bulk_docs` that may concern a single document, with the error used if the
- * server gives none.
+ * Status codes with which a `_bulk_docs` is rejected as a whole, although a single document may be
+ * the cause, with the error used if the server names none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -27,7 +27,8 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * Responses with a row per document. A cluster responds with 202 while some of its nodes are down.
+ * Status codes of responses with a row per document. A cluster responds with 202 while some of its
+ * nodes are down.
  */
 const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
 
@@ -95,8 +96,8 @@ export class HttpDocumentWriter {
   }
 
   /**
-   * The documents without those whose attachments were damaged: a server computes the digest of
-   * inline bytes itself.
+   * Removes the documents whose attachments do not match their digests: a server would compute new
+   * digests for inlined bytes. Adds them to `failures`.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#runtime;
@@ -181,9 +182,9 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 const MARGIN_CHARACTERS = 256;
 
 /**
- * The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do
- * not fit what was sent. CouchDB answers with errors only. A server that confirms documents has to
- * confirm each that it did not refuse.
+ * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if some
+ * elements are no rows or do not match the request. CouchDB responds with errors only. A server
+ * that also confirms documents must confirm each one that it does not reject.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -209,8 +210,8 @@ function bulkFailures(
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may refer to any that was sent for the document: none of them counts
-    // as written.
+    // A row without a revision may refer to any revision sent for the document. If it is an error,
+    // all of them count as not written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {
       failures.push({

@@ -61,7 +61,7 @@ const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
 const SECURITY = "_security";
 
-/** For requests about one database or a few of its documents (`RequestParts`). */
+/** Marks requests about one database or a few of its documents as short (`RequestParts`). */
 const isShort = true;
 
 /**
@@ -388,7 +388,7 @@ export class HttpEndpoint implements Endpoint {
   }
 }
 
-/** A document that is passed on whole, scanned down to its members. */
+/** Scanning depth of a document that is passed on whole: its members. */
 const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
 
 /** Whether the server confirms that it made the requested change. */
@@ -396,7 +396,7 @@ function isDone({ status, json }: Answer): boolean {
   return status >= 200 && status < 300 && asObject(json)?.ok === true;
 }
 
-/** The new revision of a `_local` document, if the response is about that document. */
+/** Returns the new revision of a `_local` document, if the response is about that document. */
 function localRevision(json: unknown, id: string): string | undefined {
   const { id: named, rev } = asObject(json) ?? {};
   return named === `_local/${id}` && typeof rev === "string" && rev !== "" ? rev : undefined;

@@ -35,14 +35,14 @@ export interface ServerUpdates {
   readonly last: SourceSequence;
 }
 
-/** Names of databases after a given one, in byte order. */
+/** A page of the names of databases after a given one, in byte order. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be more. */
+  /** Whether there may be further names. */
   readonly hasMore: boolean;
 }
 
-/** The parts of an update that show which databases are deleted. */
+/** Members of an update that show which databases are deleted. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;
@@ -54,12 +54,18 @@ export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string>
   return new Set([...latest].flatMap(([name, isDeletion]) => (isDeletion ? [name] : [])));
 }
 
-/** `missing`: the database does not exist, or the account may not see it. */
+/**
+ * Update sequences by database. `missing`: the database does not exist, or the account may not see
+ * it.
+ */
 export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 
 export class HttpServer {
   readonly #requests: HttpRequests;
-  /** Whether the server answers for several databases at once (`_dbs_info`), as far as known. */
+  /**
+   * Whether the server supports requests about several databases (`_dbs_info`). True until one
+   * fails.
+   */
   #hasDatabasesInfo = true;
 
   /** `address` is the server's root, with its connection settings. */
@@ -68,8 +74,8 @@ export class HttpServer {
   }
 
   /**
-   * The end of the server's feed of updates; undefined if the account may not follow it, or if it
-   * does not exist.
+   * Returns the end of the server's feed of updates; undefined if the account may not follow it, or
+   * if it does not exist.
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
@@ -84,8 +90,8 @@ export class HttpServer {
   }
 
   /**
-   * The names of up to a thousand most recently changed databases, latest first; empty if the feed
-   * does not report them.
+   * Returns the names of up to a thousand most recently changed databases, latest first; empty if
+   * the feed does not report them.
    */
   async latestChanged(signal: AbortSignal): Promise<readonly string[]> {
     const path = `_db_updates${query({ descending: "true", limit: String(UPDATES_MAX) })}`;
@@ -98,7 +104,7 @@ export class HttpServer {
     return [...new Set(names)].slice(0, UPDATES_MAX);
   }
 
-  /** Updates after `since`, waiting for one for a while. */
+  /** Returns the updates after `since`. If there are none, waits for one up to a time limit. */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
@@ -114,8 +120,8 @@ export class HttpServer {
   }
 
   /**
-   * The next names after `after`, which is "" for the first. A server without support for limits
-   * returns all. Throws an EndpointError if the account may not list them.
+   * Returns the next names after `after`, which is "" for the first. A server without support for
+   * limits returns all. Throws an EndpointError if the account may not list them.
    */
   async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
     const wanted = limit + 1;
@@ -138,8 +144,8 @@ export class HttpServer {
   }
 
   /**
-   * The security object of a database as text; undefined if the database does not exist, or if the
-   * account may not see it.
+   * Returns the security object of a database as text; undefined if the database does not exist, or
+   * if the account may not see it.
    */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${percentEncode(name)}/_security`;
@@ -195,7 +201,7 @@ export class HttpServer {
     return found;
   }
 
-  /** The sequence of one database. */
+  /** Returns the update sequence of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
     const path = percentEncode(name);
     const { status, json } = await this.#requests.ask("GET", path, {
@@ -218,7 +224,7 @@ export class HttpServer {
   }
 }
 
-/** The rows of a `_db_updates` response, in order. Invalid ones are dropped. */
+/** Returns the rows of a `_db_updates` response, in order. Invalid ones are dropped. */
 function eventsOf(answer: unknown): readonly DatabaseEvent[] {
   const results: unknown = asObject(answer)?.results;
   if (!Array.isArray(results)) return [];

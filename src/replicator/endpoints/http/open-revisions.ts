@@ -46,7 +46,7 @@ export interface OpenRevisionsAnswer {
   readonly parseMultipart: MultipartParser;
   readonly compression: Compression;
   readonly outline: OutlineDocument;
-  /** The stored bytes of an attachment that the response does not include. */
+  /** Requests the stored bytes of an attachment that the response does not include. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
 }
 
@@ -104,7 +104,7 @@ async function readArray(
   return found;
 }
 
-/** The document first, then the attachments that follow, in the order of `_attachments`. */
+/** Reads the document first, then the attachments that follow, in the order of `_attachments`. */
 async function consumeRelated(
   answer: OpenRevisionsAnswer,
   parts: AsyncIterable<MultipartPart>,
@@ -174,7 +174,10 @@ function withoutAttachments(document: JsonValue): StreamedDocument {
   return { id: idOf(id), text: document.text, hasStubs, outline: [], attachments: none() };
 }
 
-/** A document from a server without multipart responses. Its stubs are requested one by one. */
+/**
+ * Converts a document from a server without multipart responses. The attachments of its stubs are
+ * requested one by one.
+ */
 function streamed(answer: OpenRevisionsAnswer, document: JsonValue): StreamedDocument {
   const { id, revision, attachments } = parseDocument(document);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
@@ -263,7 +266,7 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** The JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
+/** Reads the JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
 async function readJson(
   json: Pick<FetchResponse | MultipartPart, "body">,
   depthMax: number,

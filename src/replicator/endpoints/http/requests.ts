@@ -84,10 +84,10 @@ const LINGERING = {
 /** Pause before a response that broke off is requested again. */
 const BREAK_PAUSE_MS = 250;
 
-/** The error for a response beyond its budget. */
+/** Error word for a response that exceeds its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
 
-/** A response that is parsed as a whole. */
+/** Scanning depth for a response that is parsed as a whole. */
 const PARSED: Outline = { depthMax: 1, nestingMax: NESTING_MAX };
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
@@ -108,7 +108,7 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** A higher number requests new connections. */
+  /** Number of the connection pool. A higher number than before opens new connections. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
@@ -125,7 +125,7 @@ export type Method = "GET" | "PUT" | "POST";
 export interface RequestParts {
   readonly body?: FetchRequest["body"];
   readonly headers?: Readonly<Record<string, string>>;
-  /** Does not wait if the response asks to retry later. */
+  /** Whether to send the request only once, even if the response asks to retry it later. */
   readonly once?: boolean | undefined;
   /**
    * Whether request and response are short and the server responds promptly. A Tandem server may
@@ -135,10 +135,10 @@ export interface RequestParts {
   readonly signal: AbortSignal;
 }
 
-/** A complete response. */
+/** A response that was read completely. */
 export interface Answer<Json = unknown> {
   readonly status: number;
-  /** Invalid UTF-8 becomes U+FFFD. */
+  /** The response text. Invalid UTF-8 is replaced by U+FFFD. */
   readonly text: string;
   /** The parsed text; undefined for invalid JSON or deep nesting. */
   readonly json: Json | undefined;
@@ -149,7 +149,7 @@ export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** Limits of a response that is read completely, and the form in which it is needed. */
+/** Limits of a response that is read completely, and how to scan it. */
 interface Whole {
   readonly budget: AnswerBudget;
   /** How to scan the response. If absent, it is parsed as a whole. */
@@ -176,7 +176,7 @@ export class HttpRequests {
   /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
   /** Root of a database's server. */
-  /** Converts the server's words for display. */
+  /** Formats the server's texts for display. */
   readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
@@ -240,7 +240,7 @@ export class HttpRequests {
   }
 
   /** The `Server` header of the last response, if any. */
-  /** Whether a response had CouchDB's form. */
+  /** Whether any response was in CouchDB's form. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
@@ -254,7 +254,10 @@ export class HttpRequests {
     return this.#roundTrip.leastMs;
   }
 
-  /** The error of a request, cleaned: a server may repeat a secret in a redirect URL. */
+  /**
+   * Removes secrets from the error of a request. The server may have repeated one in a redirect
+   * URL.
+   */
   #withoutSecrets(error: unknown): unknown {
     if (!(error instanceof RequestFailedError)) return error;
     const { url } = error.details;
@@ -277,7 +280,10 @@ export class HttpRequests {
     return FEEDS.some((feed) => url.startsWith(this.url + feed));
   }
 
-  /** The grant for our credentials, shared with all jobs that have the same ones. */
+  /**
+   * Returns the grant for the endpoint's credentials, which is shared with all jobs that have the
+   * same ones.
+   */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
     const { runtime, grants, secrets, userAgent, client } = this.#parts;
     for (const [, secret] of secretsOf(address)) secrets.add(secret);
@@ -336,8 +342,8 @@ export class HttpRequests {
   }
 
   /**
-   * The JSON of a body, scanned before it is parsed. Returns `undefined` for invalid JSON, or for a
-   * refusal beyond its budget.
+   * Returns the JSON of a body, scanned before it is parsed. Returns `undefined` for invalid JSON,
+   * or for an error response beyond its budget.
    */
   async #jsonOf(
     body: Uint8Array,
@@ -359,9 +365,9 @@ export class HttpRequests {
   }
 
   /**
-   * Returns the result of `begin`, which reads the beginning of an answer. If the connection breaks
-   * during that, the request is repeated, as if no answer had come. `begin` gets answers with
-   * status 200 only; all others are returned unread.
+   * Sends a request, and returns the result of `begin`, which reads the beginning of the response.
+   * If the connection breaks during that, the request is repeated, as if no response had arrived.
+   * `begin` is called for responses with status 200 only; others are read in full.
    */
   async begin<T>(
     method: Method,
@@ -385,14 +391,14 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** The whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
+  /** Reads the whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
   async readWhole(response: FetchResponse, path: string, bytesMax: number): Promise<Uint8Array> {
     const body = await readBytes(response, bytesMax);
     if (body !== undefined) return body;
     throw this.tooLong(path, `more than ${bytesMax} bytes`);
   }
 
-  /** The error for a response to this path beyond its budget. */
+  /** Returns the error for a response to this path beyond its budget. */
   tooLong(path: string, limit: string): EndpointError {
     const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
@@ -424,13 +430,13 @@ export class HttpRequests {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
 
-  /** The error for a response to this path with incomplete JSON. */
+  /** Returns the error for a response to this path with incomplete JSON. */
   brokenOff(method: Method, path: string): RequestFailedError {
     const url = this.shownUrl + shownPath(path);
     return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
   }
 
-  /** A response whose body has not been read. */
+  /** Sends a request. The caller has to read the body of the response. */
   async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     const response = await this.#patiently(this.#request(method, path, parts));
     this.#checkRate(response.status);
@@ -455,7 +461,10 @@ export class HttpRequests {
     };
   }
 
-  /** A server that keeps responding with 429 is tried again later (`max_backoff`). */
+  /**
+   * Throws if a server still responds with 429 after all retries. The job is then retried later
+   * (`max_backoff`).
+   */
   #checkRate(status: number): void {
     if (status !== 429) return;
     throw new EndpointError("max_backoff", `repeated answers 429 from ${this.shownUrl}`);
@@ -515,7 +524,7 @@ function shownPath(path: string): string {
   return path.replace(/\?.*$/s, "");
 }
 
-/** The query of a path; empty without parameters. */
+/** Formats the query of a path; empty without parameters. */
 export function query(parameters: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(parameters).map(
     ([name, value]) => `${percentEncode(name)}=${percentEncode(value)}`,

@@ -1,4 +1,4 @@
-/** The response to `_revs_diff`, from untrusted servers. */
+/** Interprets responses to `_revs_diff` from untrusted servers. */
 import { isRevision, type MissingRevisions } from "../../../databases/index.ts";
 import { asObject } from "./json-answer.ts";
 
@@ -28,8 +28,8 @@ export function missingOf(
 }
 
 /**
- * The named revisions of one document, spelled as requested; undefined if others are named too. A
- * server may spell a hash differently. Revisions without a hash may differ in case.
+ * Returns the named revisions of one document, spelled as in the request; undefined if others are
+ * named too. A server may spell a hash differently. Revisions without a hash may differ in case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

@@ -61,7 +61,7 @@ export class LocalAccess {
     this.#owner = owner;
   }
 
-  /** The owner with current rights. Throws if the user no longer exists. */
+  /** Returns the owner with current rights. Throws if the user no longer exists. */
   async user(): Promise<SecuritySubject> {
     const { userName, vouched } = this.#owner;
     if (vouched !== undefined) return vouchedSubject(userName, vouched);
@@ -79,7 +79,7 @@ export class LocalAccess {
     }
   }
 
-  /** Throws if the user has no access. */
+  /** Opens the database. Throws if the user has no access. */
   async open(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
     const database = await this.parts.databases.open(tx, this.name);
     if (!user.isAdmin && SYSTEM_DATABASE.test(this.name)) {

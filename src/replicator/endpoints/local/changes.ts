@@ -50,7 +50,8 @@ export async function* readLocalChanges(
     changed ||= items.length > 0;
     if (page.lastSequence !== undefined) {
       since = page.lastSequence;
-      // Changes skipped by the selection need not be read again.
+      // The sequence of the last row is passed on, so that changes skipped by the selection need
+      // not be read again.
       const lastItem = items.at(-1);
       const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
       if (passed && (changed || request.continuous)) {
@@ -64,7 +65,7 @@ export async function* readLocalChanges(
   }
 }
 
-/** The selected ids, if they are few. */
+/** Returns the selected ids, if they are few. */
 function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
   if (selection.kind !== "doc-ids") return undefined;
   const ids = [...new Set(selection.ids)];

@@ -136,8 +136,8 @@ export class LocalDocumentReader {
 }
 
 /**
- * Attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks, and those
- * of unknown age. CouchDB gives position 0 to attachments that came without one.
+ * Returns the attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks,
+ * and those of unknown age. CouchDB gives position 0 to attachments that came without one.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);

@@ -84,8 +84,8 @@ export class LocalDocumentWriter {
   }
 
   /**
-   * Parses a document that can be written: valid and not too large. The edit keeps all attachments
-   * as stored.
+   * Parses a document and checks whether it can be written: it must be valid and not too large. The
+   * edit keeps all attachments as stored.
    */
   #parse(
     document: PlainDocument | StreamedDocument,
@@ -135,8 +135,8 @@ export class LocalDocumentWriter {
   }
 
   /**
-   * Edits for the documents that can be written, with inline attachments stored. The others are
-   * added to `failures`.
+   * Returns edits for the documents that can be written, with inline attachments stored. Adds the
+   * others to `failures`.
    */
   async #edits(
     documents: readonly PlainDocument[],
@@ -232,13 +232,13 @@ interface ParsedDocument {
   readonly edit: DocumentEdit;
 }
 
-/** Inline attachments of the edit at index `at`. */
+/** The inline attachments of the edit with index `at`. */
 interface InlineAttachments {
   readonly at: number;
   readonly whole: readonly WholeAttachment[];
 }
 
-/** Attachments with inline bytes; undefined if some are invalid base64. */
+/** Returns the attachments with inline bytes; undefined if some are invalid base64. */
 function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
   const whole: WholeAttachment[] = [];
   for (const { name, content, contentType, revisionPosition, digest } of attachments) {
