@@ -208,7 +208,7 @@ export class CleanUp {
 /** State of a store that has never been cleaned up. */
 const NO_TURN: Turn = { beganMs: 0, comparedId: "", sweptGroup: undefined };
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {

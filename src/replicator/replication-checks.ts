@@ -47,12 +47,13 @@ import { readFilterCode } from "./run/filter-code.ts";
 const ENDPOINT_MS_MAX = 5_000;
 /** Time limit of a check: endpoints and filter are requested concurrently. */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
-/** Concurrent checks per node; each may hold two connections. */
+/** Maximum number of concurrent checks per node; each may hold two connections. */
 const CHECKS_MAX = 8;
-/** Concurrent checks per user other than admins. */
+/** Maximum number of concurrent checks per user, except for admins. */
 const USER_CHECKS_MAX = 2;
 
 /**
+ * State of an endpoint:
  * - open: exists and is accessible
  * - new: does not exist, and would be created
  * - failed: could not be opened; a run would fail with this error
@@ -60,7 +61,7 @@ const USER_CHECKS_MAX = 2;
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Total changes of a source; undefined if unknown, or for a target. */
+      /** Number of changes in a source; undefined if unknown, or for a target. */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -75,7 +76,7 @@ export interface ReplicationCheck {
   readonly refusal: ReplicationFailure | undefined;
   /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether another document of this name exists. */
+  /** Whether another document with this id exists. */
   readonly isNameTaken: boolean;
   /**
    * Result for the source; undefined if it was not checked, because the document is rejected or the
@@ -83,7 +84,7 @@ export interface ReplicationCheck {
    */
   readonly source: EndpointCheck | undefined;
   readonly target: EndpointCheck | undefined;
-  /** Another job with the same replication id: only one of the two would run. */
+  /** Another job with the same replication id, if any. Only one of the two would run. */
   readonly twin: JobEntry | undefined;
 }
 
@@ -98,7 +99,7 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
-/** The document to be checked, and its owner. */
+/** A document to be checked, and its owner. */
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
@@ -177,7 +178,7 @@ export class ReplicationChecks {
     return { ...judged, faults, source, target, twin: isVisible ? found : undefined };
   }
 
-  /** Writes the document in a transaction that is then aborted. */
+  /** Tries to write the document in a transaction that is then aborted. */
   async #judge(name: string, edit: InteractiveEdit, writer: WriteContext): Promise<Judged> {
     const { kv, databases } = this.#parts;
     let judged: Judged | undefined;
@@ -228,7 +229,7 @@ export class ReplicationChecks {
     });
   }
 
-  /** Returns undefined if the members name no valid endpoint. */
+  /** Parses an endpoint. Returns undefined if the members name no valid one. */
   async #endpoint(
     side: Side,
     asking: Asking,

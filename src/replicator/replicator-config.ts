@@ -12,7 +12,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 export interface ClientSettings extends GrantSettings {
   /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
   readonly requestTimeoutMs: number;
-  /** Whether `auth_plugins` names `session`: passwords are exchanged for cookies. */
+  /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;
 }
 

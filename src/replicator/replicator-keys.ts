@@ -290,7 +290,7 @@ const ROWS = {
   ),
 };
 
-/** First numbers 17 to 20 contained the job index in older versions. */
+/** Numbers of rows that contained the job index in older versions: 17 to 20. */
 const OLDER_INDEX = { first: 17, last: 20 };
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
@@ -308,7 +308,7 @@ export function replicatorKeys(replicator: Subspace): ReplicatorKeys {
   return keysIn(replicator, ROWS);
 }
 
-/** All keys of indexes of older versions. */
+/** Returns the range of all keys of older job indexes. */
 export function olderIndex(replicator: Subspace): KeyBounds {
   const { begin } = replicator.range([OLDER_INDEX.first]);
   return { begin, end: replicator.pack([OLDER_INDEX.last + 1]) };
@@ -328,7 +328,9 @@ export function idsOfBase(
   };
 }
 
-/** Counters whose values begin with this ASCII prefix, which must not be empty. */
+/**
+ * Returns the range of counters whose values begin with this ASCII prefix, which must not be empty.
+ */
 export function statusCountsBelow(
   { statusCount }: ReplicatorKeys,
   list: string,
@@ -350,7 +352,7 @@ export interface HaltedRun {
 /** Key of a failure counter. */
 export interface FailureKind {
   readonly phase: string;
-  /** HTTP status, or 0. */
+  /** HTTP status of the failure; 0 if it has none. */
   readonly status: number;
   readonly error: string;
 }

@@ -309,7 +309,7 @@ export class Replicator {
     return jobIds.flatMap((id) => found.get(id) ?? []);
   }
 
-  /** All jobs by id, optionally of one `_replicator` database. */
+  /** Yields all jobs by id, optionally of one `_replicator` database. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
     const { kv, jobs, backlogs } = this.#parts;
     const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");

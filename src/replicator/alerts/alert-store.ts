@@ -36,7 +36,7 @@ export interface WaitingAlert {
   readonly alert: Alert;
 }
 
-/** Stored form of the lease; the first element is the format version. */
+/** Format version of the lease, stored as the first element. */
 const FORMAT = 1;
 const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
 

@@ -39,7 +39,7 @@ export interface Breach {
   readonly sinceMs: number;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert): Uint8Array {

@@ -62,7 +62,7 @@ export class OwnCheckpoints {
   }
 }
 
-/** Stored form; the first element is the format version. */
+/** Encodes a local checkpoint. The first element is the format version. */
 function encode(checkpoint: OwnCheckpoint): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(checkpoint))]);
 }

@@ -1,4 +1,4 @@
-/** Stored forms of failures, counters and retry requests. The first element is the version. */
+/** Encodes and decodes failures, counters and retry requests. The first element is the version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { DocumentFailure, RetryRequest } from "./run-failures.ts";

@@ -116,7 +116,7 @@ export class AbandonedReplications {
   }
 }
 
-/** Stored form of a mark; the first element is the format version. */
+/** Format version of a mark, stored as the first element. */
 export function encodeMark(sinceMs?: number): Uint8Array {
   return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
 }

@@ -51,7 +51,7 @@ export function lagSec({ sinceMs }: Backlog, nowMs: number): number {
   return sinceMs === undefined ? 0 : Math.max(0, Math.floor((nowMs - sinceMs) / 1000));
 }
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeBacklog({ sinceMs, pending, seenMs }: Backlog): Uint8Array {

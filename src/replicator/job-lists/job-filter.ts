@@ -5,11 +5,11 @@ import { type ReplicationJobData, type ReplicationState, shownState } from "../j
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
 import { listedName, localPlace } from "../jobs/listed-name.ts";
 
-/** All members present must match. */
+/** A filter for jobs. A job must match all members that are set. */
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
-  /** Any of these states, as shown by `_scheduler`. */
+  /** States to match, as shown by `_scheduler`. */
   readonly states?: readonly ReplicationState[];
-  /** The `_replicator` database or rule of the job. */
+  /** Uuid of the job's `_replicator` database or rule. */
   readonly databaseUuid?: string;
   /** Host of the source (`example.com`, `example.com:5984`), or name of a local database. */
   readonly source?: string;
@@ -61,7 +61,10 @@ export function matchesReason(
   return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
 }
 
-/** Names as stored in lists: a host in lower case, or a local database. */
+/**
+ * Returns the names under which lists may contain a place: a host in lower case, or a local
+ * database.
+ */
 export function placesNamed(place: string): readonly string[] {
   const name = place.toLowerCase();
   return [listedName(name), localPlace(name)];

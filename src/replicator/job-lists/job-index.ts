@@ -55,7 +55,7 @@ export interface RepairedPage {
   readonly repairedCount: number;
 }
 
-/** An ended transient job, and its position in their list. */
+/** An ended transient job, and its position in the list of these. */
 export interface EndedJob {
   readonly endedMs: number;
   readonly jobId: string;
@@ -113,7 +113,10 @@ export class JobIndex implements JobObserver {
     return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
   }
 
-  /** Returns undefined if more than `eventCountMax` events are unfolded. */
+  /**
+   * Returns the index in this snapshot. Returns undefined if more than `eventCountMax` events are
+   * unfolded.
+   */
   async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
     const changes = await this.#tail.changes(tx, eventCountMax);
     return changes && new IndexView(tx, this.#keys, changes);
@@ -121,8 +124,8 @@ export class JobIndex implements JobObserver {
 
   /**
    * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
-   * of them. Returns whether there are more. Nodes may run this concurrently: one of them then
-   * finds it done.
+   * of them. Returns whether there are more. Nodes may fold concurrently; all but one then have
+   * nothing left to do.
    */
   fold(
     kv: KeyValueStore,
@@ -179,7 +182,7 @@ export class JobIndex implements JobObserver {
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
-  /** The list of failures of this base id has become empty or nonempty. */
+  /** Updates the statuses of jobs whose list of failures has become empty or nonempty. */
   async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
     const page = await tx.getRangePage(idsOfBase(this.#keys.replicationJob, baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId));
@@ -190,7 +193,10 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Updates since when a job is behind; undefined if caught up. Only transitions are events. */
+  /**
+   * Sets since when a job is behind; undefined if it has caught up. Only transitions are logged as
+   * events.
+   */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -200,7 +206,10 @@ export class JobIndex implements JobObserver {
     else this.#change(tx, jobId, before, after);
   }
 
-  /** The next transient jobs that ended before `endMs`, earliest first, after `after`. */
+  /**
+   * Returns the next transient jobs that ended before `endMs`, earliest first, starting after
+   * `after`.
+   */
   async endedTransients(
     kv: KeyValueStore,
     endMs: number,
@@ -243,13 +252,19 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Events of older versions need no fold. */
+  /**
+   * Starts the tail at the end of the log if the store has none: events of older versions are not
+   * folded.
+   */
   async #beginTail(tx: Transaction): Promise<void> {
     const hasBegun = (await tx.get(this.#keys.foldedEvent.key({}))) !== undefined;
     if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
   }
 
-  /** Jobs with a status have rows, at least after the next fold. */
+  /**
+   * Indexes a page of jobs. Jobs with a status are skipped: they have rows, or get them with the
+   * next fold.
+   */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
     const changes = [];
@@ -283,7 +298,7 @@ export class JobIndex implements JobObserver {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }
 
-  /** Reads snapshots, so that only repairs can conflict. */
+  /** Compares a page of jobs. Uses snapshot reads, so that only repairs can conflict. */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);
@@ -361,7 +376,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteSilently(tx, change);
   }
 
-  /** Returns undefined if nothing has changed. */
+  /** Stores a changed status. Returns undefined if nothing has changed. */
   #store(tx: Transaction, change: StatusChange): EncodedChange | undefined {
     const { jobId, before, after } = change;
     const encodedBefore = encoded(before);
@@ -372,7 +387,9 @@ export class JobIndex implements JobObserver {
   }
 }
 
-/** Since format 4, statuses are stored with the jobs, and rows are folded. */
+/**
+ * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
+ */
 const FORMAT = 4;
 
 function isBuilt(value: Uint8Array): boolean {
@@ -380,7 +397,7 @@ function isBuilt(value: Uint8Array): boolean {
   return format === FORMAT && lastId === null;
 }
 
-/** The last job indexed so far; "" if none. */
+/** Returns the last job indexed so far; "" if none. */
 function builtId(value: Uint8Array | undefined): string {
   const [format, lastId] = value === undefined ? [] : unpackTuple(value);
   return format === FORMAT ? String(lastId) : "";

@@ -68,7 +68,7 @@ interface Row {
 
 /** Range of rows to read. */
 interface RowsWanted {
-  /** Start after this position. */
+  /** Position after which reading starts. */
   readonly position: JobPosition | undefined;
   readonly descending: boolean;
   readonly limit: number;

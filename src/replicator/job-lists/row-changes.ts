@@ -19,7 +19,7 @@ interface NamedKey {
   readonly text: string;
 }
 
-/** Index entries of a job with a status. */
+/** Keys of the index rows and counters for a job with this status. */
 interface StatusKeys {
   readonly rows: readonly NamedKey[];
   /** Keys of the counters that include the job. */
@@ -146,7 +146,7 @@ function named(key: Key): NamedKey {
   return { key, text: byteText(key) };
 }
 
-/** Linear search, since a job has few rows. */
+/** Searches linearly, since a job has few rows. */
 function isAmong(rows: readonly NamedKey[], { text }: NamedKey): boolean {
   return rows.some((row) => row.text === text);
 }

@@ -5,15 +5,15 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
-/** How it ended. `lost`: its node died, or it lost the job. */
+/** Why a run ended. `lost`: its node died, or it lost the job. */
 export type RunCause = RunEnding["kind"] | "lost";
 
 export interface JobRun {
   readonly startMs: number;
-  /** For a lost run, its last heartbeat. */
+  /** End of the run. For a lost run, its last heartbeat. */
   readonly endMs: number;
   readonly cause: RunCause;
-  /** Why it failed or stalled, if it did. */
+  /** Reason why the run failed or stalled, if it did. */
   readonly reason: string | undefined;
   /** Statistics of this run alone; undefined for a lost run. */
   readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
@@ -30,7 +30,7 @@ export interface JobRun {
 const REASON_LENGTH_MAX = 1000;
 
 /**
- * Stored form; the first element is the format version. Rows of older versions lack `lagSec`, which
+ * Format version, stored as the first element. Rows of older versions lack `lagSec`, which
  * those versions ignore, so that both can read each other's rows.
  */
 const FORMAT = 1;

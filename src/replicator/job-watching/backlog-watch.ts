@@ -33,7 +33,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Polling interval. */
+/** Interval for checking whether a node may claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
@@ -42,12 +42,12 @@ const LOOK_MS_MAX = 10_000;
 /** Number of jobs per tick whose source is asked, cluster-wide. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Jobs scanned per tick; most may be parked. */
+/** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
-/** Jobs read per tick, and concurrently; most may be failing and due for a retry. */
+/** Maximum number of jobs read per tick, concurrently; most may be failing and due for a retry. */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
-/** Timeout of a request; retried in the next round. */
+/** Timeout of a request. The source is asked again in the next round. */
 const ANSWER_MS_MAX = 10_000;
 
 export interface BacklogWatchParts {
@@ -94,7 +94,8 @@ export class BacklogWatch {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock set back or a shortened interval takes effect immediately.
+      // Do not wait if the clock was set back or the interval was shortened: both take effect
+      // immediately.
       const isEarly = nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#roundMs;
       if (isEarly) continue;
       lookedAtMs = nowMs;
@@ -155,7 +156,7 @@ export class BacklogWatch {
     );
   }
 
-  /** Returns false if another node has taken over meanwhile. */
+  /** Writes the progress of the round. Returns false if another node has taken over meanwhile. */
   #settle(claimed: Round, round: Round): Promise<boolean> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -169,7 +170,7 @@ export class BacklogWatch {
     );
   }
 
-  /** Jobs after `afterId` in id order; undefined if there are no more. */
+  /** Returns jobs after `afterId` in id order; undefined if there are no more. */
   async #next(
     tx: ReadTransaction,
     fromId: string,
@@ -178,7 +179,7 @@ export class BacklogWatch {
     const from = fromId === "" ? {} : { afterId: fromId };
     const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
     const lastId = page.entries.at(-1)?.id ?? fromId;
-    // Parked jobs are up to date, as their sources are watched.
+    // Skip parked jobs: their backlog is known, as their sources are watched.
     const left = await parked.between(tx, fromId, lastId);
     const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];
@@ -194,7 +195,7 @@ export class BacklogWatch {
     return { questions, afterId: page.stoppedBy === "exhausted" ? undefined : lastId };
   }
 
-  /** Returns undefined if there is nothing to ask for this job. */
+  /** Returns the question for a job; undefined if there is nothing to ask. */
   async #questionFor(tx: ReadTransaction, job: Job): Promise<Question | undefined> {
     if (!waits(job)) return undefined;
     const { id: jobId } = job;
@@ -215,7 +216,7 @@ export class BacklogWatch {
     const { jobId } = question;
     let pending: number | undefined;
     await waitAtMost(runtime.clock, ANSWER_MS_MAX, signal, async (over) => {
-      // Failures are retried in the next round.
+      // If a request fails, the source is asked again in the next round.
       pending = await this.#pending(question, over).catch(() => undefined);
     });
     if (signal.aborted) return;
@@ -265,7 +266,7 @@ interface Round {
 
 const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 /**

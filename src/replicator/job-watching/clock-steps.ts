@@ -20,7 +20,10 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { intoWindow, nextRunSec, scheduleOf } from "../request/schedule.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Smaller differences between clocks, and corrections, are normal. */
+/**
+ * Minimum step that counts as setting the clock back. Smaller differences and corrections are
+ * normal.
+ */
 const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
@@ -106,7 +109,7 @@ export class ClockSteps {
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
   }
 
-  /** Whether a parked job is due no later than one that parks now. */
+  /** Whether the due time of a parked job is no later than that of a job parked now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
@@ -135,7 +138,10 @@ export class ClockSteps {
   }
 }
 
-/** Corrects the due time of a job set by a clock that was ahead; undefined if correct. */
+/**
+ * Returns the corrected due time of a job that was set by a clock that was ahead; undefined if the
+ * due time is correct.
+ */
 export function dueAfterStep(
   dueSec: number,
   {

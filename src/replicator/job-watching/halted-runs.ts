@@ -56,7 +56,7 @@ export class HaltedRuns {
     return this.#count;
   }
 
-  /** Must be called in the transaction that removes the job. */
+  /** Records a run to be halted. Must be called in the transaction that removes the job. */
   note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
     tx.set(this.#keys.haltedRun.key(run), packTuple([FORMAT, replicationId ?? null]));
     if (replicationId !== undefined) {
@@ -65,7 +65,9 @@ export class HaltedRuns {
     this.#announce(tx);
   }
 
-  /** Must be called in the transaction that marks a database or rule for removal. */
+  /**
+   * Notifies workers. Must be called in the transaction that marks a database or rule for removal.
+   */
   noteDatabase(tx: Transaction): void {
     this.#announce(tx);
   }
@@ -103,7 +105,7 @@ export class HaltedRuns {
     );
   }
 
-  /** Runs that must end because their job, database or rule was removed. */
+  /** Returns the runs that must end because their job, database or rule was removed. */
   async #doomed(tx: ReadTransaction): Promise<readonly HaltedRun[]> {
     const halted = await this.#alive(tx, await this.#rows(tx));
     const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabase.range());
@@ -220,7 +222,7 @@ export class HaltedRuns {
     );
   }
 
-  /** The runs of a replication. Default: all runs. */
+  /** Returns the halted runs of a replication. Default: of all replications. */
   async #rows(tx: ReadTransaction, replicationId?: string): Promise<readonly HaltedRun[]> {
     const { haltedRun: all, haltedReplication } = this.#keys;
     const isAll = replicationId === undefined;

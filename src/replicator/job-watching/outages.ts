@@ -48,7 +48,7 @@ export class Outages {
   readonly name = "replicator.outages";
   readonly #parts: OutagesParts;
   readonly #keys: ReplicatorKeys;
-  /** Position of this node's check of an outage's jobs. */
+  /** Position up to which this node has checked the jobs of each outage. */
   readonly #lookedUntil = new Map<string, Key>();
 
   constructor(parts: OutagesParts) {
@@ -210,12 +210,12 @@ export class Outages {
   }
 }
 
-/** An unreachable server. */
+/** A server that is currently unreachable. */
 export interface KnownOutage extends Outage {
   readonly origin: string;
 }
 
-/** Current outages. */
+/** Returns the current outages. */
 export async function knownOutages(
   tx: ReadTransaction,
   keys: ReplicatorKeys,
@@ -233,7 +233,7 @@ interface Outage {
   readonly isConfirmed: boolean;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {

@@ -43,7 +43,7 @@ export interface ParkedJob {
   readonly updateSequence: SourceSequence;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export class ParkedJobs {
@@ -56,8 +56,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Must be called in the transaction that ends the run. Everything up to `updateSequence` has
-   * arrived. The source is watched from then on.
+   * Parks a job. Must be called in the transaction that ends the run. Everything up to
+   * `updateSequence` has arrived; the source is watched from then on.
    */
   async add(
     tx: Transaction,
@@ -90,13 +90,13 @@ export class ParkedJobs {
     tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
 
-  /** Returns those of the jobs that are parked. */
+  /** Returns the ids of those of the jobs that are parked. */
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
   }
 
-  /** Ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
+  /** Returns the ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
   async between(
     tx: ReadTransaction,
     afterId: string,
@@ -110,7 +110,10 @@ export class ParkedJobs {
     return ids;
   }
 
-  /** Parked jobs of a source after `after`, by database; optionally of one database only. */
+  /**
+   * Returns parked jobs of a source, by database, starting after `after`; optionally of one
+   * database only.
+   */
   async page(
     tx: ReadTransaction,
     source: string,
@@ -158,7 +161,7 @@ export class ParkedJobs {
     return entries.length === limit;
   }
 
-  /** Fires after the next commit that parks a job of the source. */
+  /** Returns a watch that fires after the next commit that parks a job of the source. */
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged.key({ source }));
   }

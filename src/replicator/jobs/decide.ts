@@ -31,7 +31,10 @@ export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
 
-/** Maximum pause after a full disk of our own store, since a retry costs no other server. */
+/**
+ * Maximum pause if the disk of our own store is full. Shorter than others, since a retry puts no
+ * load on other servers.
+ */
 const STORE_PAUSE_SEC_MAX = 30;
 
 /** Interval for checking whether the replication's owner has retried the failures. */
@@ -39,11 +42,13 @@ const LIST_PAUSE_SEC = 5;
 
 /** How a run ended. */
 export type RunEnding =
-  /** All changes were copied. */
+  /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** All changes were copied; the schedule starts the next run. */
+  /** The run has copied all changes. The schedule determines when the next one starts. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
-  /** The schedule postpones the run: outside its hours, or too few pending changes. */
+  /**
+   * The schedule postpones the run: the job is outside its hours, or has too few pending changes.
+   */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
    * Everything up to `updateSequence` has arrived and the source is idle, or a job scheduled by a
@@ -58,16 +63,16 @@ export type RunEnding =
     }
   /** The run was stopped: it had its turn, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
-  /** No progress despite pending work. */
+  /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
-  /** `unreachable` is the origin of an unreachable server. */
+  /** The run failed. `unreachable` is the origin of an unreachable server. */
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
       readonly unreachable: string | undefined;
     }
-  /** A server demanded a longer pause than allowed (`max_backoff`). */
+  /** A server demanded a pause longer than allowed (`max_backoff`). */
   | {
       readonly kind: "rate-limited";
       readonly failure: ReplicationFailure;
@@ -83,7 +88,10 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
-  /** Nodes have died running it (`hazard.ts`): an operator has to decide. */
+  /**
+   * The job is not run because nodes have crashed running it (`hazard.ts`). An operator has to
+   * decide.
+   */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
   /**
    * Endings of runs that only retry failures: the list was processed, the run was stopped, or
@@ -113,7 +121,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "caught-up": ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
-  // A transient one-shot job has a waiting caller. Users rely on retries of the others.
+  // A caller waits for a transient one-shot job, so it fails immediately. All other jobs are
+  // retried.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
@@ -134,15 +143,15 @@ export type Disposition = Ended & {
    * Due time in seconds since the epoch. `list`: to be determined by `decideList`. `ended`: never.
    */
   readonly due: number | "list" | "ended";
-  /** Origin of an unreachable server; the job is due when the server recovers. */
+  /** Origin of an unreachable server. The job becomes due when the server recovers. */
   readonly unreachable: string | undefined;
 };
 
 export interface RunFacts {
   readonly nowSec: number;
-  /** Pause after this number of consecutive errors. */
+  /** Returns the pause after this number of consecutive errors. */
   readonly pauseSec: (errorCount: number) => number;
-  /** Random number in [0, 1). */
+  /** Random number in [0, 1), for jitter. */
   readonly chance: number;
   /** Maximum parking time before both databases are checked. */
   readonly auditIntervalSec: number;
@@ -155,12 +164,15 @@ export function kindOf({
 }: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
   if (rule !== undefined) return "rule";
-  // A recurring job has no waiting caller.
+  // No caller waits for a recurring job.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
 }
 
-/** Decides about a job after a run. `before`: at its start; `job`: at its end. */
+/**
+ * Decides about a job after a run. `before` is the job at the start of the run, and `job` at its
+ * end.
+ */
 export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,
@@ -237,7 +249,7 @@ export function decideRun(
   }
 }
 
-/** Counters of a job that will run again. */
+/** Returns the counters of a job that will run again. */
 function countsAfter(
   kind: RunEnding["kind"],
   { errorCount, stallCount }: Pick<ReplicationJobData, "errorCount" | "stallCount">,
@@ -294,9 +306,9 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** `failure_retry_sec`; 0 for retries only on request. */
+    /** Interval of retries (`failure_retry_sec`); 0 for retries only on request. */
     readonly retrySec: number;
-    /** `keep_finished_sec`; 0 to keep the job. */
+    /** Time until an ended job is deleted (`keep_finished_sec`); 0 to keep the job. */
     readonly keepSec: number;
   },
   nowSec: number,
@@ -328,7 +340,7 @@ export function decideParked(
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }
 
-/** Adjusts a due time to operators' decisions made during the run. */
+/** Adjusts a due time to an operator's decisions made during the run. */
 export function decideDue(
   dueAtSec: number,
   control: { readonly isPaused: boolean; readonly isDecidedAnew: boolean },

@@ -5,7 +5,7 @@
 
 import type { FailureClass } from "../../contract/index.ts";
 
-/** Reason for the end of a run, in CouchDB's terms. */
+/** Why a run ended, in CouchDB's terms. */
 export interface ReplicationFailure {
   readonly error: string;
   readonly reason: string;
@@ -36,7 +36,7 @@ export interface FailureCause extends FailurePlace {
   readonly class: FailureClass;
 }
 
-/** The last failure, and the time since the last success. */
+/** Failure status: the last failure, and the failed runs since the last success. */
 export interface Failing extends FailureCause, ReplicationFailure {
   /** Time of the first failed run. */
   readonly sinceMs: number;

@@ -25,12 +25,15 @@ const DEATHS_MAX = 2;
 
 const FORMAT = 1;
 
-/** Returns the hazard at the start of the next run: unfinished work means that the node crashed. */
+/** Returns the hazard at the start of the next run. Unfinished work means that the node crashed. */
 export function afterDeath({ work, ...hazard }: Hazard): Hazard {
   return work === undefined ? hazard : { ...hazard, deathCount: hazard.deathCount + 1 };
 }
 
-/** Returns why the job is quarantined, if nodes crashed doing its `work`. */
+/**
+ * Returns why the job is quarantined, if enough nodes have crashed; `work` is what the last one was
+ * doing.
+ */
 export function quarantine(
   { deathCount }: Hazard,
   work: string | undefined,

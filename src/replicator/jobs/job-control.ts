@@ -19,7 +19,7 @@ export type ControlAction =
 export interface Decider {
   /** Name of the user; null if anonymous. */
   readonly userName: string | null;
-  /** At most `WHY_LENGTH_MAX` characters; absent if no reason was given. */
+  /** Reason of at most `WHY_LENGTH_MAX` characters; absent if none was given. */
   readonly why?: string;
   /** Id of the API request, if any. Included in events, but not stored. */
   readonly requestId?: string;
@@ -30,13 +30,16 @@ export const WHY_LENGTH_MAX = 200;
 export interface ControlEvent extends Omit<Decider, "requestId"> {
   readonly action: ControlAction;
   readonly timeMs: number;
-  /** Sequence to restart from. */
+  /** Sequence to restart from, if any. */
   readonly since?: SourceSequence;
 }
 
 export interface JobControl {
   readonly isPaused: boolean;
-  /** Start of the next run, overriding its checkpoints, and the number of that decision. */
+  /**
+   * Start sequence of the next run, which overrides its checkpoints, and the number of that
+   * decision.
+   */
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
   /** Number of decisions so far. */
   readonly decision: number;
@@ -58,7 +61,7 @@ export function isRetried(
   });
 }
 
-/** State without decisions. */
+/** State of a job without decisions. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,
   restartAt: undefined,

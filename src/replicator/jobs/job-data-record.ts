@@ -112,7 +112,7 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
   return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
 }
 
-/** Throws if a newer version stored the job in an unknown format. */
+/** Decodes a job. Throws if a newer version stored it in an unknown format. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
   assert(isReadable({ data, request }), "A replication job must have a supported format version");
   return decoded(request ?? data, data);
@@ -139,11 +139,14 @@ export function isReadable({ data, request }: Pick<Job, "data" | "request">): bo
   return isKnown(progress.format) && isKnown(asked.format);
 }
 
-/** Stored members; those unknown to an older version are absent. */
+/** Members of a stored request. Those unknown to an older version are absent. */
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";
-  /** Parked jobs are pending for versions that do not know the state. */
+  /**
+   * Whether the job is parked. Its state is stored as pending, for versions that do not know
+   * `parked`.
+   */
   readonly isParked?: boolean;
 };
 type Stored<T> = { readonly format?: number } & {

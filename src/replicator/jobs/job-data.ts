@@ -139,7 +139,10 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 
 /** Progress of a job, with the outcome of its last run. */
 export type JobProgress = JobOutcome & {
-  /** Undefined until computed, which may require reading a filter function from the source. */
+  /**
+   * Id of the replication; undefined until computed, which may require reading a filter function
+   * from the source.
+   */
   readonly replicationId: string | undefined;
   /**
    * Whether a run of the job created the target. Absent if the target existed before, or if that is
@@ -148,9 +151,12 @@ export type JobProgress = JobOutcome & {
   readonly hasCreatedTarget?: boolean | undefined;
   /** When both servers last accepted this request's credentials, if ever. */
   readonly answeredMs?: number | undefined;
-  /** Consecutive crashed or failed runs. */
+  /** Number of consecutive crashed or failed runs. */
   readonly errorCount: number;
-  /** Set while failing. Persists across outcomes until a lasting success. */
+  /**
+   * Failure status of the job, while it is failing. Persists across outcomes until a lasting
+   * success.
+   */
   readonly failing: Failing | undefined;
   /** Number of consecutive runs that ended because they stalled. */
   readonly stallCount: number;
@@ -176,7 +182,7 @@ export type JobProgress = JobOutcome & {
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
-/** Placeholder for a job this node cannot read, containing the reason. */
+/** Returns a placeholder for a job that this node cannot read, containing the reason. */
 export function unreadableJobData(): ReplicationJobData {
   const error = "unknown_format";
   const failure = { error, reason: UNREADABLE };
@@ -241,8 +247,8 @@ export interface Noted {
 }
 
 /**
- * A run has started. The state of an ended job is kept while its failures are retried; otherwise a
- * crash is cleared. A changed replication id resets the statistics.
+ * Records that a run has started. The state of an ended job is kept while its failures are retried;
+ * otherwise a crash is cleared. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
@@ -264,7 +270,7 @@ export function started(
   };
 }
 
-/** Progress reported by a run. */
+/** Progress, as reported by a run. */
 export interface Observed
   extends Pick<
     JobProgress,
@@ -312,7 +318,7 @@ export function retried(
   return { ...data, statistics: addStatistics(data.statistics, more) };
 }
 
-/** Sets the number of pending changes; undefined if the source could not tell. */
+/** Sets the number of pending changes; undefined if the source did not report it. */
 export function withChangesPending(
   data: ReplicationJobData,
   changesPending: number | undefined,
@@ -323,7 +329,7 @@ export function withChangesPending(
 /** The decision of `decide.ts` about an ended run. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
-    /** Whether everything has arrived. */
+    /** Whether all changes have arrived. */
     readonly succeeds: boolean;
     /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
@@ -331,7 +337,7 @@ export type Ended = JobOutcome &
     readonly events: readonly Omit<JobEvent, "timeMs">[];
   };
 
-/** Applies the decision about an ended run. */
+/** Applies the decision about an ended run to the job's data. */
 export function ended(
   data: ReplicationJobData,
   disposition: Ended,
@@ -356,7 +362,7 @@ export function ended(
   };
 }
 
-/** The source of a parked job has changed. */
+/** Records that the source of a parked job has changed. */
 export function woken(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
@@ -387,7 +393,10 @@ export function withEvents(
   });
 }
 
-/** A re-created database has a new uuid, so its documents have new jobs. */
+/**
+ * Returns the id of a document's job. A re-created database has a new uuid, so its documents have
+ * new jobs.
+ */
 export function persistentJobId(databaseUuid: string, documentId: string): string {
   return `${databaseUuid}|${documentId}`;
 }

@@ -32,7 +32,10 @@ export function stepWhenAskedAgain(
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 
-/** Compares everything that affects the run, including credentials, which must be updated. */
+/**
+ * Whether two values are equal. Compares everything that affects the run, including credentials,
+ * because these must be updated.
+ */
 function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

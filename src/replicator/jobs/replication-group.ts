@@ -29,7 +29,7 @@ function groupNamed(name: string): string {
 
 const RULE = "rule:";
 
-/** The group of a rule's jobs. */
+/** Returns the group of a rule's jobs. */
 export function ruleGroup(rule: string): string {
   return `${RULE}${rule}`;
 }

@@ -37,7 +37,7 @@ export interface StoredLoginGatesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
-  /** Seals password digests. */
+  /** Encrypts the password digests, if the server has a key. */
   readonly seal?: Seal | undefined;
 }
 
@@ -87,7 +87,10 @@ export class StoredLoginGates implements LoginGates {
     return this.#settle(login, "", verdict);
   }
 
-  /** Lets the next login pass, in the transaction that stores a user's new credential. */
+  /**
+   * Opens the gate for the next login. Called in the transaction that stores a user's new
+   * credential.
+   */
   async open(tx: Transaction, address: EndpointAddress, opening: GateOpening): Promise<void> {
     const account = address.kind === "http" ? accountOf(address) : undefined;
     if (account === undefined) return;

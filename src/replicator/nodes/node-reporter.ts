@@ -26,7 +26,7 @@ export interface NodeIdentity {
   readonly version: string;
 }
 
-/** The scheduler that runs the jobs. */
+/** Members of the scheduler that a drain order affects. */
 export interface DrainedScheduler {
   /** Id of the current worker; undefined while the process is not registered. */
   readonly worker: WorkerId | undefined;
@@ -44,9 +44,9 @@ export interface NodeReporterParts {
   readonly identity: NodeIdentity;
   readonly scheduler: DrainedScheduler;
   readonly measureProcess: () => ProcessMeasure;
-  /** Servers with the most requests. */
+  /** Returns the servers with the most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
-  /** Totals since the process started. */
+  /** Returns the totals since the process started. */
   readonly measureRuns: () => RunCounts;
 }
 
@@ -132,12 +132,12 @@ export class NodeReporter {
     };
   }
 
-  /** Counts of the current minute. */
+  /** Returns the counts of the current minute. */
   #minute() {
     return this.#minutes.note(this.#parts.measureRuns(), this.#parts.runtime.clock.nowMs());
   }
 
-  /** An orderly shutdown removes the report, so that the process does not appear as dead. */
+  /** Removes the report at an orderly shutdown, so that the process does not appear as dead. */
   async #leave(): Promise<void> {
     const minute = this.#minute();
     const remove = this.#parts.kv.transact(

@@ -64,7 +64,7 @@ export class Nodes {
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
   }
 
-  /** Counts of all processes for each minute of the last hour, oldest first. */
+  /** Returns the counts of all processes for each minute of the last hour, oldest first. */
   rates(): Promise<readonly MinuteCounts[]> {
     const { kv, runtime } = this.#parts;
     return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));

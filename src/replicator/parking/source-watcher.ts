@@ -59,8 +59,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server
-   * cannot be asked. `onWatched` is called when all parked jobs have been compared.
+   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server does
+   * not respond. `onWatched` is called when all parked jobs have been compared.
    */
   async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
     const { trace } = this.#parts.runtime;
@@ -204,7 +204,7 @@ export class SourceWatcher {
   }
 }
 
-/** Result of a comparison. */
+/** Result of comparing databases with the positions of their parked jobs. */
 interface Comparison {
   readonly jobCount: number;
   readonly requestCount: number;

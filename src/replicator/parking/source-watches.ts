@@ -32,8 +32,8 @@ export interface SourceWatchesParts extends SlotlessJobsParts {
 }
 
 /**
- * Attempts (about two minutes) after which the jobs of an unreachable source are woken: each then
- * tries itself and appears as failing, rather than as caught up.
+ * Number of attempts (about two minutes) after which the jobs of an unreachable source are woken.
+ * Each then tries itself and appears as failing, rather than as caught up.
  */
 const LOST_ATTEMPTS_MAX = 7;
 

@@ -18,13 +18,13 @@ export interface WatchedServer {
    * one.
    */
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined>;
-  /** Recently changed databases, latest first, up to a thousand. */
+  /** Returns recently changed databases, latest first, up to a thousand. */
   latestChanged(signal: AbortSignal): Promise<readonly string[]>;
-  /** Waits for updates after `since`, up to a time limit. */
+  /** Waits for updates after `since`, up to a time limit. Returns them. */
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates>;
   /** Returns the update sequences of up to a hundred databases. */
   sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences>;
-  /** Number of requests made by a call of `sequences`. */
+  /** Returns the number of requests that a call of `sequences` makes. */
   requestCount(databaseCount: number): number;
 }
 
@@ -32,7 +32,7 @@ export interface WatchedServer {
 export interface ListedServer extends WatchedServer {
   /** Returns the next names after `after` ("" for the first). */
   names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage>;
-  /** The security object of a database as text; undefined if not accessible. */
+  /** Returns the security object of a database as text; undefined if not accessible. */
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
 }
 

@@ -120,7 +120,7 @@ export class AskedQuestions {
     throw new NoReplicationNodeError(reason);
   }
 
-  /** Whether a node answers questions. */
+  /** Whether any node answers questions. */
   async #isAnswered(tx: ReadTransaction): Promise<boolean> {
     return (await this.#parts.jobs.workers.members(tx.snapshot, QUESTION_TYPE)).length > 0;
   }

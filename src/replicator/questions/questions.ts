@@ -57,13 +57,13 @@ export class Questions implements SlotlessJobType {
         { whenUnknown: "retry" },
       );
     } catch (error) {
+      // The job is lost: another node has answered, or the asker has cancelled.
       if (errorCode(error) === "JOBS_HALTED") return;
-      // Another node has answered, or the asker has cancelled.
       runtime.trace.event("replication.question-lost", { error: String(error) });
     }
   }
 
-  /** Aborts when the asker cancels. */
+  /** Answers a question. Stops when the asker cancels. */
   async #answer(held: HeldJob, signal: AbortSignal): Promise<QuestionAnswer> {
     const { kv, jobs } = this.#parts;
     const job = await kv.read((tx) => jobs.get(tx, held));

@@ -19,7 +19,7 @@ export interface WrittenUrl {
   readonly isHttps: boolean;
   /** Host as written, without the brackets of an IPv6 address. */
   readonly host: string;
-  /** The default port of the scheme if absent. */
+  /** Port; the default one of the scheme if the URL has none. */
   readonly port: number;
   /** Path as written, with the query. */
   readonly path: string;

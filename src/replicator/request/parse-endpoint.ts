@@ -124,7 +124,7 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
   return auths[0] ?? {};
 }
 
-/** `proxy` applies to both sides, and excludes the proxies of one side. */
+/** Parses the proxies. `proxy` applies to both sides, and excludes proxies for one side. */
 function parseProxy(
   side: Side,
   members: Members,
@@ -266,7 +266,10 @@ export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpA
   };
 }
 
-/** References are only recognized in dedicated members, not within a URL. */
+/**
+ * Returns the locations of references. These are only recognized in dedicated members, not within a
+ * URL.
+ */
 function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
   const places: ReferencePlace[] = secretsOf(auth)
     .filter(([, secret]) => isReference(secret))

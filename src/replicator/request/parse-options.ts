@@ -19,7 +19,7 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
   return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** Raises bounds selected by `applies` to at least the values they bound. */
+/** Sets each bound selected by `applies` to the value of the option that it bounds. */
 function withBounds(
   options: ReplicationOptions,
   applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,
@@ -28,7 +28,10 @@ function withBounds(
   return bounds.length === 0 ? options : { ...options, ...Object.fromEntries(bounds) };
 }
 
-/** Throws a ReplicationInvalidError with the field, its value and the accepted values. */
+/**
+ * Checks a value. Throws a ReplicationInvalidError with the field, its value and the accepted
+ * values.
+ */
 export function parseOption<O extends Option>(
   members: Members,
   option: O,

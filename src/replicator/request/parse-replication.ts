@@ -75,10 +75,10 @@ export function replicationFaults(members: Members, config: ParseConfig): readon
   return faults;
 }
 
-/** Parsers of all parts except the options. */
+/** Returns the parsers of all members except the options. */
 function partsOf(members: Members, { protocols }: ParseConfig) {
   return {
-    // Erlang socket options: validated but not used.
+    // Erlang's socket options are validated but not used.
     ignored: () => {
       optionalString(members, "socket_options");
       optionalString(members, "ibrowse_options");

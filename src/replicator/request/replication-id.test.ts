@@ -139,8 +139,8 @@ test("a token changes neither the replication id nor that of the transient job",
 });
 
 test("ids of versions 3, 2 and 1 match CouchDB's code", () => {
-  // The terms of couch_replicator_ids: [uuid, source, target], [host, port, source, target], [host,
-  // source, target].
+  // Terms of older versions in couch_replicator_ids: [uuid, source, target], [host, port, source,
+  // target], [host, source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
   const md5 = (hex: string): string =>
     createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");

@@ -47,7 +47,10 @@ export interface ReplicationIdContext {
   readonly serverUrl: string;
 }
 
-/** `filterCode` is the source code of a user filter in its design document. */
+/**
+ * Computes the replication ids. `filterCode` is the source code of a user filter in its design
+ * document.
+ */
 export function replicationId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -108,7 +111,7 @@ export function baseIdOf(id: string | undefined): string | undefined {
   return id?.replace(/\+.*$/s, "");
 }
 
-/** Id of a transient job: computed without the network, and different for each user. */
+/** Returns the id of a transient job: computed without the network, and different for each user. */
 export function transientJobId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -173,12 +176,15 @@ function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
   return [jsonTerm(sinceIsJson ? parseJson(String(sinceSequence)) : sinceSequence)];
 }
 
-/** Omissions, unknown to CouchDB, affect only ids of replications that use them. */
+/**
+ * Returns the terms for omissions, which CouchDB does not know. They only affect ids of
+ * replications that use them.
+ */
 function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
 }
 
-/** Trims as CouchDB does: only blanks, and only around one-line code. */
+/** Trims source code as CouchDB does: only blanks, and only around one-line code. */
 function trimmed(code: string): string {
   return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }
@@ -194,7 +200,7 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
  */
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
-/** Version 4, without credentials in headers. */
+/** Returns the term of an endpoint in version 4, without credentials in headers. */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(
     ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
@@ -202,7 +208,9 @@ function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): 
   return termOf(context, address, Object.fromEntries(headers));
 }
 
-/** CouchDB's version 4, where a token in a header affects the id. */
+/**
+ * Returns the term of an endpoint in CouchDB's version 4, where a token in a header affects the id.
+ */
 function endpointTermWithCredentials(
   context: ReplicationIdContext,
   address: EndpointAddress,
@@ -225,10 +233,10 @@ function termOf(context: ReplicationIdContext, address: EndpointAddress, headers
   );
 }
 
-/** CouchDB ignores a header with exactly its default value. */
+/** Default of the header `Accept`. CouchDB's ids omit a header with exactly this value. */
 const DEFAULT_ACCEPT = "application/json";
 
-/** Versions 1 to 3. */
+/** Returns the term of an endpoint in versions 1 to 3. */
 function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
 }

@@ -24,7 +24,7 @@ export type ReferencePlace = string;
 /** A database on a server. */
 export interface HttpAddress {
   readonly kind: "http";
-  /** Without credentials; ends in `/` unless it has a query. */
+  /** URL without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
   /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
@@ -53,11 +53,14 @@ export type EndpointAddress = HttpAddress | LocalAddress;
  * or not at all, since a part of it would be a different revision.
  */
 export interface Omissions {
-  /** Deleted revisions. */
+  /** Whether deleted revisions are omitted. */
   readonly deleted?: true;
-  /** Revisions with a larger attachment. */
+  /** Maximum size of attachments; a revision with a larger one is omitted. */
   readonly attachmentBytesMax?: number;
-  /** Revisions with a larger JSON body, not counting protocol members. */
+  /**
+   * Maximum size of the JSON body, not counting protocol members; a revision with a larger one is
+   * omitted.
+   */
   readonly documentBytesMax?: number;
 }
 
@@ -75,7 +78,7 @@ export interface Replication {
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;
-  /** Determines how long the job keeps its slot within its group; `WEIGHT.default` if absent. */
+  /** Relative length of the job's time slice within its group; `WEIGHT.default` if absent. */
   readonly weight?: number;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;

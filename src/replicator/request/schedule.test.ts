@@ -1,4 +1,4 @@
-/** Due times of scheduled jobs: syntax, time zones, windows, and missed runs. */
+/** Tests the due times of scheduled jobs: syntax, time zones, windows, and missed runs. */
 import { describe, expect, test } from "vitest";
 import { firstRunSec, intoWindow, nextRunSec, parseSchedule, windowEndSec } from "./schedule.ts";
 

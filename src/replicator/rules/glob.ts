@@ -13,7 +13,7 @@ export class Glob {
     this.#pieces = text.split("*");
   }
 
-  /** Number of captures. */
+  /** Number of stars, each of which captures a text. */
   get captureCount(): number {
     return this.#pieces.length - 1;
   }

@@ -1,4 +1,4 @@
-/** A rule for display with masked secrets, which `withStoredSecrets` restores. Pure. */
+/** Masks the secrets of a rule for display; `withStoredSecrets` restores them. Pure. */
 import { maskCredentials } from "../../protocol/index.ts";
 import { MASK } from "../documents/masked-secrets.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";

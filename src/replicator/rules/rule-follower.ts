@@ -39,7 +39,9 @@ const CHANGED_MAX = 20;
 const ROWS_MAX = 500;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
-/** Pause between listings, with and without a feed. A database gets its job within ten seconds. */
+/**
+ * Pause between listings, with and without a feed. A database thus gets its job within ten seconds.
+ */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
 /** Minimum duration of a round through all security objects. */
 const SECURITY_ROUND_MS_MIN = 30_000;
@@ -56,14 +58,14 @@ export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
-/** A rule as loaded by its follower. */
+/** A rule as loaded by the node that follows it. */
 export interface FollowedRule extends RuleIdentity {
   readonly name: string;
   readonly rule: Rule;
   readonly owner: Authority;
 }
 
-/** Result of a listing. */
+/** Result of listing the source's databases. */
 export interface Listing {
   readonly count: ListingCount;
   readonly followedBy: "feed" | "lists";
@@ -139,7 +141,7 @@ export class RuleFollower {
     return count;
   }
 
-  /** Creates or updates jobs of matching databases without one of the current generation. */
+  /** Creates jobs for matching databases without one, and updates jobs of an earlier generation. */
   async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
@@ -197,7 +199,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing on the source, if the rule says so. */
+  /** Ends jobs of databases missing on the source, if the rule is configured so. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;

@@ -23,7 +23,7 @@ export interface NameRange {
   readonly last: string | undefined;
 }
 
-/** All names listed by the server within a range. */
+/** The names that the server lists within a range. None are missing. */
 export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }

@@ -16,9 +16,9 @@ import type { Rules } from "./rules.ts";
 
 /** Time limit for listing the source. */
 export const LISTING_MS_MAX = 60_000;
-/** Concurrent plans per node. */
+/** Maximum number of concurrent plans per node. */
 const PLANS_MAX = 4;
-/** Security objects compared concurrently. */
+/** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
 /** Stands for the previous rule if the database has no job. */
 const NO_JOB = "no job";
@@ -47,7 +47,7 @@ export interface RulePlan {
   readonly ended: PlannedDatabases;
   /** Databases that match but cannot be copied. */
   readonly faulty: PlannedDatabases;
-  /** Targets whose security object would be replaced; undefined if the rule does not copy them. */
+  /** Targets whose security objects would be replaced; undefined if the rule copies none. */
   readonly overwritten: PlannedDatabases | undefined;
 }
 
@@ -96,7 +96,7 @@ export class RulePlans {
     }
   }
 
-  /** Plans the removal of a rule; undefined if it does not exist. */
+  /** Plans the removal of a rule. Returns undefined if it does not exist. */
   async ofRemoval(name: string): Promise<RulePlan | undefined> {
     const { kv, ruleStore } = this.#parts;
     const stored = await kv.read((tx) => ruleStore.get(tx, name));
@@ -198,7 +198,7 @@ export class RulePlans {
     if (!stays) plan.ended.add(name);
   }
 
-  /** Text of a database's replication, for comparison. */
+  /** Returns the text of a database's replication, for comparison. */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;

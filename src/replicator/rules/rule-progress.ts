@@ -12,18 +12,18 @@ export interface RuleFault {
 }
 
 export interface RuleProgress {
-  /** Consecutive runs that could not reach the source. */
+  /** Number of consecutive runs that could not reach the source. */
   readonly attempt: number;
   /** When the last complete listing ended, if any. */
   readonly listedMs: number | undefined;
-  /** Matching databases in the last listing, if any. */
+  /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
   /** Number of matching databases that cannot be copied, and the first ones. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
   /** How the rule notices new databases; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
-  /** Why the source could not be listed, if so. */
+  /** Reason why the source could not be listed, if any. */
   readonly failure: ReplicationFailure | undefined;
 }
 
@@ -37,7 +37,7 @@ export const NO_PROGRESS: RuleProgress = {
   failure: undefined,
 };
 
-/** Counts of one listing. */
+/** Counts the databases of one listing. */
 export class ListingCount {
   matchedCount = 0;
   faultCount = 0;

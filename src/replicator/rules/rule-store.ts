@@ -23,20 +23,23 @@ import {
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Members, replicationMembers } from "../request/parse-fields.ts";
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
-/** Readable without the key. `uuid` distinguishes a re-created rule from the deleted one. */
+/**
+ * Identity of a rule, readable without the key. `uuid` distinguishes a re-created rule from the
+ * deleted one.
+ */
 export interface RuleIdentity {
   readonly uuid: string;
-  /** Incremented by each change of the rule. */
+  /** Number incremented by each change of the rule. */
   readonly generation: number;
 }
 
 export interface RuleContent {
   /** Members of the rule as given, including secrets. */
   readonly members: Members;
-  /** The last author, who owns the jobs. */
+  /** Last author of the rule, who owns its jobs. */
   readonly owner: Authority;
   readonly changedMs: number;
 }
@@ -54,7 +57,9 @@ export interface NamedRule extends StoredRule {
 export interface RuleDatabase {
   readonly database: string;
   readonly generation: number;
-  /** Digest of the security object being or last copied; undefined if unknown. */
+  /**
+   * Digest of the security object that is being copied, or was copied last; undefined if unknown.
+   */
   readonly securityDigest: string | undefined;
 }
 
@@ -84,7 +89,7 @@ export class RuleStore {
     tx.set(this.#keys.rule.key({ name }), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
   }
 
-  /** Also removes the rows of its databases in the background, but not its jobs. */
+  /** Removes a rule and, in the background, the rows of its databases. Does not remove its jobs. */
   remove(tx: Transaction, name: string, { uuid }: RuleIdentity, nowMs: number): void {
     tx.clear(this.#keys.rule.key({ name }));
     removeInBackground(tx, this.#keys.ruleDatabase.range({ uuid }), {
@@ -120,7 +125,7 @@ export class RuleStore {
     return true;
   }
 
-  /** Databases of a rule by name, after `after`, up to and including `last`. */
+  /** Returns databases of a rule by name, after `after`, up to and including `last`. */
   async databases(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -181,7 +186,10 @@ export class RuleStore {
     return { uuid, generation, content: this.#open(name, bytes, isSealed) };
   }
 
-  /** An unreadable rule must not prevent listing the others. */
+  /**
+   * Returns the content of a rule; undefined if it is unreadable, which must not prevent listing
+   * the others.
+   */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
     if (isSealed && this.#seal === undefined) return undefined;
     try {

@@ -10,7 +10,10 @@ const USERS = {
   databases: ["user-*"],
 };
 
-/** The target of a database, or why it cannot be copied; undefined if the rule does not match. */
+/**
+ * Returns the target of a database, or why it cannot be copied; undefined if the rule does not
+ * match.
+ */
 function targetOf(members: Members, name: string): string | undefined {
   const match = matchRule(parseRule(members, CONFIG), name);
   if (match.kind === "none") return undefined;

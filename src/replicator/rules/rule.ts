@@ -30,7 +30,9 @@ const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
 /** Members of `options` that are not options of a replication: its schedule and omissions. */
 const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
 
-/** For validating what all replications of the rule have in common. */
+/**
+ * Name of an example database, for validating the members that all replications of the rule share.
+ */
 const SAMPLE_DATABASE = "a";
 
 const ENDPOINT_MEMBERS = [
@@ -67,13 +69,15 @@ export interface Rule {
   readonly databases: readonly Glob[];
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
-  /** For a deleted database: keep the job, which then fails, or cancel it. */
+  /** Whether the job of a deleted database is kept, and then fails, or is cancelled. */
   readonly whenDeleted: "keep" | "stop";
   /** Maximum number of jobs running concurrently; undefined for no limit. */
   readonly concurrency: number | undefined;
-  /** Whether security objects are copied to created targets, including later changes. */
+  /**
+   * Whether security objects are copied to targets that the rule creates, including later changes.
+   */
   readonly copiesSecurity: boolean;
-  /** Existing targets whose security objects may be replaced. */
+  /** Patterns of existing targets whose security objects may be replaced. */
   readonly overwritten: readonly Glob[];
   /** Members shared by all replications, including the endpoints without their URLs. */
   readonly common: Members & { readonly source: Members; readonly target: Members };

@@ -126,7 +126,8 @@ export class Rules {
   }
 
   /**
-   * Validates a rule and restores masked secrets. Throws ReplicationInvalid- or RuleSecretError.
+   * Validates a rule and restores masked secrets. Throws a ReplicationInvalidError or
+   * RuleSecretError.
    */
   async check(name: string, members: Members): Promise<Members> {
     const { kv, ruleStore: store } = this.#parts;

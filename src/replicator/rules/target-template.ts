@@ -10,7 +10,10 @@ import { percentEncode } from "../../protocol/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
 
-/** The server with a trailing slash, and the database name, optionally with a slash. */
+/**
+ * Splits an address into its server, with a trailing slash, and the database name, which may have
+ * one.
+ */
 const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
 const PLACEHOLDER = /\{([^{}]*)\}/g;
 const CAPTURES_MAX = 9;
@@ -18,7 +21,7 @@ const CAPTURES_MAX = 9;
 /** Part of a name: text, the source's name (`db`), or a capture (from 1). */
 type Piece = string | { readonly capture: number | "db" };
 
-/** A target as in documents, a URL or the name of a local database; or why it is invalid. */
+/** Result of expanding a template: a URL or the name of a local database, or why it is invalid. */
 export type ExpandedTarget =
   | { readonly kind: "target"; readonly url: string }
   | { readonly kind: "invalid"; readonly reason: string };
@@ -51,7 +54,7 @@ export class TargetTemplate {
     return largest(asked, 0);
   }
 
-  /** A pattern that matches all possible names, and perhaps more. */
+  /** Pattern that matches all names that the template can yield, and perhaps others. */
   get glob(): Glob {
     return new Glob(this.#filled(() => "*"));
   }

@@ -31,7 +31,7 @@ export class BacklogTracker {
     return actual && backlogToLeave(this.#stored, actual);
   }
 
-  /** Lag in seconds; undefined if unknown. */
+  /** Lag in seconds; undefined while unknown. */
   lagSec(pending: number | undefined, nowMs: number): number | undefined {
     const known = this.#actual(pending, nowMs) ?? this.#stored;
     return known && lagSec(known, nowMs);

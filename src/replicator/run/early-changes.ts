@@ -36,8 +36,8 @@ export class EarlyChanges {
   }
 
   /**
-   * Requests the changes after `since`, unless they already are. Aborts a feed that starts
-   * elsewhere.
+   * Requests the changes after `since`, unless that was done before. Aborts a feed with another
+   * start.
    */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
     if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;

@@ -372,7 +372,7 @@ export class HeldReplication {
     this.#counts = counts;
   }
 
-  /** Sets the time since which changes are pending; undefined if everything known has arrived. */
+  /** Sets the time since which changes are pending; undefined if all known changes have arrived. */
   noteBehind(sinceMs: number | undefined): void {
     this.#backlog.noteMeasured(sinceMs);
     if (sinceMs === undefined && this.#data.changesPending !== undefined) {
@@ -385,7 +385,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether there is progress or a change of state worth storing. */
+  /** Whether there is progress, or a change of state, that has to be stored. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -525,7 +525,10 @@ export class HeldReplication {
     }
   }
 
-  /** Deletes a job `keep_finished_sec` after completion, with its document. False if it stays. */
+  /**
+   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if it
+   * stays.
+   */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
     const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;
@@ -611,7 +614,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // A malformed document has no options.
+    // The job of a malformed document has no options.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;

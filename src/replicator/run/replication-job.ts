@@ -85,9 +85,9 @@ export class ReplicationJob {
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
-  /** Only this job's secrets: otherwise masking would reveal a guess of another job's secret. */
+  /** Secrets of this job only: masking those of another job would reveal that a guess was right. */
   readonly #secrets = new SecretsInUse();
-  /** Set if the run ends itself: caught up, outside its schedule, or a duplicate. */
+  /** Ending chosen by the run itself: caught up, outside its schedule, or a duplicate. */
   #ownEnding:
     | Extract<RunEnding, { kind: "caught-up" | "outside-schedule" }>
     | Collision
@@ -148,7 +148,7 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
     const control = await this.#job.readControl();
-    // An ended job keeps its state, even if its failures cannot be retried.
+    // An ended job keeps its state, even if retrying its failures is impossible.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
@@ -243,7 +243,7 @@ export class ReplicationJob {
     return replicationId(this.#parts.ids, replication, code);
   }
 
-  /** Settles as `task` does, with heartbeats. Aborts when the job is lost or must stop. */
+  /** Performs `task`, sending heartbeats meanwhile. Aborts it when the job is lost or must stop. */
   async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     let result: { readonly value: T } | undefined;
@@ -289,7 +289,9 @@ export class ReplicationJob {
     return { kind: isFinal ? "duplicate-of-persistent" : "duplicate-of-transient", failure };
   }
 
-  /** Returns the ending if the schedule waits for more changes; undefined if the run may copy. */
+  /**
+   * Returns the ending if the schedule waits for more changes; undefined if the run may copy now.
+   */
   async #tooEarly(replication: Replication, signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
     if (replication.schedule === undefined || this.#job.restartAt !== undefined) return undefined;
@@ -378,7 +380,7 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Where a job woken by a watcher resumes, and whether it ends when caught up. */
+  /** Returns where a job woken by a watcher resumes, and whether it ends when caught up. */
   #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
@@ -555,7 +557,7 @@ export class ReplicationJob {
   }
 }
 
-/** Last checkpoint written or found by the previous run of this replication, if any. */
+/** Returns the last checkpoint written or found by the previous run of this replication, if any. */
 function lastCheckpoint(
   { replicationId, checkpointedSequence }: ReplicationJobData,
   { id }: ReplicationId,
@@ -574,7 +576,7 @@ function parkedPlace({
   return { sequence, statistics, startTimes };
 }
 
-/** Ending of a run that has copied everything up to `updateSequence`. */
+/** Returns the ending of a run that has copied everything up to `updateSequence`. */
 function quietAt(
   { startTimes }: ReplicationRun,
   updateSequence: SourceSequence,
@@ -582,7 +584,7 @@ function quietAt(
   return { kind: "caught-up", updateSequence, pending: 0, startTimes };
 }
 
-/** Ending of a run that failed. */
+/** Returns the ending of a run that failed. */
 function endingOf(
   error: unknown,
   replication: Replication,
@@ -598,7 +600,7 @@ function endingOf(
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // Behind a proxy, unreachability may not apply to other nodes.
+  // A server that cannot be reached through a proxy may be reachable from other nodes.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );
@@ -606,7 +608,7 @@ function endingOf(
   return { kind: "crashed", failure, cause, unreachable };
 }
 
-/** Fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
+/** Options with fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
 function gently(replication: Replication): Replication {
   const { options } = replication;
   return {

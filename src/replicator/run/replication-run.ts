@@ -74,7 +74,7 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly mayCopy?: () => Promise<void>;
   /** Whether the job created the target; if absent, the caller decides. */
   readonly targetOrigin?: TargetOrigin;
-  /** Measures the lag, if needed. */
+  /** Measures the lag of the run, if that is needed. */
   readonly lag?: LagMeter;
 }
 
@@ -144,7 +144,7 @@ export class ReplicationRun {
     return this.#checkpoints.log !== undefined;
   }
 
-  /** Whether changes taken from the feed are unfinished. */
+  /** Whether some changes taken from the feed are not copied yet. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
   }
@@ -178,7 +178,10 @@ export class ReplicationRun {
     };
   }
 
-  /** Runs to the end. Rejects with the first failure, or a reason other than StopRequest. */
+  /**
+   * Runs to the end. Rejects with the first failure, or with an abort reason other than a
+   * StopRequest.
+   */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
     const attributes = () => ({
@@ -310,7 +313,7 @@ export class ReplicationRun {
     return checkpoints;
   }
 
-  /** The start of the run, given the common sequence. */
+  /** Returns the start of the run, given the common sequence. */
   #startAfter(common: SourceSequence): SourceSequence {
     const { restartAt, replication } = this.#parts;
     if (restartAt !== undefined) return restartAt.sequence;
@@ -454,7 +457,7 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // Counted from the last retry by any run, since runs may be shorter than the interval.
+    // Count from the last retry by any run, since runs may be shorter than the interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
     while (intervalMs > 0 && !copied.aborted) {

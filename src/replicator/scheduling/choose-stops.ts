@@ -24,7 +24,7 @@ export interface RunningJob {
 
 export interface Slots {
   readonly jobsMax: number;
-  /** Maximum stops per cycle. */
+  /** Maximum number of stops per cycle. */
   readonly churnMax: number;
   /** Length of a cycle. */
   readonly cycleMs: number;
@@ -129,7 +129,7 @@ export interface OtherNode {
 /** Excess over its fair share, relative to the share, from which a node yields jobs. */
 const SURPLUS_RATIO = 0.1;
 
-/** The node's share of all running jobs, in proportion to its slots. */
+/** Returns the node's share of all running jobs, in proportion to its slots. */
 export function shareOf(
   { jobsMax }: Slots,
   runningCount: number,
@@ -141,9 +141,9 @@ export function shareOf(
 }
 
 /**
- * Continuous jobs that have run for their full time slice and move to less busy nodes, such as a
- * new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs take
- * their place.
+ * Chooses continuous jobs that have run for their full time slice and move to less busy nodes, such
+ * as a new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs
+ * take their place.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -191,7 +191,7 @@ export function chooseCycle<Job extends RunningJob>(
   return { forWaiting, surplus: chooseSurplus(running, slots, others, forWaiting) };
 }
 
-/** Slots that are free, or whose job has been requested to stop. */
+/** Returns the number of slots that are free, or whose job has been requested to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;
 }

@@ -47,11 +47,14 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 /** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
 const CHARGE_MS_MIN = 1000;
-/** Maximum random extension of a cycle, so that nodes started together drift apart (CouchDB 4). */
+/**
+ * Maximum random extension of a cycle, so that nodes started at the same time do not stay in step
+ * (CouchDB 4).
+ */
 const CYCLE_JITTER = 1 / 3;
 /**
- * A full node checks for waiting jobs twice per cycle: this part of it before the end, and at the
- * end. Only jobs waiting at both checks count, since no node had room for them.
+ * Time between the two checks for waiting jobs at the end of a cycle, as a fraction of the cycle,
+ * on a full node. Only jobs waiting at both checks count, since no node had room for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
@@ -104,9 +107,9 @@ export class Scheduler {
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Temporary limit after jobs were yielded to other nodes. */
+  /** Lower limit on running jobs, for a while after jobs were yielded to other nodes. */
   #yielding = { untilMs: 0, jobsMax: 0 };
-  /** Set while no job is known to be due. */
+  /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
 
   constructor(
@@ -151,12 +154,15 @@ export class Scheduler {
     return this.#running.count;
   }
 
-  /** Maximum number of running jobs. */
+  /** Maximum number of running jobs on this node. */
   get slots(): number {
     return this.#config.jobsMax;
   }
 
-  /** While draining, it accepts no jobs, and running ones stop with a checkpoint. */
+  /**
+   * Sets whether the node is draining. A draining node accepts no jobs, and stops running ones with
+   * a checkpoint.
+   */
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
@@ -217,7 +223,9 @@ export class Scheduler {
     this.#waitedBefore = undefined;
   }
 
-  /** A changed interval applies immediately. */
+  /**
+   * Time of the next cycle. Computed at each use, so that a changed interval applies immediately.
+   */
   get #cycleAtMs(): number {
     const { atMs, stretch } = this.#cycle;
     return atMs + this.#config.intervalSec * 1000 * stretch;
@@ -272,7 +280,7 @@ export class Scheduler {
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
   }
 
-  /** Other nodes that run jobs, from their last reports. */
+  /** Returns the other nodes that run jobs, from their last reports. */
   async #others(): Promise<readonly OtherNode[]> {
     const found = await this.#kv.read(async (tx) => {
       const members = await this.#jobs.workers.members(tx.snapshot);
@@ -291,7 +299,9 @@ export class Scheduler {
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
   }
 
-  /** Groups at or above their limit with jobs here, and how many of these jobs should stop. */
+  /**
+   * Returns groups at or above their limit with jobs here, and how many of these jobs should stop.
+   */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
     const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
@@ -318,7 +328,7 @@ export class Scheduler {
     await this.#sendBill();
   }
 
-  /** Next time to charge groups; infinite if nothing is owed. */
+  /** Returns when groups have to be charged next; infinite if nothing is owed. */
   get #chargeAtMs(): number {
     if (this.#running.meter.hasEnded) return this.#chargedAtMs + CHARGE_MS_MIN;
     if (this.#running.count === 0) return Number.POSITIVE_INFINITY;

@@ -20,7 +20,10 @@ import {
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
-/** Jobs accepted per transaction. Their total is unlimited, because all sources must be watched. */
+/**
+ * Number of jobs accepted per transaction. Their total is unlimited, because all sources must be
+ * watched.
+ */
 const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
