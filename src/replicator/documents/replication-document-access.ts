@@ -183,7 +183,7 @@ function withoutUrlUsers(value: JsonText): JsonText {
   });
 }
 
-/** Returns the owner named in a body, which may be of any type; undefined if there is none. */
+/** Returns the owner named in a body, which may be of any type; undefined if it names no owner. */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

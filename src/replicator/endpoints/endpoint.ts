@@ -312,7 +312,7 @@ export interface Endpoint {
 
   /**
    * Returns the text of a document's winning revision, for use by filter functions; undefined if
-   * there is none.
+   * the document does not exist.
    */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
@@ -386,8 +386,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * For an error caused by a document: whether reading it from the source or writing it to the
-   * target failed.
+   * Whether reading a document from the source or writing it to the target failed; undefined for an
+   * error that no document has caused.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

@@ -7,7 +7,7 @@ const HOSTS_MAX = 100;
 
 /** Requests of a process to one server within the last one to two minutes. */
 export interface HostMeasure {
-  /** Includes any non-default port. */
+  /** Host of the server, with any non-default port. */
   readonly host: string;
   readonly requestCount: number;
   /** Time from a request to the start of its response; undefined without requests. */

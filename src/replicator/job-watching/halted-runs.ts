@@ -36,8 +36,8 @@ export interface HaltedRunsParts {
 }
 
 /**
- * Ends a run of this process without further writes. Settles when the run has ended, immediately if
- * there is none.
+ * Ends a run of this process without further writes. Settles when the run has ended,
+ * immediately if it does not exist.
  */
 export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 

@@ -17,7 +17,7 @@ export class JobStatuses {
     return note && decodeStatus(note);
   }
 
-  /** Returns the status of each job, in the order of `jobIds`; undefined if there is none. */
+  /** Returns the status of each job, in the order of `jobIds`; undefined for an unknown job. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],

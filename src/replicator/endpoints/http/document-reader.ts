@@ -154,8 +154,8 @@ export class HttpDocumentReader {
   }
 
   /**
-   * For servers that answer `open_revs` without the bytes of attachments: one request per
-   * attachment.
+   * Reads an attachment with its own request, for servers that respond to `open_revs` without the
+   * bytes of attachments.
    */
   async *#readAttachment(
     id: string,

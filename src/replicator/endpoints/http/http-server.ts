@@ -104,7 +104,7 @@ export class HttpServer {
     return [...new Set(names)].slice(0, UPDATES_MAX);
   }
 
-  /** Returns the updates after `since`. If there are none, waits for one up to a time limit. */
+  /** Returns the updates after `since`. Waits for the first one up to a time limit. */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
