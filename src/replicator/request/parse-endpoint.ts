@@ -119,7 +119,9 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
     auths.push(scheme.parse(field, given));
   }
   if (auths.length > 1) {
-    throw new ReplicationInvalidError(`\`${side}.auth\` must name one way to authenticate`);
+    throw new ReplicationInvalidError(
+      `\`${side}.auth\` must contain only one authentication scheme`,
+    );
   }
   return auths[0] ?? {};
 }
