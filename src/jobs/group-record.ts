@@ -27,7 +27,7 @@ export function encodePlace(place: Exclude<Place, { kind: "none" }>): Uint8Array
 
 export function decodePlace(value: Uint8Array): Place {
   const [format, kind, dueAtSec] = unpackTuple(value);
-  assert(format === FORMAT, "The place of a group must have a format known to this version");
+  assert(format === FORMAT, "The place of a group must have a supported format version");
   if (kind === READY) return { kind: "ready" };
   assert(
     kind === LATER && typeof dueAtSec === "number",
@@ -43,7 +43,7 @@ export function encodeStanding({ shares, score, generation, decayPerSec }: Stand
 
 export function decodeStanding(value: Uint8Array): Standing {
   const [format, shares, score, generation, decayPerSec] = unpackTuple(value);
-  assert(format === FORMAT, "The standing of a group must have a format known to this version");
+  assert(format === FORMAT, "The standing of a group must have a supported format version");
   assert(
     typeof shares === "number" && typeof generation === "number",
     "A group must have shares and a generation",
@@ -64,7 +64,7 @@ export function encodeFairShare(fairShare: FairShareGeneration): Uint8Array {
 
 export function decodeFairShare(value: Uint8Array): FairShareGeneration {
   const [format, generation, ...numbers] = unpackTuple(value);
-  assert(format === FORMAT, "The fair share must have a format known to this version");
+  assert(format === FORMAT, "The fair share must have a supported format version");
   assert(typeof generation === "number", "A fair share must have a generation");
   const [usageCoefficient = 0, intervalSec = 0, instalmentSec = 0] = numbers.map(toNumber);
   return { generation, usageCoefficient, intervalSec, instalmentSec };

@@ -74,7 +74,7 @@ export function decodeFacts(value: Uint8Array): JobFacts {
   const [format, state, scheduledAtSec, ...rest] = unpackTuple(value);
   assert(
     typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT_WITH_REQUEST,
-    "The job record must have a format known to this version",
+    "The job record must have a supported format version",
   );
   assert(typeof scheduledAtSec === "number", "A job record must have a schedule");
   const hasRequest = format === FORMAT_WITH_REQUEST;
@@ -117,7 +117,7 @@ export function decodeTypeTimeout(value: Uint8Array): TypeTimeout {
   const [format, timeoutSec, formerTimeoutSec = timeoutSec] = unpackTuple(value);
   assert(
     typeof format === "number" && format >= FORMAT_OF_TYPES_MIN && format <= FORMAT_OF_TYPES,
-    "The record of a job type must have a format known to this version",
+    "The record of a job type must have a supported format version",
   );
   assert(typeof timeoutSec === "number", "A job type must have a timeout");
   assert(typeof formerTimeoutSec === "number", "A job type must have a former timeout");

@@ -13,7 +13,7 @@ export function encodeWorker(worker: Worker): Uint8Array {
 
 export function decodeWorker(id: string, value: Uint8Array): Worker {
   const [format, node, processId, types, sinceMs, leaseMs] = unpackTuple(value);
-  assert(format === FORMAT, "The worker's record must have a format known to this version");
+  assert(format === FORMAT, "The worker's record must have a supported format version");
   assert(
     typeof node === "string" && typeof processId === "string",
     "A worker must have a node and a process id",
@@ -32,7 +32,7 @@ export function encodeLease({ renewalCount, renewedAtMs }: WorkerLease): Uint8Ar
 
 export function decodeLease(value: Uint8Array): WorkerLease {
   const [format, renewalCount, renewedAtMs] = unpackTuple(value);
-  assert(format === FORMAT, "The lease must have a format known to this version");
+  assert(format === FORMAT, "The lease must have a supported format version");
   assert(typeof renewalCount === "number", "A lease must have a renewal count");
   assert(typeof renewedAtMs === "number", "A lease must have a renewal time");
   return { renewalCount, renewedAtMs };

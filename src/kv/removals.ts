@@ -133,7 +133,7 @@ function encodeRemoval(removal: Removal): Uint8Array {
 function decodeRemoval(key: Key, value: Uint8Array): Removal {
   const [format, end, kind, subject, sinceMs, updatedMs, keyCount, byteCount, id, node, untilMs] =
     unpackTuple(value);
-  assert(format === FORMAT, "A removal must have a format known to this version");
+  assert(format === FORMAT, "A removal must have a supported format version");
   return {
     begin: REMOVALS.unpack(key)[1] as Uint8Array,
     end: end as Uint8Array,

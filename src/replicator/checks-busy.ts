@@ -1,4 +1,4 @@
-/** Error for requests beyond a node's concurrent checks. */
+/** The error for exceeding a node's limit on concurrent checks. */
 import { OperationalError } from "../base/index.ts";
 
 /** Thrown if the maximum number of concurrent checks or plans of the node is reached. */

@@ -15,17 +15,17 @@ import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { replicatorKeys } from "./replicator-keys.ts";
 
-/** Interval between two clean-ups of the cluster. */
+/** Shortest and longest interval between two clean-ups of the cluster. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
-/** Maximum delay in deleting ended transient jobs, relative to their age limit. */
+/** Interval between clean-ups, as a fraction of the age limit of ended transient jobs. */
 const LATE_RATIO = 1 / 10;
-/** Polling interval, within which a shortened age takes effect. */
+/** Polling interval. A reduced age limit takes effect within it. */
 const TICK_MS = 1000;
 /** Fraction of the interval to wait after startup. */
 const FIRST_LOOK_RATIO = 1 / 10;
 /** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;
-/** Number of groups checked per clean-up, to remove idle ones. */
+/** Number of fair-share groups checked per clean-up; idle ones are removed. */
 const SWEPT_GROUPS_MAX = 200;
 
 export interface CleanUpParts extends RemoveJobParts {
@@ -37,7 +37,7 @@ export interface CleanUpParts extends RemoveJobParts {
   readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
   readonly replicator: Pick<Replicator, "nodes" | "figures" | "bulk">;
-  /** Live: read at each use. */
+  /** Age limits. Read at each use, so that changed settings apply. */
   readonly config: Pick<
     ReplicatorConfig,
     "transientJobAgeSecMax" | "eventAgeSecMax" | "abandonedSecMax"
@@ -74,7 +74,7 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // Not early if the clock was set back or the maximum age was reduced, so that both take
+      // Do not wait for `untilMs` if the clock was set back or the interval was reduced: both take
       // effect immediately.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
@@ -114,7 +114,10 @@ export class CleanUp {
     } while (after !== undefined);
   }
 
-  /** Compares the index with the next jobs, which nodes of older versions may have changed. */
+  /**
+   * Compares the next pages of jobs with the job index, and repairs it. Nodes of older versions
+   * change jobs without updating the index.
+   */
   async compareIndex(): Promise<void> {
     const { kv, index, runtime } = this.#parts;
     let { comparedId } = await this.#progress();
@@ -137,7 +140,7 @@ export class CleanUp {
       async (tx) => {
         const stored = await tx.get(this.#key);
         const last = decodeTurn(stored);
-        // A new store contains nothing old.
+        // A new store needs no clean-up yet.
         const isOurs = stored !== undefined && this.#isOver(last, nowMs);
         const beganMs = isOurs || stored === undefined ? nowMs : last.beganMs;
         if (beganMs !== last.beganMs) tx.set(this.#key, encodeTurn({ ...last, beganMs }));
@@ -147,7 +150,10 @@ export class CleanUp {
     );
   }
 
-  /** Absolute difference, since clocks may differ or be set back. */
+  /**
+   * Uses the absolute difference, because another node's clock may be ahead, or this one's may have
+   * been set back.
+   */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;
   }
@@ -200,10 +206,10 @@ export class CleanUp {
   }
 }
 
-/** For a store never cleaned up. */
+/** State of a store that has never been cleaned up. */
 const NO_TURN: Turn = { beganMs: 0, comparedId: "", sweptGroup: undefined };
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {
@@ -213,7 +219,7 @@ function encodeTurn({ beganMs, comparedId, sweptGroup }: Turn): Uint8Array {
 function decodeTurn(value: Uint8Array | undefined): Turn {
   if (value === undefined) return NO_TURN;
   const [format, beganMs, comparedId, sweptGroup] = unpackTuple(value);
-  assert(format === FORMAT, "A clean-up record must have a format of this version");
+  assert(format === FORMAT, "A clean-up record must have a supported format version");
   return {
     beganMs: Number(beganMs),
     comparedId: String(comparedId),

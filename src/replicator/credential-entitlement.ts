@@ -9,7 +9,7 @@ import { endpointUrl } from "./request/endpoint-url.ts";
 import type { HttpAddress } from "./request/replication.ts";
 
 export interface Entitlement {
-  /** The sender of the credential. */
+  /** The user who sends the new credential. */
   readonly caller: Authority;
   /** Owner key, if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
@@ -41,7 +41,10 @@ export function isEntitled(
   return before.every(({ basic }) => basic !== undefined && basic.password === validPassword);
 }
 
-/** Whether the address affects who sees the credential: proxy, TLS, routing header or path. */
+/**
+ * Whether the address lets a third party see the credential, or sends it elsewhere: by a proxy, TLS
+ * settings, a routing header, or a different path.
+ */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;
   if (proxyUrl !== undefined || tls !== undefined) return true;

@@ -38,11 +38,11 @@ export interface CredentialReplacement {
   readonly origin: string;
   /** User name with which jobs currently log in by password. */
   readonly username: string;
-  /** Side of the jobs; undefined for both sides. */
+  /** Restricts the replacement to one side of the jobs; both sides if undefined. */
   readonly side: Side | undefined;
   /** New credentials, as in `auth` of a document. */
   readonly auth: Members;
-  /** Owner key to restrict it to; all entitled jobs if undefined. */
+  /** Restricts the replacement to the jobs of one owner, by key; all entitled jobs if undefined. */
   readonly owner?: string | undefined;
   /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
@@ -76,7 +76,7 @@ export function parseReplacement({
   if (!isObject(auth)) throw new ReplicationInvalidError("`auth` must be an object");
   const address = withAuth("source", { kind: "http", url: url.href, headers: {} }, auth);
   if (secretsOf(address).length === 0 && address.headers.authorization === undefined) {
-    throw new ReplicationInvalidError("`auth` must name a way to authenticate");
+    throw new ReplicationInvalidError("`auth` must contain an authentication scheme");
   }
   if (owner !== undefined && typeof owner !== "string") {
     throw new ReplicationInvalidError("if defined, `owner` must be the name of a user");
@@ -109,7 +109,7 @@ export class CredentialReplacements {
     return sidesOf(replacement, data.replication).length > 0;
   }
 
-  /** Returns the entitlement, given everything the replacement concerns. */
+  /** Computes the entitlement to a replacement from all jobs and rules that it concerns. */
   entitlement(
     { owner, rootPath, ...replacement }: CredentialReplacement,
     caller: Authority,
@@ -137,7 +137,7 @@ export class CredentialReplacements {
     return isEntitled(authority, addressPairs(replacement, data.replication), entitlement);
   }
 
-  /** Runs in one transaction. */
+  /** Replaces the credentials of a job and its document in one transaction. */
   replace(
     jobId: string,
     replacement: CredentialReplacement,
@@ -147,7 +147,7 @@ export class CredentialReplacements {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     return this.#parts.kv.transact(async (tx) => {
       const { jobs } = this.#parts;
-      // A job of the first format has no separate request yet.
+      // A job of format 1 has no separate request, so it is converted first.
       await jobs.renewRequest(tx, name, splitJobData);
       const job = await jobs.get(tx, name);
       if (job === undefined || !isReadable(job)) return "unmatched";
@@ -198,7 +198,10 @@ export class CredentialReplacements {
     return isDryRun ? concernsRule : isChanged;
   }
 
-  /** Returns true for a job without a document. */
+  /**
+   * Writes the credentials to the job's document. Returns false if the document no longer exists in
+   * this form, and true for a job without a document.
+   */
   async #writeDocument(
     tx: Transaction,
     { document }: ReplicationJobData,
@@ -240,7 +243,7 @@ export class CredentialReplacements {
   }
 }
 
-/** Sides that log in to the server as the user. */
+/** Returns the sides that log in to the server as the user. */
 function sidesOf(
   { origin, username, side }: Pick<CredentialReplacement, "origin" | "username" | "side">,
   replication: Replication | undefined,
@@ -252,7 +255,10 @@ function sidesOf(
   });
 }
 
-/** Only server admins can write rules; older versions did not store that. */
+/**
+ * Returns the authority of a rule. Only server admins can write rules, but older versions did not
+ * record that their author is one.
+ */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };
 }
@@ -264,7 +270,7 @@ function addressesOf(
   return sides.map((side) => (replication as Replication)[side] as HttpAddress);
 }
 
-/** Addresses that log in as the user, before and after the replacement. */
+/** Returns the addresses that log in as the user, before and after the replacement. */
 function addressPairs(
   replacement: CredentialReplacement,
   replication: Replication | undefined,

@@ -47,12 +47,13 @@ import { readFilterCode } from "./run/filter-code.ts";
 const ENDPOINT_MS_MAX = 5_000;
 /** Time limit of a check: endpoints and filter are requested concurrently. */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
-/** Concurrent checks per node; each may hold two connections. */
+/** Maximum number of concurrent checks per node; each may hold two connections. */
 const CHECKS_MAX = 8;
-/** Concurrent checks per user other than admins. */
+/** Maximum number of concurrent checks per user, except for admins. */
 const USER_CHECKS_MAX = 2;
 
 /**
+ * State of an endpoint:
  * - open: exists and is accessible
  * - new: does not exist, and would be created
  * - failed: could not be opened; a run would fail with this error
@@ -60,7 +61,7 @@ const USER_CHECKS_MAX = 2;
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Total changes of a source; undefined if unknown, or for a target. */
+      /** Number of changes in a source; undefined if unknown, or for a target. */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -71,16 +72,19 @@ export type EndpointCheck =
     };
 
 export interface ReplicationCheck {
-  /** Why the document would be rejected, if so. */
+  /** Reason why the document would be rejected, if any. */
   readonly refusal: ReplicationFailure | undefined;
-  /** All errors in its members, while a write reports only the first. */
+  /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether another document of this name exists. */
+  /** Whether another document with this id exists. */
   readonly isNameTaken: boolean;
-  /** Undefined if not checked, because the document is rejected or the member invalid. */
+  /**
+   * Result for the source; undefined if it was not checked, because the document is rejected or the
+   * member is invalid.
+   */
   readonly source: EndpointCheck | undefined;
   readonly target: EndpointCheck | undefined;
-  /** Another job with the same replication id: only one of the two would run. */
+  /** Another job with the same replication id, if any. Only one of the two would run. */
   readonly twin: JobEntry | undefined;
 }
 
@@ -95,11 +99,11 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
-/** The document to be checked, and its owner. */
+/** A document to be checked, and its owner. */
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to conceal servers other than CouchDBs from the caller. */
+  /** Whether the caller must not learn which servers exist that are not CouchDBs. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -109,7 +113,7 @@ interface Judged {
   readonly databaseUuid: string;
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
-  /** With masked secrets restored; undefined if they may not be used. */
+  /** Members with the stored secrets in place of masks; undefined if these may not be used. */
   readonly members: Members | undefined;
 }
 
@@ -174,7 +178,7 @@ export class ReplicationChecks {
     return { ...judged, faults, source, target, twin: isVisible ? found : undefined };
   }
 
-  /** Writes the document in a transaction that is then aborted. */
+  /** Tries to write the document in a transaction that is then aborted. */
   async #judge(name: string, edit: InteractiveEdit, writer: WriteContext): Promise<Judged> {
     const { kv, databases } = this.#parts;
     let judged: Judged | undefined;
@@ -186,7 +190,7 @@ export class ReplicationChecks {
         const isNameTaken = edit.parent === undefined && (await isThere(tx, seen, edit.id));
         const outcome = await database.write(tx, edit, writer);
         const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
-        // Without permission to write the document, its endpoints must not be contacted either.
+        // A user who may not write the document must not make this node contact its endpoints.
         const mayAsk = unmasked.kind === "whole" && (writer.isAdmin || refusal === undefined);
         judged = {
           databaseUuid: database.uuid,
@@ -219,13 +223,13 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // The request that precedes each write reveals missing write permission.
+      // A write is preceded by this request, which fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });
   }
 
-  /** Returns undefined if the members name no valid endpoint. */
+  /** Parses an endpoint. Returns undefined if the members name no valid one. */
   async #endpoint(
     side: Side,
     asking: Asking,
@@ -238,7 +242,7 @@ export class ReplicationChecks {
     if (address === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let opened: Endpoint | undefined;
-    // A user is waiting, and may have corrected a password on either side.
+    // Open the login gate: a user is waiting, and may have corrected the password.
     await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
@@ -266,13 +270,16 @@ export class ReplicationChecks {
     }
   }
 
-  /** As in a run, but without retries. */
+  /** Opens an endpoint as a run does, but without retries. */
   #open(address: EndpointAddress, owner: Authority): Endpoint {
     const { endpoints, config } = this.#parts;
     return endpoints.open(address, { ...valuesNow(config.options), retriesPerRequest: 0 }, owner);
   }
 
-  /** Finds another job with the same id. Also undefined if the source's filter cannot be read. */
+  /**
+   * Returns another job with the same replication id, if any. Also returns undefined if the filter
+   * cannot be read from the source.
+   */
   async #twinOf(
     replication: Replication,
     owner: Authority,
@@ -293,24 +300,30 @@ export class ReplicationChecks {
   }
 }
 
-/** Otherwise users could scan ports and servers that only this node can reach. */
+/**
+ * Whether to conceal that the server exists. Otherwise users could scan hosts and ports that only
+ * this node can reach.
+ */
 function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
   return conceals && isRecognized === false;
 }
 
-/** The same response for closed ports, timeouts and other services. */
+/** Returns one and the same failure for closed ports, timeouts and services other than CouchDB. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };
 }
 
-/** Whether the job is the caller's, or belongs to a document of the database being checked. */
+/**
+ * Whether the caller may see the job: it is the caller's, or belongs to a document of the database
+ * that the caller is writing to.
+ */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;
   return ownerKey(data) === ownerKey(authorityOf(writer));
 }
 
-/** Aborts a transaction. */
+/** Thrown to abort the transaction of a dry run. */
 class DryRunOver extends Error {
   constructor() {
     super("Dry run: nothing is written");
@@ -322,7 +335,7 @@ function refusalOf(
   refusal: ReplicationFailure | undefined,
 ): ReplicationFailure | undefined {
   if (refusal !== undefined || isReplicatorDatabase(databaseName)) return refusal;
-  const reason = `${databaseName} is not a database of replications: its name must be _replicator or end in /_replicator`;
+  const reason = `${databaseName} is not a replicator database: its name must be _replicator or end in /_replicator`;
   return { error: "not_a_replicator", reason };
 }
 

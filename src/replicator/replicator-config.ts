@@ -12,7 +12,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 export interface ClientSettings extends GrantSettings {
   /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
   readonly requestTimeoutMs: number;
-  /** Whether `auth_plugins` names `session`: passwords are exchanged for cookies. */
+  /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;
 }
 
@@ -26,9 +26,9 @@ export interface CopyLimits {
 
 /** URL schemes allowed in documents and bodies. */
 export interface Protocols {
-  /** `valid_endpoint_protocols`. */
+  /** Schemes of endpoints (`valid_endpoint_protocols`). */
   readonly endpoint: readonly string[];
-  /** `valid_proxy_protocols`. */
+  /** Schemes of proxies (`valid_proxy_protocols`). */
   readonly proxy: readonly string[];
 }
 
@@ -43,7 +43,7 @@ export interface ReplicatorConfig {
   readonly runSecMin: number;
   /** `startup_jitter`: maximum delay of jobs accepted together (CouchDB: 5 s). */
   readonly startupJitterMs: number;
-  /** `min_backoff_penalty_sec`. */
+  /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;
   /** `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job. */
   readonly penaltySecMax: number;
@@ -61,7 +61,10 @@ export interface ReplicatorConfig {
   readonly eventAgeSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
-  /** `[replicator.shares]`: by `_replicator` database, `rule:NAME` or user; 100 by default. */
+  /**
+   * `[replicator.shares]`: shares by `_replicator` database, `rule:NAME` or user name; 100 by
+   * default.
+   */
   readonly shares: ReadonlyMap<string, number>;
   /** `stall_timeout_sec`: time without progress after which a run is restarted. Not in CouchDB. */
   readonly stallTimeoutSec: number;

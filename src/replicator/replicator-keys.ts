@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value by which a list of jobs is ordered or divided. */
+/** Value in a key of a list of jobs, by which the list is sorted or divided. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;
@@ -34,13 +34,13 @@ const ROWS = {
     3,
     ["baseId", "phase", "status", "error"],
     "(1, count)",
-    "number of such failures in the list; status 0: no HTTP status",
+    "number of failures in the list with this phase, status and error; status 0: no HTTP status",
   ),
   failureRetry: keyRow<{ baseId: string }>(
     4,
     ["baseId"],
     "(1, request, ids)",
-    "a request to retry the list, or these ids (JSON); cleared once served; watched by waiting callers",
+    "a request to retry the list, or the documents with these ids (JSON); cleared after the retry; watched by waiting callers",
   ),
   budget: keyRow<{ name: string }>(
     5,
@@ -58,7 +58,7 @@ const ROWS = {
     7,
     [],
     "counter",
-    "grows when a budget changes; watched by all nodes",
+    "incremented when a budget changes; watched by all nodes",
   ),
   jobControl: keyRow<{ jobId: string }>(
     8,
@@ -94,7 +94,7 @@ const ROWS = {
     13,
     [],
     "counter",
-    "grows when a `_replicator` database or a rule is deleted; watched by all nodes",
+    "incremented when a `_replicator` database or a rule is deleted; watched by all nodes",
   ),
   failuresKept: keyRow<{ baseId: string }>(
     14,
@@ -124,7 +124,7 @@ const ROWS = {
     22,
     [],
     "(1, beganMs, nextMs, null, jobId)",
-    "round that asks the sources of waiting jobs for pending changes: its start, the due time of the next jobs, and the last job (null: the round is over)",
+    "round of requests to the sources of waiting jobs for their pending changes: its start, the time of the next claim, and the last job scanned (null: the round is over)",
   ),
   jobRun: keyRow<{ jobId: string; number: number }>(
     23,
@@ -142,7 +142,7 @@ const ROWS = {
     26,
     [],
     "versionstamp, 12 bytes",
-    "the newest row of 25; watched by followers of events",
+    "id of the newest row of 25; watched by followers of events",
   ),
   forgottenEvent: keyRow<NoElements>(
     27,
@@ -166,7 +166,7 @@ const ROWS = {
     30,
     [],
     "counter",
-    "grows when an order adds or removes a row of 29; watched by all nodes",
+    "incremented when an order adds or removes a row of 29; watched by all nodes",
   ),
   alertTurn: keyRow<NoElements>(
     31,
@@ -214,7 +214,7 @@ const ROWS = {
     43,
     ["source"],
     "counter",
-    "grows with each row of 42; watched by the watcher of the source",
+    "incremented with each row of 42; watched by the watcher of the source",
   ),
   rule: keyRow<{ name: string }>(
     44,
@@ -232,7 +232,7 @@ const ROWS = {
     50,
     [],
     "versionstamp, 12 bytes",
-    "last row of 25 that is applied to 51 and 52",
+    "id of the last row of 25 that is folded into 51 and 52",
   ),
   statusRow: keyRow<{ list: string; value: StatusValue; jobId: string }>(
     51,
@@ -250,7 +250,7 @@ const ROWS = {
     53,
     [],
     "(4, jobId)",
-    "50 to 52 are built for jobs up to this one; null: for all",
+    "the last job for which 50 to 52 are built; null: all are",
   ),
   cleanUp: keyRow<NoElements>(
     54,
@@ -274,19 +274,19 @@ const ROWS = {
     62,
     ["worker", "jobId", "lock"],
     "(1, replicationId)",
-    "a run whose job was removed, until its worker has ended it; null: it has not begun",
+    "a run whose job was removed; kept until its worker has ended the run; replicationId is null if the run has not begun",
   ),
   haltedReplication: keyRow<{ replicationId: string; worker: string; jobId: string; lock: string }>(
     63,
     ["replicationId", "worker", "jobId", "lock"],
     '""',
-    "the same runs by replication: no other run of it begins before",
+    "the runs of 62 by replication; while one exists, no other run of the replication begins",
   ),
   haltsChanged: keyRow<NoElements>(
     64,
     [],
     "counter",
-    "grows with each change of 62; watched by workers and waiting callers",
+    "incremented with each change of 62; watched by workers and waiting callers",
   ),
   command: keyRow<{ id: string }>(
     65,
@@ -302,7 +302,7 @@ const ROWS = {
   ),
 };
 
-/** 17 to 20 were the index of jobs in older versions. */
+/** Numbers of rows that contained the job index in older versions: 17 to 20. */
 const OLDER_INDEX = { first: 17, last: 20 };
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
@@ -320,13 +320,16 @@ export function replicatorKeys(replicator: Subspace): ReplicatorKeys {
   return keysIn(replicator, ROWS);
 }
 
-/** All keys of indexes of older versions. */
+/** Returns the range of all keys of older job indexes. */
 export function olderIndex(replicator: Subspace): KeyBounds {
   const { begin } = replicator.range([OLDER_INDEX.first]);
   return { begin, end: replicator.pack([OLDER_INDEX.last + 1]) };
 }
 
-/** The full ids with this base id: itself, and those with suffixes (each after a plus). */
+/**
+ * Returns the range of full ids with this base id: the base id alone, and with suffixes, each of
+ * which begins with a plus.
+ */
 export function idsOfBase(
   keys: Keys<{ replicationId: string }> | ReplicatorKeys["replicationJob"],
   baseId: string,
@@ -337,7 +340,9 @@ export function idsOfBase(
   };
 }
 
-/** Counters whose values begin with this ASCII prefix, which must not be empty. */
+/**
+ * Returns the range of counters whose values begin with this ASCII prefix, which must not be empty.
+ */
 export function statusCountsBelow(
   { statusCount }: ReplicatorKeys,
   list: string,
@@ -349,17 +354,17 @@ export function statusCountsBelow(
   return { begin: keyOf(prefix), end: keyOf(after) };
 }
 
-/** A run of a job, identified by its lock. */
+/** A run that was halted. Its lock identifies it. */
 export interface HaltedRun {
   readonly worker: string;
   readonly jobId: string;
   readonly lock: string;
 }
 
-/** Kind of failure for counters. */
+/** Key of a failure counter. */
 export interface FailureKind {
   readonly phase: string;
-  /** HTTP status, or 0. */
+  /** HTTP status of the failure; 0 if it has none. */
   readonly status: number;
   readonly error: string;
 }

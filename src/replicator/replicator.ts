@@ -85,7 +85,7 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
 }
 
 export class Replicator {
-  /** Lists of failures. */
+  /** Lists of documents that jobs could not copy. */
   readonly failures: JobFailures;
   /** Operator commands for one job. */
   readonly commands: JobCommands;
@@ -95,17 +95,16 @@ export class Replicator {
   readonly lists: JobLists;
   /** Jobs by their names. */
   readonly named: NamedJobs;
-  /** Groups of failing jobs. */
+  /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
-  /** Job events. */
+  /** The log of job events. */
   readonly events: JobEvents;
-  /** Lag, hold-ups and recent runs of jobs. */
   readonly measures: JobMeasures;
-  /** Groups that share the slots. */
+  /** Fair-share groups, with their usage. */
   readonly groups: JobGroups;
   /** Servers that jobs copy from and to. */
   readonly endpoints: ClusterEndpoints;
-  /** Processes that run jobs. */
+  /** Processes that run jobs, and drain orders. */
   readonly nodes: Nodes;
   /** Job counts for metrics. */
   readonly figures: JobFiguresReader;
@@ -218,7 +217,7 @@ export class Replicator {
     });
   }
 
-  /** Returns undefined if no such job is active. Throws a JobNotYoursError. */
+  /** Returns the active transient job with this id, if any. Throws a JobNotYoursError. */
   async #cancellable(
     tx: ReadTransaction,
     id: string,
@@ -319,7 +318,7 @@ export class Replicator {
     return jobIds.flatMap((id) => found.get(id) ?? []);
   }
 
-  /** All jobs by id, optionally of one `_replicator` database. */
+  /** Yields all jobs by id, optionally of one `_replicator` database. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
     const { kv, jobs, backlogs } = this.#parts;
     const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");
@@ -355,7 +354,10 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /** Calls `decide` now and at each event of the job, until it returns an answer. */
+  /**
+   * Waits until `decide`, which is called at each event of the job, returns a value. Returns that
+   * value.
+   */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

@@ -311,7 +311,7 @@ test.each([
   [{ host: "http://a", username: "jan", side: "both", auth: NEW }, "`side` must be"],
   [{ host: "http://a", username: "jan", owner: 7, auth: NEW }, "`owner` must be"],
   [{ host: "http://a", username: "jan" }, "`auth` must be an object"],
-  [{ host: "http://a", username: "jan", auth: {} }, "`auth` must name"],
+  [{ host: "http://a", username: "jan", auth: {} }, "`auth` must contain"],
   [{ host: "http://a", username: "jan", auth: { basic: {} } }, "auth.basic"],
 ])("rejects %j", (members, reason) => {
   expect(() => parseReplacement(members)).toThrow(

@@ -128,7 +128,7 @@ test("a job stored by a newer version is left to other nodes, and blocks no job"
   node.start();
   expect(await node.event("replication.abandoned")).toEqual({
     jobId: id,
-    error: "AssertionError: A replication job has a format that this version knows",
+    error: "AssertionError: A replication job must have a supported format version",
   });
   await node.createDatabase("c");
   const other = parseReplication({ source: "a", target: "c" });

@@ -161,10 +161,7 @@ export class DatabaseUpdates {
     return {
       entries: entries.map(({ key, value }) => {
         const reader = new RecordReader(value);
-        assert(
-          reader.byte() === FORMAT,
-          "The update record must have a format known to this version",
-        );
+        assert(reader.byte() === FORMAT, "The update record must have a supported format version");
         const kind = KINDS[reader.byte()] as UpdateKind;
         const sequence = formatSequence(this.#keys.updateVersionstamp(key));
         return { sequence, name: reader.text(), kind };

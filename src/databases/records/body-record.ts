@@ -83,7 +83,7 @@ export function decodeAuthoredBody(chunks: readonly Uint8Array[], sealed?: BodyS
   if (format === FORMAT) return { text: stored, authority: undefined };
   if (format === FORMAT_AUTHORED) return splitAuthored(stored.bytes);
   const isSealed = format === FORMAT_SEALED || format === FORMAT_AUTHORED_SEALED;
-  assert(isSealed, "The body record must have a format known to this version");
+  assert(isSealed, "The body record must have a supported format version");
   assert(sealed !== undefined, "A sealed body must be in a database that has a seal");
   const opened = sealed.seal.open(stored.bytes, sealed.place);
   if (format === FORMAT_AUTHORED_SEALED) return splitAuthored(opened);
@@ -118,7 +118,7 @@ export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8A
 
 export function decodeAttachmentList(chunks: readonly Uint8Array[]): Attachment[] {
   const reader = new RecordReader(joinChunks(chunks));
-  assert(reader.byte() === FORMAT, "The attachment list must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The attachment list must have a supported format version");
   return Array.from({ length: reader.integer() }, () => ({
     name: reader.text(),
     contentType: reader.text(),
@@ -203,6 +203,6 @@ function behindChunkCount(chunks: readonly Uint8Array[]): RecordReader {
 
 function behindFormat(bytes: Uint8Array): RecordReader {
   const reader = new RecordReader(bytes);
-  assert(reader.byte() === FORMAT, "The record must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The record must have a supported format version");
   return reader;
 }

@@ -46,7 +46,7 @@ export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): 
 
 export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The change record must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The change record must have a supported format version");
   const id = reader.text();
   const complete = reader.byte() === 1;
   const leafCount = reader.integer();
@@ -69,6 +69,6 @@ export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Ar
 
 export function decodeWinnerRecord(value: Uint8Array): RevisionParts {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The winner record must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The winner record must have a supported format version");
   return { generation: reader.integer(), hash: readHash(reader) };
 }

@@ -26,7 +26,7 @@ export function encodeContentRecord(record: ContentRecord): Uint8Array {
 
 export function decodeContentRecord(value: Uint8Array): ContentRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The content record must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The content record must have a supported format version");
   return {
     digest: digestText(reader.raw(DIGEST_BYTES)),
     encoding: reader.byte() === GZIP ? "gzip" : undefined,

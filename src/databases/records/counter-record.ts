@@ -47,6 +47,6 @@ export function encodeVersionstamp({ bytes }: Versionstamp): Uint8Array {
 }
 
 export function decodeVersionstamp(value: Uint8Array): Versionstamp {
-  assert(value[0] === FORMAT, "The versionstamp record must have a format known to this version");
+  assert(value[0] === FORMAT, "The versionstamp record must have a supported format version");
   return Versionstamp.fromBytes(value.subarray(1));
 }

@@ -39,7 +39,7 @@ export function decodeDatabaseRecord(value: Uint8Array): DatabaseRecord {
   const reader = new RecordReader(value);
   const format = reader.byte();
   const isKnown = format === FORMAT || format === FORMAT_WITH_INDEXES;
-  assert(isKnown, "The database record must have a format known to this version");
+  assert(isKnown, "The database record must have a supported format version");
   return {
     uuid: hexEncode(reader.raw(UUID_BYTES)),
     instanceStartTime: reader.integer(),

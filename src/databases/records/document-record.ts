@@ -83,13 +83,13 @@ export function encodePlacedDocumentRecord(
 
 /** Reads the number of chunks from chunk 0. */
 export function documentChunkCount(first: Uint8Array): number {
-  assert(first[0] === FORMAT, "The document record must have a format known to this version");
+  assert(first[0] === FORMAT, "The document record must have a supported format version");
   return new RecordReader(first, 1 + VERSIONSTAMP_BYTES).integer();
 }
 
 export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
   const bytes = joinChunks(chunks);
-  assert(bytes[0] === FORMAT, "The document record must have a format known to this version");
+  assert(bytes[0] === FORMAT, "The document record must have a supported format version");
   const versionstamp = Versionstamp.at(bytes, VERSIONSTAMP_OFFSET);
   const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
   reader.integer();

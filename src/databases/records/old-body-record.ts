@@ -31,7 +31,7 @@ export function decodeOldBody(value: Uint8Array): OldBodyRecord {
   const reader = new RecordReader(value);
   assert(
     reader.byte() === FORMAT,
-    "The record of an old body must have a format known to this version",
+    "The record of an old body must have a supported format version",
   );
   return {
     bodyChunkCount: reader.integer(),

@@ -31,7 +31,7 @@ export function encodePurgeRecord(id: string, revisions: readonly Revision[]): V
 
 export function decodePurgeRecord(value: Uint8Array): PurgeRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The purge record must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The purge record must have a supported format version");
   const versionstamp = Versionstamp.fromBytes(reader.raw(VERSIONSTAMP_BYTES));
   const id = reader.text();
   const count = reader.integer();
@@ -44,7 +44,7 @@ export function encodePurgeLimit(limit: number): Uint8Array {
 
 export function decodePurgeLimit(value: Uint8Array): number {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The limit of purges must have a format known to this version");
+  assert(reader.byte() === FORMAT, "The limit of purges must have a supported format version");
   return reader.integer();
 }
 

@@ -36,7 +36,7 @@ export interface WaitingAlert {
   readonly alert: Alert;
 }
 
-/** Stored form of the lease; the first element is the format version. */
+/** Format version of the lease, stored as the first element. */
 const FORMAT = 1;
 const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
 
@@ -51,7 +51,7 @@ export class AlertStore {
     const value = await tx.get(this.#keys.alertTurn.key({}));
     if (value === undefined) return NOBODY;
     const [format, holder, untilMs, cursor] = unpackTuple(value);
-    assert(format === FORMAT, "A lease must have a format of this version");
+    assert(format === FORMAT, "A lease must have a supported format version");
     return {
       holder: typeof holder === "string" ? holder : undefined,
       untilMs: Number(untilMs),
@@ -64,7 +64,7 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn.key({}), value);
   }
 
-  /** Breaches in the order of the jobs; undefined for a job without a breach. */
+  /** Returns the breach of each job, in the order of `jobIds`; undefined for a job without one. */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,
@@ -74,7 +74,7 @@ export class AlertStore {
     return values.map((value) => value && decodeBreach(value));
   }
 
-  /** Jobs with a breach of this kind by id, after `afterId`. */
+  /** Returns a page of the ids of jobs with a breach of this kind, starting after `afterId`. */
   async breachedJobs(
     tx: ReadTransaction,
     kind: BreachKind,

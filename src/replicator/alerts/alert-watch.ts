@@ -32,10 +32,10 @@ const TURN_MS_MAX = 3_600_000;
  */
 const RESOLVED_LAG_RATIO = 1 / 2;
 
-/** Alerts to be sent; read at each use. */
+/** Alert settings. Read at each use, so that changes take effect immediately. */
 export interface AlertWatchSettings {
   readonly kinds: readonly AlertKind[];
-  /** Threshold for a lag. */
+  /** Lag above which a job is in breach, in seconds. */
   readonly lagSec: number;
 }
 
@@ -55,7 +55,10 @@ const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeNa
   ["left_behind", "left_behind", "arrived"],
 ];
 
-/** Result of following the log: more events, none left, some missing, or the lease was lost. */
+/**
+ * Result of following the log. `all`: no events are left; `gap`: events are missing, because they
+ * were deleted or the log was never followed; `lost`: another node has the lease.
+ */
 export type Followed = "more" | "all" | "gap" | "lost";
 
 export class AlertWatch {
@@ -71,7 +74,9 @@ export class AlertWatch {
     this.#self = randomHex(parts.runtime.random);
   }
 
-  /** Acquires the lease (`taken`) or extends it (`held`), unless another node has it (`others`). */
+  /**
+   * Acquires the lease (`taken`) or extends it (`held`). Returns `others` if another node has it.
+   */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     return this.#transact(async (tx) => {
@@ -120,7 +125,7 @@ export class AlertWatch {
     for (const kind of BREACH_KINDS) await this.#compare(kind);
   }
 
-  /** Like the previous method, but for lags only. */
+  /** Compares lag breaches with the jobs that are behind. */
   compareLags(): Promise<void> {
     return this.#compare("lag");
   }
@@ -238,7 +243,10 @@ export class AlertWatch {
     return { begin, end: this.#keys.statusRow.range({ list: "behind" }).end };
   }
 
-  /** Returns undefined, without writing, if this node no longer has the lease. */
+  /**
+   * Runs `body` in a transaction, if this node holds the lease. Otherwise writes nothing, and
+   * returns undefined.
+   */
   #inTurn<T>(body: (tx: Transaction) => Promise<T>): Promise<T | undefined> {
     return this.#transact(async (tx) => {
       const { holder } = await this.#store.turn(tx);

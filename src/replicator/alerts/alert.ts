@@ -21,9 +21,12 @@ export interface Alert {
   /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
   readonly kind: AlertKind;
-  /** `completed` and `failed` are used by the kind `finished`. */
+  /**
+   * Alerts of the kind `finished` are `completed` or `failed`; all others are `firing` or
+   * `resolved`.
+   */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach, possibly its own. */
+  /** Id of the alert that began the breach; equal to `id` in that alert. */
   readonly breachId: string;
   readonly jobId: string;
   /** Time of detection (ms since the epoch). */
@@ -36,7 +39,7 @@ export interface Breach {
   readonly sinceMs: number;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert): Uint8Array {
@@ -45,7 +48,7 @@ export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert
 
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs] = unpackTuple(value);
-  assert(format === FORMAT, "An alert must have a format of this version");
+  assert(format === FORMAT, "An alert must have a supported format version");
   return {
     id: String(id),
     kind: kind as AlertKind,
@@ -62,6 +65,6 @@ export function encodeBreach({ id, sinceMs }: Breach): Uint8Array {
 
 export function decodeBreach(value: Uint8Array): Breach {
   const [format, id, sinceMs] = unpackTuple(value);
-  assert(format === FORMAT, "A breach must have a format of this version");
+  assert(format === FORMAT, "A breach must have a supported format version");
   return { id: String(id), sinceMs: Number(sinceMs) };
 }

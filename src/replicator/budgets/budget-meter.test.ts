@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
 import { BudgetMeter } from "./budget-meter.ts";
 
-/** A meter whose reservations begin immediately, and their amounts. */
+/** Creates a meter whose reservations can be used immediately, and records their amounts. */
 function openMeter(perSec: number) {
   const reserved: number[] = [];
   const meter = new BudgetMeter({
@@ -17,7 +17,7 @@ function openMeter(perSec: number) {
   return { meter, reserved };
 }
 
-test("all spending is reserved before, a tenth of a second ahead", async () => {
+test("spends only what is reserved, and reserves for a tenth of a second ahead", async () => {
   const { meter, reserved } = openMeter(20);
   const { signal } = new AbortController();
   await meter.spend(1, signal);

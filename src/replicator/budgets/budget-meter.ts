@@ -9,7 +9,7 @@
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** Length of a reservation at the current rate. */
+/** Duration of spending that one reservation covers at the current rate. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
@@ -18,7 +18,9 @@ export interface BudgetMeterParts {
   readonly rate: () => number | undefined;
   /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
-  /** Aborts when budgets change, which voids reservations and ends waits for them. */
+  /**
+   * Returns a signal that aborts when budgets change. Reservations not yet usable are then dropped.
+   */
   readonly changed: () => AbortSignal;
 }
 
@@ -51,7 +53,7 @@ export class BudgetMeter {
     return abortable(spent, signal);
   }
 
-  /** Returns false if budgets changed first. */
+  /** Waits until `timeMs`. Returns false if budgets change before that. */
   async #reached(timeMs: number, changed: AbortSignal, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts;
     const pauseMs = timeMs - clock.nowMs();

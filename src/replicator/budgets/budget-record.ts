@@ -1,4 +1,4 @@
-/** Stored forms of a budget and its use. The first element is the format version. */
+/** Encodes and decodes stored budgets and reservations. The first element is the format version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { Budget } from "./budget.ts";
@@ -13,7 +13,7 @@ export function decodeBudget(value: Uint8Array): Budget {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A budget must have a format of this version",
+    "A budget must have a supported format version",
   );
   return JSON.parse(utf8Decode(text)) as Budget;
 }

@@ -31,13 +31,13 @@ export class BudgetInvalidError extends OperationalError {
 }
 
 const BYTES_PER_MEGABYTE = 1_000_000;
-/** The members of a direction, their units, and the units per value. */
+/** Members of `read` and `write`: name, unit counted, and units per 1 in the member's value. */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
   ["documents_per_sec", "documents", 1],
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
-/** Accounts contain no colon, which would be followed by a password. */
+/** An account in a budget's name must not contain a colon, after which a password would follow. */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 

@@ -17,9 +17,12 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Unused capacity that may be used as a burst. */
+/** Maximum burst, as the time at the full rate that may be saved up. */
 const BURST_MS = 100;
-/** Maximum time ahead of a reservation. Later reservations were made by a wrong clock. */
+/**
+ * Maximum time that a reservation may lie in the future. Anything later was written by a process
+ * whose clock was ahead, and is ignored.
+ */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
 export class TooManyBudgetsError extends OperationalError {
@@ -77,7 +80,7 @@ export class Budgets {
       }
       if (budget === undefined) tx.clear(key);
       else tx.set(key, encodeBudget(budget));
-      // Reservations at the previous rate would delay new ones.
+      // Drop reservations made at the previous rate, which would delay new ones.
       tx.clearRange(this.#keys.budgetReservation.range({ name: parsed }));
       tx.add(this.#keys.budgetsChanged.key({}), 1n);
       return existed;
@@ -157,7 +160,8 @@ export class Budgets {
         tx.set(key, encodeReservedUntil(beginsAtMs + (amount / perSec) * 1000));
         return beginsAtMs;
       },
-      // If the interval is reserved twice, one reservation is merely unused.
+      // A commit of unknown outcome may be repeated: at worst, an interval is reserved and never
+      // used.
       { whenUnknown: "retry" },
     );
   }

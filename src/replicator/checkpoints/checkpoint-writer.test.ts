@@ -9,7 +9,7 @@ const STATISTICS = { docWriteFailures: 0 } as never;
 const PLACE = { statistics: STATISTICS, startTimes: { source: "1", target: "1" } };
 const { signal } = new AbortController();
 
-/** A writer of a run that has reached sequence 7, and a log of its actions. */
+/** Creates a checkpoint writer for a run that has reached sequence 7, and a log of its actions. */
 function openWriter({
   parkedAt,
   ownership = async () => {},
@@ -84,7 +84,7 @@ test.each([
   }
 });
 
-/** A replication log that ends at this sequence. */
+/** Creates a replication log that ends at `sequence`. */
 const logAt = (sequence: number): object => ({
   session_id: "a",
   source_last_seq: sequence,

@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Run time up to which no extra requests are needed before a checkpoint. In a shorter run, it
- * suffices to read the old checkpoint again after the last document, which shows that the database
- * is unchanged and has the written documents (decision 250).
+ * Maximum duration of a short run, which needs no extra requests before a checkpoint: reading the
+ * old checkpoint again after the last document shows that the database is unchanged and has the
+ * written documents (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -39,13 +39,13 @@ export interface CheckpointWriterParts {
   readonly failures: Pick<RunFailures, "isWhole">;
   readonly ownCheckpoint: OwnCheckpointStore;
   /**
-   * Position of the parked job; undefined if it was not parked, or if the logs of both sides must
-   * be read again.
+   * Position at which the job was parked; undefined if it was not parked, or if the run must read
+   * the logs of both sides.
    */
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
-/** Progress of a run. */
+/** Position and statistics that a run has reached. */
 export interface ReachedPlace {
   readonly through: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -79,7 +79,10 @@ export class CheckpointWriter {
     return this.#committed;
   }
 
-  /** Log last written by this run, if any. May lack the history appended by an endpoint. */
+  /**
+   * The last log written by this run, if any. An endpoint may have appended a history to the stored
+   * one.
+   */
   get log(): ReplicationLog | undefined {
     return this.#log;
   }
@@ -89,13 +92,16 @@ export class CheckpointWriter {
     return this.#checkpoints;
   }
 
-  /** Starts a new session, since only one side may have this run's log. */
+  /**
+   * Starts a new session. A failed attempt may have written this run's log to one side only, so its
+   * session id must not be used again.
+   */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);
     this.#log = undefined;
   }
 
-  /** The run begins at `start`. `checkpoints` is undefined when resuming a parked job. */
+  /** Sets the start sequence of the run. `checkpoints` is undefined when resuming a parked job. */
   begin(start: SourceSequence, checkpoints: Checkpoints | undefined): void {
     this.#start = start;
     this.#committed = start;
@@ -110,7 +116,7 @@ export class CheckpointWriter {
     const { replication, parkedAt } = this.#parts;
     const { through } = this.#reached();
     const isDue = replication.options.useCheckpoints && through !== this.#committed;
-    // The last write has verified the databases.
+    // Nothing to write or verify: writing the last checkpoint has verified the databases.
     if (!isDue && this.#log !== undefined) return;
     if (isDue && this.#checkpoints === undefined && parkedAt !== undefined) {
       return this.#continueLogs(parkedAt, through, signal);
@@ -123,12 +129,12 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Writes at the replication's interval until `copied` aborts. */
+  /** Writes a checkpoint at the replication's interval until `copied` aborts. */
   async writeRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#parts.runtime;
     const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
     while (!copied.aborted) {
-      // 75 to 100 % of the interval, to spread jobs that started together.
+      // Sleep for 75 to 100 % of the interval, to spread jobs that started together.
       await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
       signal.throwIfAborted();
       if (!copied.aborted) await this.write(signal);
@@ -162,7 +168,10 @@ export class CheckpointWriter {
     return found;
   }
 
-  /** Whether the job was parked at the start, without any checkpoint. */
+  /**
+   * Whether the job was parked before its first checkpoint, at the start sequence of the
+   * replication.
+   */
   #isBeginning({ sequence }: ParkedPlace): boolean {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);
   }
@@ -177,7 +186,7 @@ export class CheckpointWriter {
     return this.#parts.runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
   }
 
-  /** This run's log, with the histories of `earlier` runs appended. */
+  /** Creates the log of this run, followed by the history `earlier`. */
   #nextLog(through: SourceSequence, earlier: readonly ReplicationLogEntry[]): ReplicationLog {
     const { runtime, replication } = this.#parts;
     return nextLog({

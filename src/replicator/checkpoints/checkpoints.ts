@@ -22,7 +22,7 @@ interface Sides {
 
 export class Checkpoints {
   readonly ancestry: CommonAncestry;
-  /** The source's log at the start. */
+  /** The source's log at the start of the run. */
   readonly sourceLog: ReplicationLog | undefined;
   /** Whether earlier runs may have skipped failed documents. */
   readonly passedFailures: boolean;
@@ -51,7 +51,7 @@ export class Checkpoints {
   ): Checkpoints {
     const source = new LoggedSide("source", found.source, baseId);
     const target = new LoggedSide("target", found.target, baseId);
-    // The copy is valid while both databases are unchanged.
+    // The local copy is valid while both databases are unchanged.
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === target.log?.session_id &&

@@ -25,9 +25,10 @@ interface ContinueOptions {
 }
 
 /**
- * Writes `log`, whose history is only the run's own entry, to both sides. Throws a
- * ParkedPlaceLostError if a side has no log ending where the entry begins, or is a different
- * database. The other side may have been written then; the next run finds the common ancestry.
+ * Writes `log`, whose history contains only this run's entry, to both sides. Throws a
+ * ParkedPlaceLostError if the log on a side does not end where that entry begins, or if a side is a
+ * different database. The other side may have been written by then; the next run finds the common
+ * ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,

@@ -17,13 +17,13 @@ function session(count: number): readonly (readonly EarlierCheckpoint[])[] {
 const numbersOf = (checkpoints: readonly EarlierCheckpoint[]) =>
   checkpoints.map(({ number }) => number);
 
-test("the latest ones are kept, and fewer of the older ones", () => {
+test("keeps the latest checkpoints, and fewer of the older ones", () => {
   const [latest = []] = session(30).slice(-1);
   expect(latest[0]).toEqual({ number: 29, seq: 290 });
   expect(numbersOf(latest)).toEqual([29, 28, 24, 16]);
 });
 
-test("two logs that are k apart have a common checkpoint less than 2k before the older one, or the session began there", () => {
+test("two logs that are k checkpoints apart share one less than 2k before the older log, or the start of the session", () => {
   const logs = session(200);
   for (let newer = 2; newer <= logs.length; newer++) {
     const known = numbersOf(logs[newer - 1] ?? []);
@@ -35,7 +35,7 @@ test("two logs that are k apart have a common checkpoint less than 2k before the
   }
 });
 
-test("a long session keeps twenty, and one with long sequences the last", () => {
+test("keeps twenty checkpoints of a long session, but only the last if sequences are long", () => {
   const last = 2 ** 30 - 1;
   const earlier = Array.from({ length: 29 }, (_, level) => ({
     number: last + 1 - 2 ** (level + 1),
@@ -48,7 +48,7 @@ test("a long session keeps twenty, and one with long sequences the last", () => 
   expect(earlierCheckpoints("s".repeat(1000), earlier)).toHaveLength(1);
 });
 
-test("logs of other servers are read as far as they are valid", () => {
+test("skips invalid checkpoints in the log of another server", () => {
   const isSequence = (value: unknown) => value !== undefined && value !== "bad";
   const sound = { number: 4, seq: "4-x" };
   const odd = [

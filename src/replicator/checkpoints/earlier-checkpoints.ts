@@ -22,8 +22,8 @@ export interface EarlierCheckpoint {
  */
 const CHECKPOINTS_MAX = 20;
 /**
- * Maximum total length. Exceeded by sequences of clusters with many shards; then only one
- * checkpoint is kept.
+ * Maximum total length of the earlier checkpoints. Sequences of a cluster with many shards exceed
+ * it; then only one checkpoint is kept.
  */
 const SEQUENCE_LENGTH_MAX = 1000;
 
@@ -60,7 +60,7 @@ function bounded(checkpoints: readonly EarlierCheckpoint[]): readonly EarlierChe
   return checkpoints.slice(0, areShort ? CHECKPOINTS_MAX : 1);
 }
 
-/** Largest power of two that divides the number. */
+/** Returns the largest power of two that divides the number. */
 function powerOfTwoIn(number: number): number {
   let power = 1;
   while (number % (2 * power) === 0) power *= 2;

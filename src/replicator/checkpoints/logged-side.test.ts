@@ -34,14 +34,14 @@ function openSide({ instanceStartTime = "1" } = {}) {
 }
 
 describe("a log", () => {
-  test("replaces the one written before", async () => {
+  test("replaces the log that the same run wrote before", async () => {
     const { side, state } = openSide();
     await side.write('{"a":1}', signal);
     await side.write('{"a":2}', signal);
     expect(state.log).toEqual({ revision: "0-2", body: '{"a":2}' });
   });
 
-  test("of another run is not overwritten, and the checkpoint fails", async () => {
+  test("is kept if another run wrote it, and the checkpoint is rejected", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-7", body: '{"other":1}' };
     await expect(side.write('{"a":1}', signal)).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe("a log", () => {
     expect(side.hasLog).toBe(false);
   });
 
-  test("whose response was lost counts as written, and is replaced later", async () => {
+  test("counts as written if the response was lost, and is replaced later", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-4", body: '{"a":1}' };
     await side.write('{"a":1}', signal);
@@ -60,8 +60,8 @@ describe("a log", () => {
   });
 });
 
-describe("a side that does not report its creation time", () => {
-  test("counts as re-created once the log of the run is gone", async () => {
+describe("the database of a side without a reported creation time", () => {
+  test("counts as re-created if the log written by the run is missing", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);
     expect(await side.makeDurable(true, signal)).toBe(true);
@@ -72,7 +72,7 @@ describe("a side that does not report its creation time", () => {
     });
   });
 
-  test("is committed although the run is short, once another run wrote the log", async () => {
+  test("is committed even in a short run if another run has replaced the log", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);
     await side.makeDurable(true, signal);

@@ -26,13 +26,13 @@ export class LoggedSide {
   readonly name: "source" | "target";
   /** Creation time of the database at the start of the run. */
   readonly instanceStartTime: string;
-  /** The log at the start. */
+  /** The log at the start of the run. */
   readonly log: ReplicationLog | undefined;
   readonly #endpoint: Endpoint;
   readonly #id: string;
-  /** The initial log, until a checkpoint has confirmed that it still exists. */
+  /** The log found at the start, until a checkpoint has confirmed that it still exists. */
   #found: FoundLog | undefined;
-  /** Revision of the stored log, if it has one under the current id. */
+  /** Revision of the log stored under the current id, if there is one. */
   #revision: string | undefined;
 
   constructor(name: LoggedSide["name"], { endpoint, info, log }: FoundSide, id: string) {
@@ -45,7 +45,7 @@ export class LoggedSide {
     this.#revision = log?.id === id ? log.revision : undefined;
   }
 
-  /** Whether it has a log under the current id. */
+  /** Whether a log is stored under the current id. */
   get hasLog(): boolean {
     return this.#revision !== undefined;
   }
@@ -63,8 +63,8 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // The state to be verified is already known from an earlier write. A copy of the source's log
-    // has a history but no log to append it to.
+    // An earlier write has verified this side already. A local copy of the source's log has a
+    // history, but the source has no log to append it to.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -72,7 +72,10 @@ export class LoggedSide {
       : { body: JSON.stringify(log), options: { madeAt } };
   }
 
-  /** Writes a log by its continuation. If false, verify and write the side separately. */
+  /**
+   * Writes a log with `continueLog`. If it returns false, the caller verifies and writes the side
+   * in separate requests.
+   */
   async continue({ body, options }: Continuation, signal: AbortSignal): Promise<boolean> {
     const written = await this.#endpoint.continueLog(this.#id, body, signal, options);
     if (typeof written !== "string") return false;
@@ -87,7 +90,7 @@ export class LoggedSide {
    * durable writes.
    *
    * Database information and checkpoint are requested concurrently. If the database was re-created
-   * in between, the initial checkpoint is gone, and this rejects.
+   * in between, the initial checkpoint is gone, and the call rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;
@@ -102,12 +105,13 @@ export class LoggedSide {
       throw new EndpointError("checkpoint_commit_failure", reason);
     }
     this.#found = undefined;
-    // Another run's log for the same replication reveals less about the database.
+    // If another run has replaced the log, its presence does not prove that this run's writes are
+    // in the database, so commit after all.
     const isOther = log.revision !== found.revision || log.body !== found.body;
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }
 
-  /** Replaces the known log. Rejects if another log is found. */
+  /** Replaces the known log. Rejects if another log is stored. */
   async write(body: JsonText, signal: AbortSignal): Promise<void> {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
@@ -120,7 +124,7 @@ export class LoggedSide {
     this.#wrote(written, body);
   }
 
-  /** If the creation time is unknown, the next checkpoint verifies that this one still exists. */
+  /** If the creation time is unknown, the next checkpoint verifies that this log still exists. */
   #wrote(revision: string, body: JsonText): void {
     this.#revision = revision;
     if (this.instanceStartTime === UNKNOWN_START_TIME) {
@@ -137,7 +141,7 @@ export class LoggedSide {
     return mayBeSame(this.instanceStartTime, startTime);
   }
 
-  /** Settles as `asking` does; errors count as failed commits. */
+  /** Returns the result of `asking`, and reports an endpoint's error as a failed commit. */
   async #asCommit<T>(asking: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await asking;

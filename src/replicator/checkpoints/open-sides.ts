@@ -20,7 +20,10 @@ export interface OpenSidesParts {
   readonly replication: Pick<Replication, "createTarget" | "createTargetParameters">;
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   readonly ownCheckpoint: OwnCheckpointStore;
-  /** Called with true before creating a missing target, and with false if it existed after all. */
+  /**
+   * Records whether the job creates its target: called with true before a missing target is
+   * created, and with false if it turns out to exist.
+   */
   readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
@@ -72,13 +75,16 @@ export async function askSide(
     endpoint.info(signal),
     readLog(endpoint, baseId, signal),
   ]);
-  // Failures of the database information are the most specific.
+  // If both requests fail, report the failure of the database information, which is more specific.
   if (info.status === "rejected") throw info.reason;
   if (log.status === "rejected") throw log.reason;
   return { endpoint, info: info.value, log: log.value };
 }
 
-/** Undefined if the target must be created. An existing one requires no permission to create. */
+/**
+ * Returns undefined if the target must be created. `create` is not tried first, because the account
+ * may lack that permission for an existing target.
+ */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,
   signal: AbortSignal,
@@ -107,7 +113,8 @@ async function settleTarget(
     ]);
     return { endpoint: target, info, log: undefined };
   }
-  // Without documents it is correct to start from the beginning, and saves a request per older id.
+  // An empty target needs no older logs: starting from the beginning is correct, and saves a
+  // request for each older id.
   const olderIds = there.log === undefined && !there.info.isEmpty ? ids.olderBaseIds : [];
   const [older] = await allTogether(signal, [
     (taskSignal) => readOlderLog(target, olderIds, taskSignal),

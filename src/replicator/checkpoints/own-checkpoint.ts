@@ -24,7 +24,7 @@ export interface OwnCheckpointStore {
   write(checkpoint: OwnCheckpoint): Promise<void>;
 }
 
-/** Implementation for a run without a store. */
+/** Keeps no local checkpoint; used by a run without a store. */
 export const NO_OWN_CHECKPOINT: OwnCheckpointStore = {
   read: async () => undefined,
   write: async () => {},
@@ -62,7 +62,7 @@ export class OwnCheckpoints {
   }
 }
 
-/** Stored form; the first element is the format version. */
+/** Encodes a local checkpoint. The first element is the format version. */
 function encode(checkpoint: OwnCheckpoint): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(checkpoint))]);
 }
@@ -71,7 +71,7 @@ function decode(value: Uint8Array): OwnCheckpoint {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A local checkpoint must have a format of this version",
+    "A local checkpoint must have a supported format version",
   );
   return JSON.parse(utf8Decode(text)) as OwnCheckpoint;
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { findAtBeginning } from "./parked-place.ts";
 
-/** A database without checkpoints. */
+/** Creates an endpoint without checkpoints. */
 function madeAt(instanceStartTime: string): Endpoint {
   const info = async () => ({ instanceStartTime, updateSequence: 1 });
   return { info, readLocal: async () => undefined } as unknown as Endpoint;
@@ -16,7 +16,7 @@ test.each([
   [{ source: "0", target: "2" }, false],
   [{ source: "1", target: "0" }, false],
 ])(
-  "a run that parked at the beginning continues there between the same databases only: %j",
+  "resumes a job that was parked without a checkpoint only if both databases are the same: %j",
   async (now, isFound) => {
     const parts = {
       source: madeAt(now.source),

@@ -68,7 +68,7 @@ export async function findParked(
   return checkpoints.isAt(sequence) ? checkpoints : undefined;
 }
 
-/** Logs for a job parked without a checkpoint; undefined if a database may have changed. */
+/** Returns logs for a job parked without a checkpoint; undefined if a database may have changed. */
 export async function findAtBeginning(
   { source, target, ids, ownCheckpoint }: AskedParts,
   { startTimes }: ParkedPlace,

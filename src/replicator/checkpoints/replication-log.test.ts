@@ -25,7 +25,7 @@ function entry(session: string, recorded: unknown): ReplicationLogEntry {
   };
 }
 
-test("a side without a log means a start from the beginning", () => {
+test("starts from the beginning if a side has no log", () => {
   expect(commonAncestry(undefined, { session_id: "a", source_last_seq: 7 })).toEqual({
     sequence: 0,
     history: [],
@@ -44,7 +44,7 @@ test("a session that only one side recorded is skipped", () => {
   expect(commonAncestry(target, source).sequence).toBe(20);
 });
 
-describe("a session at two positions, because one side was not written or was restored", () => {
+describe("a session that ends at a different position in each log", () => {
   const at = (sequence: unknown, ...earlier: readonly number[]) => ({
     session_id: "b",
     source_last_seq: sequence,
@@ -52,13 +52,13 @@ describe("a session at two positions, because one side was not written or was re
     history: [{ ...entry("b", sequence), start_last_seq: 10 }, entry("a", 10)],
   });
 
-  test("resumes at the earlier position, if they are one checkpoint apart", () => {
+  test("resumes at the earlier position if the logs are one checkpoint apart", () => {
     const behind = at(20);
     expect(commonAncestry(at(30, 20), behind)).toEqual({ sequence: 20, history: behind.history });
     expect(commonAncestry(behind, at(30, 20))).toEqual({ sequence: 20, history: behind.history });
   });
 
-  test("resumes at the latest position that both know", () => {
+  test("resumes at the latest position in both logs", () => {
     const behind = at(20, 15);
     expect(commonAncestry(at(40, 30, 20, 15), behind)).toEqual({
       sequence: 20,
@@ -68,20 +68,20 @@ describe("a session at two positions, because one side was not written or was re
     expect(commonAncestry(at(40, 30, 15), at(20, 15))).toEqual(aside);
   });
 
-  test("resumes where it began elsewhere", () => {
+  test("resumes at the start of the session if the logs share no later position", () => {
     const began = { sequence: 10, history: [entry("a", 10)] };
     expect(commonAncestry(at(40, 30), at(20))).toEqual(began);
     expect(commonAncestry(at(20), at(40, 30))).toEqual(began);
     expect(commonAncestry(at(40), at(30))).toEqual(began);
   });
 
-  test("is resumed from the beginning if both sides did not begin at one position", () => {
+  test("starts from the beginning if the logs also disagree about the start of the session", () => {
     const other = { ...at(20), history: [entry("b", 20)] };
     expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
   });
 
-  test("counts up to the common position, if one of them has a later one", () => {
+  test("is common up to the earlier position if one log has a later entry of the session", () => {
     const later = { session_id: "c", history: [entry("c", 50), ...at(40).history] };
     expect(commonAncestry(later, at(30)).sequence).toBe(10);
     expect(commonAncestry(at(30), later).sequence).toBe(10);
@@ -125,13 +125,13 @@ function stored(session: string, sequence: unknown, ...earlier: ReplicationLogEn
   return JSON.stringify({ session_id: session, source_last_seq: sequence, history });
 }
 
-test("a log is continued from one that ends where it begins", () => {
+test("appends the history of a stored log that ends where the new one begins", () => {
   const log = continuedLog(stored("b", "5-x", entry("a", "2-x")), CONTINUED);
   expect(log?.source_last_seq).toBe("9-x");
   expect(log?.history?.map(({ session_id }) => session_id)).toEqual(["c", "b", "a"]);
 });
 
-test("a log replaces one of the same run", () => {
+test("replaces the entry of the same run in a stored log", () => {
   const earlier = { ...entry("c", "7-x"), start_last_seq: "5-x" };
   const history = [earlier, entry("b", "5-x")];
   const own = JSON.stringify({ session_id: "c", source_last_seq: "7-x", history });
@@ -145,7 +145,7 @@ test("a continued log keeps fifty entries", () => {
   expect(history?.at(-1)?.session_id).toBe("old-47");
 });
 
-test("a log is not continued from one that ends elsewhere, or from an invalid one", () => {
+test("rejects a stored log that is invalid, or does not end where the new one begins", () => {
   for (const text of [stored("b", "4-x"), stored("b", 5), '{"n":1}', "{}"]) {
     expect(continuedLog(text, CONTINUED)).toBeUndefined();
   }
@@ -188,7 +188,7 @@ test.each([
   expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
 });
 
-test("of an untrusted log, fifty entries count, and only valid figures", () => {
+test("reads at most fifty entries of an untrusted log, and only valid counts", () => {
   const odd = [
     null,
     5,

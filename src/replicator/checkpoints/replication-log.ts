@@ -19,7 +19,7 @@ import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
 import { httpDate } from "../times.ts";
 import { type EarlierCheckpoint, parseEarlierCheckpoints } from "./earlier-checkpoints.ts";
 
-/** CouchDB's limit. */
+/** Maximum number of history entries, as in CouchDB. */
 const HISTORY_LENGTH_MAX = 50;
 /** Maximum length of a session id or time. */
 const TEXT_LENGTH_MAX = 100;
@@ -27,7 +27,7 @@ const TEXT_LENGTH_MAX = 100;
 /** A history entry, as stored in logs. */
 export interface ReplicationLogEntry {
   readonly session_id: string;
-  /** RFC 1123 dates. */
+  /** Start and end of the run, as RFC 1123 dates. */
   readonly start_time: string;
   readonly end_time: string;
   readonly start_last_seq: SourceSequence;
@@ -51,7 +51,7 @@ export interface ReplicationLog {
   readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
-  /** Only for replications by document ids, as in CouchDB. */
+  /** As in CouchDB, the following members are only written for replications by document ids. */
   readonly start_time?: string;
   readonly end_time?: string;
   readonly docs_read?: number;
@@ -86,7 +86,7 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
   };
 }
 
-/** The log with the numbers of its sequences in their original form. */
+/** Restores the sequences whose numbers `JSON.parse` would change. */
 function withExactSequences(log: Members, text: JsonText): Members {
   if (keepsForm(text) || jsonKind(text) !== "object") return log;
   const exact: Record<string, unknown> = {};
@@ -98,7 +98,7 @@ function withExactSequences(log: Members, text: JsonText): Members {
   return { ...log, ...exact };
 }
 
-/** Members used only by replications by document ids. */
+/** Parses the members that only replications by document ids have. */
 function parseLegacy(log: Members): Partial<ReplicationLog> {
   const start_time = textOf(log.start_time);
   const end_time = textOf(log.end_time);
@@ -112,7 +112,7 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
   };
 }
 
-/** Returns one entry, or an empty array if invalid. */
+/** Parses a history entry. Returns an array with the entry, or an empty one if it is invalid. */
 function parseEntry(json: unknown): ReplicationLogEntry[] {
   const entry = asMembers(json);
   const session_id = textOf(entry.session_id);
@@ -157,14 +157,14 @@ function countOf(value: unknown): number {
 }
 
 /**
- * A sequence as runs compare and send it: its text if it contains numbers that JavaScript would
- * change, as `parseSequence` does for those of a changes feed.
+ * Converts a parsed sequence to the form in which runs compare and send it: JSON text if it
+ * contains numbers that JavaScript would change, as in `parseSequence`; otherwise the value itself.
  */
 function sequenceOf(value: unknown): SourceSequence {
   try {
     return hasJsonNumber(value) ? printJson(value) : value;
   } catch {
-    // Too deeply nested: `isSequence` refuses it.
+    // The value is nested too deeply to be printed; `isSequence` rejects it.
     return value;
   }
 }
@@ -174,7 +174,7 @@ function isSequence(value: unknown): boolean {
   try {
     return JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
   } catch {
-    // Nested too deeply to be written.
+    // The value is nested too deeply to be printed.
     return false;
   }
 }
@@ -216,7 +216,8 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
   );
   if (common !== undefined) {
     const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
-    // The session's entry describes a later position, unless a log ends here.
+    // Unless a log ends at the common position, the first history entry belongs to this session and
+    // ends later, so it is dropped.
     return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
   }
   const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];
@@ -225,13 +226,16 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
     : placeOfEntries(head, headAtTarget, earlier);
 }
 
-/** The session's positions contained in its log, latest first. */
+/** Returns the positions of the session recorded in its log, latest first. */
 function placesOf(log: ReplicationLog): readonly SourceSequence[] {
   const earlier = log.earlier_checkpoints ?? [];
   return [log.source_last_seq ?? 0, ...earlier.map(({ seq }) => seq)];
 }
 
-/** For two entries of one session with their predecessors: its end if equal, else its start. */
+/**
+ * Returns the common position of two entries of one session: their end if it is equal, else their
+ * common start. `earlier` contains the entries before them.
+ */
 function placeOfEntries(
   one: ReplicationLogEntry,
   other: ReplicationLogEntry,
@@ -264,7 +268,10 @@ export interface RecordedRun {
   readonly nowMs: number;
   readonly startSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
-  /** Result of `earlierCheckpoints`; empty for the first checkpoint. */
+  /**
+   * Earlier checkpoints of the same session, as computed by `earlierCheckpoints`; empty for the
+   * first one.
+   */
   readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
   /** The history at the start of the run. A run has one entry, however often it writes. */

@@ -2,9 +2,9 @@
 import { allTogether, canonicalJson, type JsonText } from "../../base/index.ts";
 import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
-/** A log as stored. */
+/** A replication log, as stored on an endpoint. */
 export interface FoundLog {
-  /** The current id, or an older one. */
+  /** Id of the `_local` document, which may be an older replication id. */
   readonly id: string;
   readonly revision: string;
   readonly body: JsonText;
@@ -43,9 +43,9 @@ export async function readLog(
 export interface WrittenLog {
   readonly id: string;
   readonly body: JsonText;
-  /** Revision to be replaced, if any. */
+  /** Revision of the log to be replaced, if any. */
   readonly parent: string | undefined;
-  /** Creation time of the intended database. */
+  /** Creation time of the database that the log is meant for. */
   readonly madeAt: string;
 }
 

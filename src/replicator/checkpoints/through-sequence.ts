@@ -1,10 +1,10 @@
 /**
- * The sequence up to which all batches are finished (through sequence of
- * `couch_replicator_scheduler_job`).
+ * Tracks the sequence up to which all batches are finished, called through sequence in CouchDB
+ * (`couch_replicator_scheduler_job`).
  *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
- * the queue. The through sequence is that of the last batch before the first unfinished one;
- * checkpoints may only be written there.
+ * the queue. The through sequence is that of the last batch before the first unfinished one. Only
+ * there may checkpoints be written.
  */
 import { assert } from "../../base/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";

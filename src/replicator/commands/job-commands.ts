@@ -17,7 +17,7 @@ import {
 import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 
-/** Number of decisions read per transaction. */
+/** Number of jobs whose decisions are read per transaction. */
 const PAGE_ROWS_MAX = 200;
 
 export interface JobCommandsParts extends RemoveJobParts {
@@ -42,7 +42,7 @@ export class JobCommands {
     this.#parts = parts;
   }
 
-  /** Results in the order of `jobIds`. */
+  /** Returns operators' decisions about each job, in the order of `jobIds`. */
   async controls(jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const { kv, controls } = this.#parts;
     const found: JobControl[] = [];
@@ -132,8 +132,8 @@ export class JobCommands {
       case "refuse-paused":
         return "paused";
       case "pause":
-        // A paused job is no longer parked, so that it is not woken. A running job's data is left
-        // to its worker.
+        // A paused job must not be parked, because a watcher would wake it. The data of a running
+        // job is left to its worker.
         if (phaseOf(job, decodeJob(job)) !== "parked") return schedule(NEVER_SEC);
         return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
       case "due":
@@ -178,7 +178,7 @@ export class JobCommands {
     tx.afterCommit(() =>
       trace.event("replication.cancelled", { jobId: job.id, userName, why, requestId }),
     );
-    // The database's hook removes the job with its document.
+    // Deleting the document makes the database's hook remove the job.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));
     if (!isRemoved) await removeJob(this.#parts, tx, job);

@@ -8,7 +8,7 @@ function afterUses(count: number, usedOfTen: number, choice = new AdaptiveChoice
   return choice;
 }
 
-test("a request that is mostly useless is skipped, and tried again after 37 s", () => {
+test("skips a request that was mostly useless, and retries it after 37 s", () => {
   const choice = afterUses(10, 1);
   expect(choice.isWorthwhile(0)).toBe(false);
   expect(choice.isWorthwhile(37_000)).toBe(false);
@@ -37,7 +37,7 @@ test("an empty request changes little", () => {
   expect(choice.isWorthwhile(0)).toBe(true);
 });
 
-test("a request known to be useless is skipped from the start", () => {
+test("skips a request that was marked as useless before the first attempt", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.expectVain(0);
   expect(choice.isWorthwhile(1)).toBe(false);

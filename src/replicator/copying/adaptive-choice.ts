@@ -4,7 +4,7 @@
  * retried after a while.
  */
 
-/** Age after which earlier results are disregarded. */
+/** Time after which a skipped request is tried again. */
 const RETRY_AFTER_MS = 37_000;
 
 export interface AdaptiveChoiceLimits {
@@ -29,7 +29,7 @@ export class AdaptiveChoice {
     return this.#vainRatio <= this.#limits.vainRatioMax || isForgotten;
   }
 
-  /** Records a request that was useful for `usedCount` of `askedCount` items. */
+  /** Records a request for `askedCount` items, of which `usedCount` were useful. */
   record(askedCount: number, usedCount: number, nowMs: number): void {
     const vainRatio = askedCount === 0 ? 0 : (askedCount - usedCount) / askedCount;
     this.#vainRatio += this.#limits.decay * (vainRatio - this.#vainRatio);
@@ -37,7 +37,7 @@ export class AdaptiveChoice {
     this.#isGivenUp = false;
   }
 
-  /** Marks the request as currently useless. */
+  /** Marks the request as not worthwhile for now. */
   expectVain(nowMs: number): void {
     this.#vainRatio = 1;
     this.#triedAtMs = nowMs;

@@ -1,4 +1,7 @@
-/** Collects the outcome of a batch: failed revisions, and listed ones that arrived. */
+/**
+ * Collects the outcome of a batch: revisions that failed, and listed failures that have now
+ * arrived.
+ */
 import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
@@ -6,7 +9,7 @@ import type { ArrivedRevisions, DocumentFailure, RunFailures } from "../failures
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
 export interface BatchObserver {
-  /** Adds to the run's statistics. */
+  /** Adds the counts to the run's statistics. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
   /** Redacts secrets from failure reasons, because a peer may repeat them. */
@@ -54,7 +57,10 @@ export class BatchOutcome {
     return this.#failed;
   }
 
-  /** Records the outcome of a batch of `asked` revisions: those that did not fail have arrived. */
+  /**
+   * Records the outcome of a batch. `asked` contains all its revisions; those that did not fail are
+   * on the target.
+   */
   async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));
     for (const [id, revisions] of asked) {

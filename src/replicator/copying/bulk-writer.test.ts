@@ -9,7 +9,10 @@ import { FailureAttribution } from "./failure-attribution.ts";
 const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
 
-/** A target that fails for whole batches because of certain documents, or always. */
+/**
+ * Creates a target that fails whole batches if they contain certain documents, or after `breakDown`
+ * every request.
+ */
 function openTarget(isGuilty: (id: string) => boolean) {
   const writes: string[][] = [];
   const asked: (boolean | undefined)[] = [];
@@ -61,9 +64,9 @@ function openTarget(isGuilty: (id: string) => boolean) {
   };
 }
 
-test("successes count before any failure is skipped", async () => {
+test("writes both halves of a failed batch before it skips documents", async () => {
   const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
-  // More than the allowance before any success.
+  // More failures than may be skipped before the first success.
   const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
   await write([...guilty, ...Array.from({ length: 8 }, (_, index) => `good${index}`)]);
   expect(outcome.failures.map(({ id }) => id)).toEqual(guilty);
@@ -71,14 +74,14 @@ test("successes count before any failure is skipped", async () => {
   expect(counted).toEqual({ docsWritten: 8, docWriteFailures: 8 });
 });
 
-test("halves are written once, and a document at fault is retried", async () => {
+test("sends each half only once, but retries the document that fails alone", async () => {
   const { write, writes, asked } = openTarget((id) => id === "bad");
   await write(["a", "bad", "c"]);
   expect(writes).toEqual([["a", "bad", "c"], ["a", "bad"], ["c"], ["a"], ["bad"], ["bad"]]);
   expect(asked).toEqual([undefined, true, true, true, true, undefined]);
 });
 
-test("a target that also fails the control request gets no halves", async () => {
+test("does not bisect a batch if the target fails the control request", async () => {
   const { write, writes, breakDown } = openTarget(() => false);
   breakDown();
   await expect(write(["a", "b"])).rejects.toMatchObject({ error: "bulk_docs_failed" });

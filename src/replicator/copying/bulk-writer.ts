@@ -26,7 +26,7 @@ export interface BulkWriterParts {
   readonly attribution: FailureAttribution;
 }
 
-/** Documents for which the target failed, and the error. */
+/** Documents that were not written, and the target's error. */
 type Unwritten = RefusedBatch<PlainDocument, unknown>;
 
 export class BulkWriter {
@@ -66,12 +66,12 @@ export class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
-      // Check first whether the target fails as a whole, to avoid repeated requests.
+      // Check first whether the target fails for any document: then bisecting is pointless.
       await this.#parts.attribution.examine(unwritten.cause, signal);
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),
         refuse: (document, error) => this.#writeLast(document, error, signal),
-        // A success shows that the target works.
+        // Write both halves before skipping a document: a success shows that the target works.
         bothHalvesFirst: true,
       });
     }
@@ -108,8 +108,8 @@ export class BulkWriter {
     const { id } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.attribution.passOver(error, isListed, signal);
-    // The target works now, so another attempt is conclusive; earlier ones may have met it in
-    // trouble.
+    // The target has just passed its check, so one more attempt decides. Earlier attempts may have
+    // failed because the target was in trouble.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);
@@ -117,7 +117,10 @@ export class BulkWriter {
   }
 }
 
-/** Returns the document of a row reporting the server's own trouble; undefined for a rejection. */
+/**
+ * Returns the document to be written again if its row reports a problem of the server; undefined if
+ * the row is a rejection.
+ */
 function unwrittenOf(
   { id, revision, status, error, reason }: WriteFailure,
   documents: readonly PlainDocument[],

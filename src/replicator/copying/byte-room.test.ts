@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ByteRoom } from "./byte-room.ts";
 
-/** Names in the order of admission. */
+/** Creates a byte budget, and records the names of its reservations in the order of admission. */
 function opened(byteCountMax: number) {
   const room = new ByteRoom(byteCountMax);
   const admitted: string[] = [];
@@ -13,7 +13,7 @@ function opened(byteCountMax: number) {
   return { admitted, take };
 }
 
-test("a request over the remaining space waits, and so do those after it", async () => {
+test("a reservation that exceeds the remaining bytes waits, and so do all later ones", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 6);
   const second = take("second", 5);
@@ -26,7 +26,7 @@ test("a request over the remaining space waits, and so do those after it", async
   expect(admitted).toEqual(["first", "second", "third"]);
 });
 
-test("a smaller actual size releases space, and a larger one takes it from the next", async () => {
+test("resizing a reservation releases bytes, or takes them from the next one", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 8);
   first.resize(2);

@@ -1,10 +1,9 @@
 /** Bounds the bytes held between reading and writing. Requests wait in order of arrival. */
 
-/** A reservation. */
+/** A reservation of bytes. `release` may be called repeatedly. */
 export interface HeldBytes {
   /** Corrects an estimate. Does not wait, because the memory is already in use. */
   resize(byteCount: number): void;
-  /** Idempotent. */
   release(): void;
 }
 

@@ -3,8 +3,8 @@
  * changes, regardless of the databases' size: each side's changes are read in pages, and the other
  * side is asked which leaves it lacks (`_revs_diff`).
  *
- * Neither side lacks a leaf exactly if both have the same leaves. If a leaf of one side were not a
- * leaf on the other, the other would have a descendant as a leaf, which the first side lacks.
+ * If neither side lacks a leaf of the other, both have the same leaves: if a leaf of one side had a
+ * descendant on the other, that side would have a leaf which the first side lacks.
  *
  * A document that changes during the comparison may be reported as a difference.
  */
@@ -29,7 +29,7 @@ export interface Difference {
 }
 
 export interface Comparison {
-  /** Number of documents of the source. */
+  /** Number of documents on the source. */
   readonly documentCount: number;
   readonly leafCount: number;
   readonly attachmentCount: number;
@@ -39,7 +39,7 @@ export interface Comparison {
 export interface ComparisonObserver {
   /** Called for each difference, in no particular order. */
   difference(difference: Difference): void;
-  /** Called with each page of leaves missing on the target. The comparison waits for it. */
+  /** Called with each page of leaves that the target lacks, before the comparison continues. */
   lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export async function compareDatabases(
   return counts;
 }
 
-/** All documents with their leaves, in pages. */
+/** Yields all documents with their leaves, in pages. */
 async function* leaves(
   endpoint: Endpoint,
   signal: AbortSignal,
@@ -112,7 +112,7 @@ async function lackingRevisions(
   return [...lacking].map(([id, { missing }]) => ({ id, revisions: missing }));
 }
 
-/** The revisions of `documents` that are not in `lacking`. */
+/** Returns the revisions of `documents` that are not listed in `lacking`, as read requests. */
 function without(
   documents: readonly RevisionsOfDocument[],
   lacking: readonly RevisionsOfDocument[],
@@ -121,7 +121,7 @@ function without(
   return documents.flatMap(({ id, revisions }) =>
     revisions
       .filter((revision) => absent.get(id)?.has(revision) !== true)
-      // Listing the revision as its own ancestor avoids transferring attachments.
+      // A revision listed as its own ancestor is sent without its attachments.
       .map((revision) => ({ id, revision, ancestors: [revision] })),
   );
 }
@@ -139,7 +139,9 @@ class AttachmentComparison {
     this.#found = found;
   }
 
-  /** Returns the number of attachments of the source's revisions. */
+  /**
+   * Compares the attachments of these revisions on both sides. Returns their number on the source.
+   */
   async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
     let count = 0;
     for (let start = 0; start < requests.length; ) {
@@ -214,7 +216,7 @@ function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline)
   return isCompressed && here.length === there.length;
 }
 
-/** The attachments of a revision, by name. */
+/** Reads a revision. Returns its attachments by name. */
 async function readOutlines(
   endpoint: Endpoint,
   request: RevisionRequest,

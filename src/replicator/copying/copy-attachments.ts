@@ -10,7 +10,7 @@ export class AttachmentsBroken extends Error {
 
 /** Wraps attachments, recording the source's first error. Errors of the reader do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
-  /** Set once an error occurs. */
+  /** First error of the source, if any. */
   failure: unknown;
   readonly #attachments: AsyncIterable<AttachmentStream>;
 
@@ -28,7 +28,8 @@ export class AttachmentReading implements AsyncIterable<AttachmentStream> {
     const iterator = items[Symbol.asyncIterator]();
     try {
       for (;;) {
-        // Only errors of the source occur here; the reader's would come from `yield`.
+        // This call only throws errors of the source: an error of the consumer is thrown at
+        // `yield`.
         const next = await iterator.next().catch((error: unknown) => {
           this.failure ??= error;
           throw error;

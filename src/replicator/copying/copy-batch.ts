@@ -42,12 +42,15 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Revisions in the first bulk read, while sizes are unknown, and the maximum. */
+/** Number of revisions per bulk read: for the first one, when sizes are unknown, and at most. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
-/** Decay per page of the longest document, which is the estimate for the next ones. */
+/**
+ * Factor by which the estimated document length decreases per page, unless the mean of a page is
+ * larger.
+ */
 const LENGTH_DECAY = 0.9;
-/** Maximum attachment bytes of a document in bulk, and per bulk read. */
+/** Maximum size of the attachments inlined for one document, and for one bulk read. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
 /** Maximum size of documents read but not yet written, for all copiers of a job. */
@@ -58,7 +61,7 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** Called while the job waits on purpose, so that it does not count as stalled. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
-/** Maximum length shown of an invalid revision. */
+/** Number of characters of an invalid revision that are shown. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
@@ -74,7 +77,7 @@ interface Turns {
 
 const AT_ONCE: Turn = (work) => work();
 
-/** Expansion of inlined attachments. */
+/** Base64 characters per byte of an inlined attachment. */
 const BASE64_CHARACTERS = 4 / 3;
 
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions"> &
@@ -90,7 +93,7 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   readonly #sourceAttribution: FailureAttribution;
   readonly #targetAttribution: FailureAttribution;
-  /** Shared by all copiers of the job. */
+  /** Copies documents individually. Shared by all copiers of the job. */
   readonly #isolated: IsolatedCopyStage;
   readonly #copierTurns: Turns;
   readonly #retryTurns: Turns;
@@ -101,7 +104,10 @@ export class BatchCopier {
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
-  /** Estimated length of a document, rather too high; undefined before the first. */
+  /**
+   * Estimated length of a document: the largest mean of recent pages; undefined before the first
+   * page.
+   */
   #documentLength: number | undefined;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
@@ -189,7 +195,10 @@ export class BatchCopier {
     return this.#tryOnce(changes, this.#retryTurns, signal);
   }
 
-  /** As `tryOnce`, for listed failures. Those no longer on the source leave the list. */
+  /**
+   * Retries listed failures once. Those that no longer exist on the source are removed from the
+   * list.
+   */
   async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     await this.#tryOnce(listed, this.#retryTurns, signal, { isRetry: true });
   }
@@ -222,7 +231,7 @@ export class BatchCopier {
       }
       const changed = this.#withoutNoRevisions(id, named, outcome);
       if (changed.length === 0) continue;
-      // A document may occur twice in a batch, but must not in the request.
+      // A document may occur in several rows of a batch, but must occur only once in the request.
       const before = revisions.get(id) ?? [];
       const isSingle = before.length === 0 && changed.length === 1;
       revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
@@ -244,7 +253,10 @@ export class BatchCopier {
     return outcome.failures;
   }
 
-  /** Copies documents that can be read without attachments. Returns the other requests. */
+  /**
+   * Copies the documents that the source can send in bulk without attachments. Returns the requests
+   * for all others.
+   */
   async #copyInBulk(
     revisions: ReadonlyMap<string, readonly string[]>,
     askedCount: number,
@@ -363,8 +375,8 @@ export class BatchCopier {
   }
 
   /**
-   * Returns the revisions that the target lacks. Does not ask the target if it has lacked almost
-   * all revisions so far.
+   * Returns the revisions that the target lacks. If it has lacked almost all revisions so far,
+   * assumes that it lacks these too, without a request.
    */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -386,7 +398,7 @@ export class BatchCopier {
       if (possibleAncestors.length === 0) unknownCount += lacking.length;
       for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
     }
-    // Ancestors avoid transferring attachments, so a response with some was useful.
+    // Known ancestors save transferring attachments, so a response that names some was useful.
     this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
     return requests;
   }
@@ -428,7 +440,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // No repeated requests to a source that recently failed to answer.
+      // Do not repeat a request to a source that failed to answer the last bulk read.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#timed(this.#reading, this.#source, () =>
         this.#source.readRevisions(page, signal, { once }),
@@ -479,7 +491,10 @@ export class BatchCopier {
     return alone;
   }
 
-  /** Passes read documents to the writer. Returns missing ones, and which of them are small. */
+  /**
+   * Passes documents that were read to the writer. Returns the requests for the others, and which
+   * of these have only small attachments.
+   */
   async #passOn(
     page: readonly RevisionRequest[],
     results: readonly BulkReadResult[],
@@ -494,7 +509,7 @@ export class BatchCopier {
     for (let index = 0; index < results.length; index++) {
       const result = results[index] as BulkReadResult;
       if (result.kind === "separately") {
-        // No need to fetch attachments to find that the document is omitted.
+        // An omitted document is recognized by its outline, without fetching its attachments.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
         const request = page[index] as RevisionRequest;
         const byteCount = smallBytes(request, result.outlines);
@@ -522,7 +537,7 @@ export class BatchCopier {
       docsRead: readCount,
       docsLeftOut: leftOutCount,
     });
-    // Choose the next number of rows to fill one write.
+    // Choose the next number of rows so that they fill one write.
     const meanLength = Math.max(1, length / page.length);
     this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);

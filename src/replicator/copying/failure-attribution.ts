@@ -12,12 +12,12 @@ import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/en
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import { describeFailure } from "../failures/failure.ts";
 
-/** Documents that may be skipped before any success, at each start. */
+/** Number of documents that may be skipped before the first success of a run. */
 const ALLOWANCE_FIRST = 5;
 /** Maximum skipped consecutively: neighbours are often damaged or rejected together. */
 const ALLOWANCE_MAX = 100;
 
-/** Document id for the control's reads and `_local` writes. */
+/** Id of the document that the control request reads, or writes as a `_local` document. */
 const CONTROL_ID = "tandem-control";
 
 /** Status codes for missing permission. */
@@ -31,7 +31,10 @@ export class FailureAttribution {
     this.#control = control;
   }
 
-  /** For reads. Does not trust a source to report missing documents if the control fails. */
+  /**
+   * Attributes failures of reads. The control also fails if the source reports documents as missing
+   * without being able to read any.
+   */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
     return new FailureAttribution(async (signal) => {
@@ -40,7 +43,10 @@ export class FailureAttribution {
     });
   }
 
-  /** For writes. A target with a full disk, for example, cannot write `_local` documents. */
+  /**
+   * Attributes failures of writes. The control writes a `_local` document, which fails if the disk
+   * is full, for example.
+   */
   static ofTarget(target: Endpoint): FailureAttribution {
     return new FailureAttribution(async (signal) => {
       try {
@@ -49,7 +55,8 @@ export class FailureAttribution {
       } catch (error) {
         const status = error instanceof EndpointError ? error.answer?.status : undefined;
         if (status === undefined || !FORBIDDEN.has(status)) throw error;
-        // An account that may write documents need not be allowed to write `_local` ones.
+        // The account may lack the permission to write `_local` documents, but be allowed to write
+        // others.
         await target.info(signal);
       }
     });
@@ -60,7 +67,10 @@ export class FailureAttribution {
     this.#allowance = Math.min(ALLOWANCE_MAX, this.#allowance + count);
   }
 
-  /** If the control fails as well, throws `error`, or the control's error if undefined. */
+  /**
+   * Sends the control request. If that fails as well, throws `error`, or the control's own error if
+   * `error` is undefined.
+   */
   async examine(error: unknown, signal: AbortSignal): Promise<void> {
     try {
       await this.#control(signal);

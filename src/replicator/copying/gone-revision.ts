@@ -54,7 +54,9 @@ async function announcedLeaves(
   return leaves;
 }
 
-/** Whether the source has the leaf (or a descendant), and its history lacks the revision. */
+/**
+ * Whether the source has `leaf` or a descendant of it, and `revision` is not among its ancestors.
+ */
 async function isOfAnotherBranch(
   source: Endpoint,
   { id, revision }: Listed,
@@ -63,7 +65,7 @@ async function isOfAnotherBranch(
 ): Promise<boolean> {
   if (generationOf(leaf) <= generationOf(revision)) return true;
   let isOther = true;
-  // Listing the revision as its own ancestor avoids transferring attachments.
+  // A revision listed as its own ancestor is sent without its attachments.
   const isThere = await source.readRevision(
     { id, revision: leaf, ancestors: [leaf] },
     async (document) => {

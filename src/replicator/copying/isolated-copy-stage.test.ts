@@ -8,7 +8,10 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 const MEBIBYTE = 1024 * 1024;
 const NONE = {} as BulkWriter & BatchOutcome;
 
-/** A stage near its servers. Its documents have texts of this length, and wait for `finish`. */
+/**
+ * Creates a stage between nearby servers. Documents have `textLength` characters, and are in
+ * progress until `finish`.
+ */
 function openStage(textLength: number) {
   const underWay: (() => void)[] = [];
   const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: () => Promise.resolve() };
@@ -34,7 +37,7 @@ function openStage(textLength: number) {
         NONE,
         new AbortController().signal,
       ),
-    /** Number in progress, once all have started that can. */
+    /** Number of documents in progress, after all that can have started. */
     async count(): Promise<number> {
       await new Promise((resolve) => setImmediate(resolve));
       return underWay.length;
@@ -45,7 +48,7 @@ function openStage(textLength: number) {
   };
 }
 
-test("as many documents are copied individually as requests are allowed, over all batches", async () => {
+test("limits individually copied documents to the allowed requests, across all batches", async () => {
   const stage = openStage(500);
   const copying = Promise.all([stage.copy(15), stage.copy(15)]);
   expect(await stage.count()).toBe(20);

@@ -17,7 +17,7 @@ import { StagePace } from "./stage-pace.ts";
 
 /** Buffers between the source's and the target's socket. */
 const STREAM_BYTES = 256 * 1024;
-/** Memory budget, enough for 160 short documents, or for 128 with texts of 64 KiB. */
+/** Memory budget: enough for 160 short documents, or 128 documents with 64 KiB of text each. */
 const ROOM_BYTES = 40 * 1024 * 1024;
 /** Decay per document of the longest text, which is the estimate for the next one. */
 const LENGTH_DECAY = 0.98;
@@ -36,7 +36,7 @@ export class IsolatedCopyStage {
   readonly #pace: StagePace;
   readonly #turns: Semaphore;
   readonly #room = new ByteRoom(ROOM_BYTES);
-  /** Estimated length of a document's text, rather too high. */
+  /** Estimated length of a document's text, near the longest one copied. */
   #textLength = 0;
   /** Earliest start of the next document (monotonic ms). */
   #nextStartMs = 0;
@@ -95,7 +95,10 @@ export class IsolatedCopyStage {
     if (startMs > nowMs) await clock.sleep(startMs - nowMs, signal);
   }
 
-  /** One round trip to each side: writing starts as soon as the source begins to answer. */
+  /**
+   * Copying a document takes one round trip to each side: writing starts as soon as the source
+   * begins to respond.
+   */
   get #roundTripsMs(): number {
     const { source, target } = this.#parts;
     return (source.roundTripMs ?? 0) + (target.roundTripMs ?? 0);

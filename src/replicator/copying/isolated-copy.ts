@@ -49,7 +49,10 @@ const MISSING_STUB = {
   reason: "the target lacks an attachment that the source did not send",
 };
 
-/** Result of one attempt. `plain`: to be written in bulk. `doubtful-stub`: not written. */
+/**
+ * Result of one attempt. `plain` documents still have to be written in bulk. After `doubtful-stub`,
+ * the document has not been written.
+ */
 type Attempt =
   | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
   | { readonly kind: "missing" | "missing-stub" | "doubtful-stub" }
@@ -60,11 +63,11 @@ export interface CopierParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly options: ReplicationOptions;
-  /** Nothing is omitted if absent. */
+  /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions | undefined;
-  /** Live: read at each use. */
+  /** Limits for single documents. Read at each use, so that changed settings apply. */
   readonly copyLimits: CopyLimits;
-  /** Whether reading and writing batches overlap also near the servers. False by default. */
+  /** Whether reading and writing batches overlap even for nearby servers. False by default. */
   readonly readsAhead?: boolean;
   /** Whether the target is known to be empty. False by default. */
   readonly lacksAll?: boolean;
@@ -75,16 +78,16 @@ export interface IsolatedCopyParts extends CopierParts {
   readonly targetAttribution: FailureAttribution;
 }
 
-/** A document being copied, with its state. */
+/** State of a document while it is copied. */
 interface Journey {
   readonly request: RevisionRequest;
   readonly batch: BatchOutcome;
   readonly onText: (length: number) => void;
   readonly isListed: boolean;
-  /** Maximum number of error responses before the document is skipped. */
+  /** Number of error responses after which the next one ends the attempts. */
   readonly answeredMax: number;
   answeredCount: number;
-  /** Attempts without a response. */
+  /** Number of attempts that failed without an error response. */
   failureCount: number;
   missingCount: number;
   /** Pause before the next attempt after a failure. */
@@ -120,11 +123,12 @@ export class IsolatedCopy {
           : attempt.kind !== "doubtful-stub" &&
             (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
-      // Neither side's claim about existing attachments is reliable: send everything.
+      // A repeated attempt includes all attachments, since the first one may have omitted some that
+      // the target lacks.
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
-    // After reading: a failed bulk write is not a failure of this document alone.
+    // Written outside the attempts, because a failed bulk write may be due to another document.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -145,7 +149,9 @@ export class IsolatedCopy {
     };
   }
 
-  /** Waits for the next attempt, or skips the document. Returns true if it is finished. */
+  /**
+   * Waits for the next attempt, or skips the document. Returns true if the document is finished.
+   */
   async #afterFailure(
     journey: Journey,
     { side, error }: Attempt & { readonly kind: "failed" },
@@ -159,7 +165,7 @@ export class IsolatedCopy {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // The request was already repeated for the maximum time without progress.
+    // The request has already been repeated for the maximum time without a response.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
@@ -180,14 +186,17 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // Responses of the target were already judged during the attempt.
+    // If an error response of the target gets here, the attribution has already blamed the target.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);
     this.#fail(side === "target" ? "write" : "read", request, why, batch);
   }
 
-  /** Waits for another attempt, or skips a document missing twice. Returns true if finished. */
+  /**
+   * Waits for another attempt, or skips a document missing twice. Returns true if the document is
+   * finished.
+   */
   async #afterMissing(
     journey: Journey,
     kind: "missing" | "missing-stub",
@@ -199,14 +208,14 @@ export class IsolatedCopy {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
       return false;
     }
-    // CouchDB fails the job here, at each start.
+    // CouchDB's job fails here, each time that it starts.
     if (kind === "missing-stub") {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
     }
-    // If the database was deleted, every document is missing.
+    // Throws if the database was deleted, which makes every document missing.
     await sourceAttribution.examine(undefined, signal);
-    // In a retry, every document that does not fail is removed from the list.
+    // A retry removes documents without a failure from the list, so list one unless it is gone.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
@@ -287,7 +296,7 @@ export class IsolatedCopy {
       result = await target.writeDocument({ ...document, attachments: reading }, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // If the source broke off, the target's error is only a consequence.
+      // If reading from the source failed, that caused the target's error.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
       if (!isLast(journey) || suspicionOf(error)?.kind !== "answered") throw error;
       const answer = await targetAttribution.passOver(error, isListed, signal);
@@ -296,7 +305,7 @@ export class IsolatedCopy {
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       const { status = 400, error, reason } = result.failure;
-      // The bytes may have been damaged in transit: read them again before listing the failure.
+      // The bytes may have been damaged in transit, so read them again before listing a failure.
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }
@@ -313,7 +322,7 @@ export class IsolatedCopy {
   }
 }
 
-/** Whether another error response ends the attempts. */
+/** Whether the document is skipped if this attempt ends with an error response. */
 function isLast({ answeredCount, answeredMax }: Journey): boolean {
   return answeredCount >= answeredMax;
 }
@@ -324,9 +333,9 @@ function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
 }
 
 /**
- * Whether an omitted attachment's origin is unknown, so that its contents may differ from the
- * ancestor's. CouchDB assigns position 0 if it is unknown; as a target it takes the ancestor's
- * attachment of that name and position for a stub, regardless of the digest.
+ * Whether a stub has an unknown position, so that the target may take it for another attachment.
+ * CouchDB assigns position 0 to attachments of unknown origin. As a target, it replaces a stub by
+ * the ancestor's attachment of the same name and position, even if the digest differs.
  */
 function hasDoubtfulStub(document: StreamedDocument): boolean {
   if (!document.hasStubs) return false;

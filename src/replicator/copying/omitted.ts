@@ -35,7 +35,10 @@ export function wireOf(document: Judged): WireDocument | undefined {
   }
 }
 
-/** Decoded size: not compressed, and not in base64. */
+/**
+ * Returns the attachment's size when decoded from base64. A compressed one is measured
+ * uncompressed.
+ */
 function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
   if (content.kind !== "inline") return length;
   if (content.data instanceof Uint8Array) return content.data.length;

@@ -3,31 +3,31 @@ import { StagePace } from "./stage-pace.ts";
 
 const LIMITS = { nearCount: 4, countMax: 32 };
 
-/** A stage after `count` requests of this duration. */
+/** Creates a stage that has had `count` responses, each after `elapsedMs`. */
 function paceAfter(count: number, elapsedMs: number, roundTripMs: number | undefined): StagePace {
   const pace = new StagePace(LIMITS);
   for (let number = 0; number < count; number++) pace.answered(elapsedMs, roundTripMs);
   return pace;
 }
 
-test("near the servers there are as many batches as copiers", () => {
+test("allows one batch per copier for nearby servers", () => {
   expect(paceAfter(100, 30, 1).count).toBe(4);
   expect(paceAfter(100, 9.5, 9).count).toBe(4);
   expect(paceAfter(100, 30, undefined).count).toBe(4);
 });
 
-test("at a distance there are enough to keep the copiers busy, within the limit", () => {
+test("allows enough batches for distant servers to keep the copiers busy, within the limit", () => {
   expect(paceAfter(100, 400, 300).count).toBe(16);
   expect(paceAfter(100, 110, 100).count).toBe(32);
   expect(paceAfter(100, 300, 300).count).toBe(32);
 });
 
-test("their number doubles per round trip at most", () => {
+test("at most doubles the number of batches per round trip", () => {
   expect(paceAfter(4, 305, 300).count).toBe(8);
   expect(paceAfter(12, 305, 300).count).toBe(16);
 });
 
-test("a slower server gets fewer again, but no fewer than the copiers", () => {
+test("reduces the batches for a server that slows down, to no fewer than one per copier", () => {
   const pace = paceAfter(100, 305, 300);
   expect(pace.count).toBe(32);
   for (let number = 0; number < 32; number++) pace.answered(600, 300);
@@ -38,7 +38,7 @@ test("a slower server gets fewer again, but no fewer than the copiers", () => {
   expect(pace.count).toBe(32);
 });
 
-test("a server that handles one batch per 10 ms sequentially has about four of them waiting", () => {
+test("keeps about four batches queued at a server that processes one every 10 ms", () => {
   const pace = new StagePace({ nearCount: 4, countMax: 1000 });
   const serviceMs = 10;
   for (let round = 0; round < 60; round++) {
@@ -52,7 +52,7 @@ test("a server that handles one batch per 10 ms sequentially has about four of t
   expect(pace.count).toBeLessThan(40);
 });
 
-test("the requests of a round trip are spread over half of it, only at a distance", () => {
+test("spreads requests over half a round trip for distant servers only", () => {
   expect(paceAfter(100, 30, 1).spacingMs).toBe(0);
   const far = paceAfter(100, 400, 300);
   expect(far.spacingMs * far.count).toBeCloseTo(200);

@@ -17,7 +17,7 @@ import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
-  /** Number for nearby servers, and the minimum. */
+  /** Number of batches for nearby servers, which is also the minimum. */
   readonly nearCount: number;
   readonly countMax: number;
 }
@@ -53,13 +53,14 @@ export class StagePace {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // The requests in progress arrived as a burst: the first did not queue, the last did.
+    // Requests are averaged over all in progress: if they arrived as a burst, the first was not
+    // queued, and the last waited longest.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);
     const { nearCount, countMax } = this.#limits;
     const goal = (nearCount * this.#elapsedMs) / Math.max(this.#workMs, Number.MIN_VALUE);
-    // One more per response doubles the number in a round trip.
+    // Growing by one per response at most doubles the number in one round trip.
     const grown = Math.min(goal, this.#count + 1);
     this.#count = Math.max(nearCount, Math.min(grown, countMax));
   }

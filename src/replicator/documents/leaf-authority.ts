@@ -17,7 +17,7 @@ import { decodeJob } from "../jobs/job-data-record.ts";
 import type { Members } from "../request/parse-fields.ts";
 import { ownerOnceWritten } from "./replication-document-access.ts";
 
-/** Failure of a leaf without a recorded author. */
+/** Failure shown for a document whose winning revision was stored without its author. */
 export const UNRECORDED: ReplicationFailure = {
   error: "forbidden",
   reason:
@@ -56,7 +56,10 @@ async function parentAuthority(
   return parent?.authority;
 }
 
-/** Authority of a winner without a record: an existing job may stay, but no new one is made. */
+/**
+ * Returns the authority of a winning revision stored without its author: that of the existing job
+ * if it has the same owner, else none.
+ */
 export function unrecordedAuthority({ owner }: Members, job: Job | undefined): Authority {
   const userName = typeof owner === "string" ? owner : null;
   const before = authorityOfJob(job);

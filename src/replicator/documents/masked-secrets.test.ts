@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../base/index.ts";
 import { withStoredSecrets } from "./masked-secrets.ts";
 
-/** The stored document; `masked` is its form on a status page. */
+/** The document as stored; `MASKED` is the same document as status pages show it. */
 const STORED = {
   source: "http://jan:secret@couch.example:5984/films?token=abc&feed=x",
   target: {
@@ -116,7 +116,7 @@ describe("a masked secret is not sent elsewhere after a change", () => {
     expect(put(given)).toBe(field);
   });
 
-  test("does not unmask without a stored document", () => {
+  test("rejects a mask without a stored secret", () => {
     expect(put(MASKED, {})).toBe("`source_proxy`");
     expect(put({ source: MASKED.source, target: "b" }, { source: "a", target: "b" })).toBe(
       "`source`",

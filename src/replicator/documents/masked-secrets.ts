@@ -35,7 +35,7 @@ type Side = (typeof SIDES)[number];
 
 export type Unmasked =
   | { readonly kind: "whole"; readonly body: Utf8Text }
-  /** There is no such secret, or it would be sent elsewhere. */
+  /** The mask has no stored secret, or its secret would be sent to another place. */
   | { readonly kind: "refused"; readonly reason: string };
 
 /** A mask that cannot be replaced; `field` is its location. */
@@ -97,11 +97,11 @@ function hasMask(value: unknown): boolean {
 
 interface MaskedUrl {
   readonly hasPassword: boolean;
-  /** Names of masked query parameters. */
+  /** Names of the query parameters that are masked. */
   readonly names: readonly string[];
 }
 
-/** Returns undefined for a text that is not an address with masks. */
+/** Parses an address with masks. Returns undefined for any other text. */
 function maskedUrl(text: string): MaskedUrl | undefined {
   const hasPassword = /^[a-z0-9+.-]+:\/\/[^/@:]*:\*{5}@/i.test(text);
   const names = queryOf(text).flatMap(([name, value]) => (value === MASK ? [name] : []));
@@ -148,7 +148,7 @@ function withStoredQuery(field: string, url: string, stored: string): string {
   return `${url.slice(0, url.indexOf("?"))}?${pairs.join("&")}`;
 }
 
-/** Scheme, host and port; undefined for an invalid URL. */
+/** Returns scheme, host and port; undefined for an invalid URL. */
 function serverOf(url: unknown): string | undefined {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
   return parsed && `${parsed.protocol}//${parsed.host}`;

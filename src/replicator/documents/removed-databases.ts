@@ -31,7 +31,7 @@ export interface RemovedDatabasesParts extends RemoveJobParts {
   readonly subspace: Subspace;
 }
 
-/** Ends the runs of all jobs with this id prefix, without further writes. */
+/** Callback that ends the runs of all jobs with this id prefix, without further writes. */
 export type HaltJobs = (idPrefix: string) => void;
 
 export class RemovedDatabases {
@@ -87,7 +87,7 @@ export class RemovedDatabases {
           limit: MARKS_MAX,
         });
         const marked = page.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid);
-        // Marks of older versions have no removal.
+        // Older versions wrote the mark without queueing the removal.
         for (const uuid of marked) {
           const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
           if (removal === undefined) this.#queue(tx, uuid);

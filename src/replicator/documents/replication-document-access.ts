@@ -36,7 +36,7 @@ export interface OwnershipRefusal {
   readonly reason: string;
 }
 
-/** Returns why the writer may not make this edit; undefined if it is allowed. */
+/** Returns why the writer must not make this edit; undefined if the edit is allowed. */
 export async function ownershipRefusal(
   tx: ReadTransaction,
   database: Database,
@@ -53,7 +53,7 @@ export async function ownershipRefusal(
     return OTHERS;
   }
   const owner = ownerOf(edit.body);
-  // An interactive edit without an owner gets the writer's name.
+  // If an interactive edit names no owner, the writer becomes the owner.
   const isNamed = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
   return isOthers || !isNamed ? OTHERS : undefined;
 }
@@ -94,7 +94,9 @@ function isOwn(
   return author === vouchedBy;
 }
 
-/** Whether a leaf belongs to another user. Holds one body at a time. */
+/**
+ * Whether a leaf belongs to another user. Reads leaves one at a time, because each may be large.
+ */
 async function hasOtherOwner(
   tx: ReadTransaction,
   database: Database,
@@ -153,18 +155,25 @@ function shownEndpoint(value: JsonText): JsonText {
   );
 }
 
-/** For a member that should be a URL, however it is written. Other types are hidden. */
+/**
+ * Removes credentials from a member that is meant to be a URL, whether or not it is one. Values
+ * other than strings are hidden.
+ */
 function withoutUser(value: JsonText): JsonText {
   if (jsonKind(value) !== "string") return "null";
   return JSON.stringify(stripCredentials(JSON.parse(value)));
 }
 
-/** A string in valid JSON, in a form that takes no stack for each character. */
+/**
+ * Matches a JSON string. Written without alternation per character, which would use stack for each
+ * of them.
+ */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 
 /**
- * The text of any other member without the users in its URLs: names are mistyped, too, and a URL
- * may be anywhere in it. Everything else stays as written, such as the digits of numbers.
+ * Removes credentials from all URLs in the text of a member, whatever its name: names are sometimes
+ * misspelt, and a URL may occur anywhere in a value. Everything else stays as written, including
+ * the digits of numbers.
  */
 function withoutUrlUsers(value: JsonText): JsonText {
   if (!value.includes("@") && !value.includes("\\u0040")) return value;
@@ -174,7 +183,7 @@ function withoutUrlUsers(value: JsonText): JsonText {
   });
 }
 
-/** Undefined if there is no owner; may be an invalid value. */
+/** Returns the owner named in a body, which may be of any type; undefined if it names no owner. */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

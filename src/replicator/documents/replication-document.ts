@@ -1,4 +1,4 @@
-/** Writes states into `_replicator` documents: only on completion and failure (RFC 016). */
+/** Writes states into `_replicator` documents, only when a job completes or fails (RFC 016). */
 import {
   errorCode,
   type JsonText,
@@ -13,7 +13,7 @@ import { scheduledStatistics } from "../job-lists/job-views.ts";
 import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
 import { isoTime } from "../times.ts";
 
-/** Identifies the replicator's own writes; not available outside. */
+/** Identifies the replicator's own writes. Not exported by the replicator's index. */
 export const REPLICATOR: unique symbol = Symbol("replicator");
 
 const CONTEXT: WriteContext = {
@@ -75,7 +75,7 @@ export async function clearDocumentState(
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
 }
 
-/** Bodies may have two million characters, of which little is read. */
+/** Scans only the top level of a body, which may have two million characters. */
 function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
@@ -119,7 +119,7 @@ export async function removeReplicationDocument(
     body: Utf8Text.of("{}"),
     attachments: [],
   } as const;
-  // Not the replicator's own context, because the hook must process the deletion.
+  // The replicator's own context would make the hook ignore the deletion, and the job would remain.
   const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
   return (await database.write(tx, edit, context)).kind === "written";
 }

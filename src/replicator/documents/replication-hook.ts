@@ -61,11 +61,14 @@ export interface ReplicationHookParts extends RemoveJobParts {
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
-  /** Seals stored documents; they are not sealed if absent. */
+  /** Encrypts stored documents, if the server has a key. */
   readonly seal?: Seal | undefined;
 }
 
-/** Bounds the time of a transaction. Enough for the maximum of `doc_ids`. */
+/**
+ * Maximum length of a document, which bounds the duration of a transaction. Sufficient for the
+ * maximum number of `doc_ids`.
+ */
 const DOCUMENT_LENGTH_MAX = 2_000_000;
 
 /** Whether the database contains replication documents. */
@@ -73,16 +76,19 @@ export function isReplicatorDatabase(name: string): boolean {
   return name === "_replicator" || name.endsWith("/_replicator");
 }
 
-/** A user's edit. */
+/** An edit made by a user, as opposed to a replicated one. */
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
-/** Checks the size in bytes first, to avoid decoding. */
+/**
+ * Whether a body is too long. Its size in bytes is checked first, which may make decoding
+ * unnecessary.
+ */
 function isTooLong(body: Utf8Text): boolean {
   const isSurely = body.length > DOCUMENT_LENGTH_MAX * BYTES_PER_UNIT_MAX;
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document parsed before its write. */
+/** A document that was parsed before it is written. */
 interface Parsed {
   readonly members: Members;
   readonly asked: Asked;
@@ -257,7 +263,9 @@ export class ReplicationHook implements DatabaseHook {
   }
 }
 
-/** Returns the body changed by an edit with masks; undefined for a new document. */
+/**
+ * Returns the stored body that an edit replaces, if the edit contains masks; otherwise undefined.
+ */
 export async function parentBody(
   tx: ReadTransaction,
   database: Database,

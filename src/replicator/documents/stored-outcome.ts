@@ -8,7 +8,7 @@ export interface StoredOutcome {
   readonly outcome: JobOutcome;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: string;
-  /** Start and end of the run, if stated. */
+  /** Start of the run; undefined if the document does not contain it. */
   readonly startedMs: number | undefined;
   readonly endedMs: number | undefined;
 }
@@ -17,7 +17,7 @@ export interface StoredOutcome {
 const REASON_LENGTH_MAX = 10_000;
 const SEQUENCE_LENGTH_MAX = 10_000;
 
-/** Returns undefined for a document whose job has yet to run. */
+/** Parses the state members. Returns undefined for a document whose job has yet to run. */
 export function storedOutcome(members: Members): StoredOutcome | undefined {
   const outcome = outcomeOf(members);
   if (outcome === undefined) return undefined;

@@ -1,12 +1,12 @@
-/** Attachments whose bytes contradict the digest in their document. */
+/** Compares the inline attachments of a document with the digests stated in it. */
 import { base64Encode, type Digests } from "../../base/index.ts";
 import { inlineBytes, isMd5Digest, type WireDocument } from "../../protocol/index.ts";
 import type { WriteFailure } from "./endpoint.ts";
 
 /**
- * Returns the failure, in CouchDB's words, for a document whose inline attachment does not match
- * its MD5 digest. Digests of compressed bytes are not compared, because the bytes were not received
- * in their stored form.
+ * Returns a failure, worded as in CouchDB, if an inline attachment does not match its MD5 digest.
+ * Digests of compressed attachments are not compared: the bytes were not received in the form that
+ * was digested.
  */
 export function digestFailure(
   { attachments }: Pick<WireDocument, "attachments">,

@@ -1,7 +1,7 @@
 /** Computes the digest of an attachment without keeping its bytes. */
 import { hexEncode, type Runtime, Yielder } from "../../base/index.ts";
 
-/** As lower-case hex digits. */
+/** Returns the MD5 of the chunks as lower-case hex digits. */
 export async function attachmentMd5(
   { clock, digests }: Pick<Runtime, "clock" | "digests">,
   chunks: AsyncIterable<Uint8Array>,

@@ -18,28 +18,28 @@ import { isWellFormed, type WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
 /**
- * A position in the source's changes: opaque, any JSON value. Never ordered or parsed. 0 precedes
- * everything.
+ * A position in the source's changes. An opaque JSON value, which is never ordered or parsed; 0
+ * precedes all others.
  */
 export type SourceSequence = unknown;
 
 /**
- * Parses the sequence in a JSON text. Numbers that would lose digits are kept as text, which is the
- * same in a query.
+ * Parses a sequence. If it contains numbers that would lose digits, it stays JSON text, which looks
+ * the same in a query string.
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
 }
 
 /**
- * A sequence with an unpaired surrogate, as its JSON text, because no `_local` document could
+ * A sequence with an unpaired surrogate, wrapped as JSON text, because a `_local` document cannot
  * contain it.
  */
 interface EscapedSequence {
   readonly json: JsonText;
 }
 
-/** A form of the sequence that any database can store. */
+/** Converts a sequence to a form that every database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
   // JSON.stringify escapes only unpaired surrogates.
@@ -47,7 +47,7 @@ export function storableSequence(sequence: SourceSequence): SourceSequence {
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }
 
-/** A sequence as a query parameter: strings unchanged, anything else as JSON. */
+/** Formats a sequence as a query parameter: strings unchanged, anything else as JSON. */
 export function sequenceText(sequence: SourceSequence): string {
   if (typeof sequence === "string") return sequence;
   if (isEscaped(sequence)) return sequenceText(JSON.parse(sequence.json));
@@ -58,20 +58,20 @@ function isEscaped(sequence: SourceSequence): sequence is EscapedSequence {
   return isJsonObject(sequence) && typeof sequence.json === "string";
 }
 
-/** Whether two sequences have the same JSON. */
+/** Compares two sequences by their JSON. */
 export function isSameSequence(left: SourceSequence, right: SourceSequence): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }
 
 /**
- * Longest sequence as JSON. Checkpoints contain 150 of them, and a job a few more. CouchDB's have
- * some hundred characters, thousands in a cluster with hundreds of shards.
+ * Maximum length of a sequence as JSON. A log contains 150 of them, and a job several. CouchDB's
+ * have about a hundred characters, or thousands in a cluster with hundreds of shards.
  */
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
 /**
- * Minimum round trip of an endpoint that counts as distant. In shorter times, other activity on the
- * machine dominates.
+ * Round-trip time from which an endpoint counts as distant. Shorter times mainly reflect the load
+ * of the machine.
  */
 export const FAR_MS_MIN = 10;
 
@@ -89,7 +89,7 @@ export interface EndpointInfo {
   readonly isEmpty: boolean;
 }
 
-/** `instanceStartTime` of both sides. */
+/** Creation times of both databases (`instanceStartTime`). */
 export interface StartTimes {
   readonly source: string;
   readonly target: string;
@@ -106,17 +106,24 @@ export interface ChangedDocument {
   readonly sizeBytes: number;
 }
 
-/** Items of the feed. `position`: everything before it was delivered, without a change at it. */
+/**
+ * An item of the feed. A `position` is a sequence without a change: all changes before it have been
+ * delivered.
+ */
 export type ChangesItem =
   | { readonly kind: "change"; readonly change: ChangedDocument }
   | { readonly kind: "position"; readonly sequence: SourceSequence };
 
 export interface ChangesRequest {
   readonly since: SourceSequence;
-  /** If false, the feed ends with the changes that existed at the time of the request. */
+  /**
+   * Whether to wait for new changes. If false, the feed ends with the changes that existed at the
+   * time of the request.
+   */
   readonly continuous: boolean;
   /**
-   * A feed that ends reports its end even if nothing was selected. Default: only if something was.
+   * Whether a feed that ends reports its end even if the filter selected nothing. Default: only if
+   * it selected something.
    */
   readonly showsEnd?: boolean;
   readonly selection: Selection;
@@ -126,7 +133,7 @@ export interface ChangesRequest {
 export interface RevisionRequest {
   readonly id: string;
   readonly revision: string;
-  /** Revisions that the target has. Attachments that are not newer need not be sent. */
+  /** Revisions that the target has. Attachments that are no newer than these need not be sent. */
   readonly ancestors: readonly string[];
 }
 
@@ -136,15 +143,15 @@ export interface RevisionRequest {
  */
 export interface PlainDocument {
   readonly id: string;
-  /** Approximate length of the text in characters, which bounds the size of a write. */
+  /** Approximate number of characters of the text, for limiting the size of a write. */
   readonly length: number;
   /** The text, possibly rendered on each access. */
   readonly text: JsonText;
-  /** Writes the text, without creating a string if possible. */
+  /** Writes the text into the buffer, if possible without creating a string first. */
   writeTo(writer: Utf8Writer): void;
   /**
-   * The parsed text, from a source that did not have to parse it, so that the target need not
-   * either.
+   * The parsed document, provided by a source that has it anyway, so that the target need not parse
+   * the text.
    */
   readonly wire?: WireDocument;
   /** Whether the text contains the bytes of attachments. */
@@ -172,7 +179,7 @@ export class TextDocument implements PlainDocument {
 
 /** Options of a bulk read. */
 export interface ReadRevisionsOptions {
-  /** As in `writeDocuments`. */
+  /** Whether to send the request only once, as in `writeDocuments`. */
   readonly once?: boolean;
   /**
    * Include the bytes of attachments in the text, unless one is compressed: it would arrive in a
@@ -182,9 +189,9 @@ export interface ReadRevisionsOptions {
 }
 
 /**
- * Result of a bulk read for one request. `separately`: the bytes of its attachments are missing, or
- * it failed; request it alone. `outlines`: all but the bytes of attachments, if the source sends
- * it.
+ * Result of a bulk read for one request. `separately`: the document must be requested individually,
+ * because reading it failed or its attachments' bytes are missing. `outlines` contains it without
+ * those bytes, if the source has sent that.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
@@ -200,7 +207,7 @@ export interface AttachmentStream {
   readonly length: number;
   readonly contentType: string;
   readonly encoding: string | undefined;
-  /** Can be read once, and only before the next attachment. */
+  /** The bytes. Can be read once, before the next attachment is requested. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
@@ -208,10 +215,7 @@ export interface AttachmentStream {
 export interface StreamedDocument {
   readonly id: string;
   readonly text: JsonText;
-  /**
-   * Whether the text has attachments whose bytes do not follow, because the target should have
-   * them.
-   */
+  /** Whether some attachments are sent as stubs, because the target should already have them. */
   readonly hasStubs: boolean;
   readonly attachments: AsyncIterable<AttachmentStream>;
   /** Name, length and type of each attachment that follows, in order. */
@@ -247,7 +251,7 @@ export interface Endpoint {
    * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
    */
   readonly writesDurably: boolean;
-  /** Whether a server has responded like a CouchDB; absent for a local database. */
+  /** Whether a server has identified itself as a CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;
   /** Whether the server is known to support `continueLog`. */
   readonly continuesLogs: boolean;
@@ -264,12 +268,12 @@ export interface Endpoint {
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
 
-  /** Batches of items, in order. Ends with the feed; a continuous one never ends. */
+  /** Yields items in order, in batches. A continuous feed never ends. */
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
-  /** Number of changes after `since`; undefined if the source cannot tell. */
+  /** Returns the number of changes after `since`; undefined if the source does not report it. */
   pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
-  /** The revisions that the endpoint lacks. `once` as in `writeDocuments`. */
+  /** Returns the revisions that the endpoint lacks. `once`: sends the request only once. */
   missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -296,8 +300,9 @@ export interface Endpoint {
   ): Promise<boolean>;
 
   /**
-   * The MD5 of an attachment's uncompressed bytes in hex; undefined if the attachment does not
-   * exist. Its `digest` is of the stored bytes and therefore depends on who compressed them.
+   * Returns the MD5 of an attachment's uncompressed bytes in hex, or undefined if the attachment
+   * does not exist. Its `digest` would not do, because that is computed from the bytes as stored,
+   * possibly compressed.
    */
   attachmentMd5(
     revision: Pick<RevisionRequest, "id" | "revision">,
@@ -305,12 +310,15 @@ export interface Endpoint {
     signal: AbortSignal,
   ): Promise<string | undefined>;
 
-  /** The winning revision of a document as text, for filter functions; undefined without one. */
+  /**
+   * Returns the text of a document's winning revision, for use by filter functions; undefined if
+   * the document does not exist.
+   */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
   /**
-   * Writes replicated revisions, and returns the refused ones. `once`: does not wait if the
-   * response asks to retry later.
+   * Writes replicated revisions. Returns those that were not accepted. `once`: does not wait and
+   * repeat the request if the server asks for that.
    */
   writeDocuments(
     documents: readonly PlainDocument[],
@@ -319,15 +327,15 @@ export interface Endpoint {
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
 
-  /** The security object, as text. */
+  /** Returns the security object, as text. */
   security(signal: AbortSignal): Promise<JsonText>;
   setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
 
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /**
-   * Writes a `_local` document over `parent`; the new revision, or undefined on a conflict.
-   * `instanceStartTime`: of the database that it is meant for. Our own store refuses it for another
-   * one; a server cannot be asked to.
+   * Writes a `_local` document that replaces revision `parent`. Returns the new revision, or
+   * undefined on a conflict. A local database also rejects the write if its creation time is not
+   * `instanceStartTime`; servers offer no such check.
    */
   writeLocal(
     id: string,
@@ -364,7 +372,9 @@ export interface ServerAnswer {
  * Thrown if an operation on an endpoint fails. `error` and `reason` are shown by `_scheduler` and
  * `_replicate`, in CouchDB's words; neither contains a credential.
  */
-/** A value that must be stored unchanged but repeats a credential. */
+/**
+ * Returns the error for a value that would have to be stored unchanged but contains a credential.
+ */
 export function repeatsCredential(what: string): EndpointError {
   return new EndpointError("credential_repeated", `${what} of the server repeats a credential`);
 }
@@ -376,8 +386,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * The attempt that failed, if a document caused the error: the source failed a read, the target a
-   * write.
+   * Whether reading a document from the source or writing it to the target failed; undefined for an
+   * error that no document has caused.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

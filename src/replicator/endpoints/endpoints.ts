@@ -35,13 +35,13 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
-  /** Resolves the secret references of jobs on this node. */
+  /** Looks up environment variables and files that jobs refer to for secrets. */
   readonly lookUpSecret: SecretLookup;
-  /** Shared by the logins of all nodes. */
+  /** Limits login attempts per account, across all nodes. */
   readonly loginGates: LoginGates;
-  /** The budgets of the cluster. */
+  /** Returns the budgets that apply to an endpoint. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
-  /** Read on each use. */
+  /** Settings for connections. Read at each use, so that changed settings apply. */
   readonly config: Pick<
     ReplicatorConfig,
     "healthThresholdSec" | "stallTimeoutSec" | "tls" | "client"
@@ -60,11 +60,14 @@ export type SecretLookup = (
 
 /** Requirements of a run for its connections. */
 export interface RunConnections {
-  /** Records all transfers. */
+  /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;
-  /** A higher number requests new connections. */
+  /** Number of the connection pool. A higher number than before opens new connections. */
   readonly generation?: number;
-  /** Performs work on a response that may crash the node. */
+  /**
+   * Performs work that may crash the node, such as parsing a long response, and records it
+   * meanwhile.
+   */
   readonly during?: Hazardous;
   /** Credentials of the job. By default, each endpoint has its own. */
   readonly secrets?: SecretsInUse;
@@ -107,7 +110,7 @@ export class Endpoints {
       return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
-    // Waiting for a budget does not count as stalling.
+    // A run that waits for a budget must not count as stalled.
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
@@ -131,7 +134,7 @@ export class Endpoints {
     return (await user)?.isAdmin === true;
   }
 
-  /** The server with this root URL. Throws like `open`. */
+  /** Opens the server with this root URL. Throws like `open`. */
   openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;
@@ -144,7 +147,8 @@ export class Endpoints {
   }
 
   /**
-   * Refuses each request while its job may not use the machine's resources that its address names.
+   * Returns a `fetch` that rejects if the address refers to files or secrets of this machine, and
+   * the author of the job may no longer use them.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;
@@ -180,7 +184,8 @@ export class Endpoints {
       client: parts.config.client,
       retry: {
         retryCountMax: options.retriesPerRequest,
-        // With longer retries, a failing job would be mistaken for a healthy one.
+        // Retries end before `health_threshold_sec`: otherwise a job that only repeats failing
+        // requests would count as healthy.
         failingMsMax: parts.config.healthThresholdSec * 500,
         onPause: (pauseMs) => {
           activity?.expectSilence(pauseMs);
@@ -194,7 +199,7 @@ export class Endpoints {
   #secret(reference: string): string {
     const found = this.#parts.lookUpSecret(reference);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // Sending it in a header would cause an error that shows it.
+    // A header with other characters is rejected with an error that contains its value.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",

@@ -7,7 +7,7 @@ const HOSTS_MAX = 100;
 
 /** Requests of a process to one server within the last one to two minutes. */
 export interface HostMeasure {
-  /** With a non-default port. */
+  /** Host of the server, with any non-default port. */
   readonly host: string;
   readonly requestCount: number;
   /** Time from a request to the start of its response; undefined without requests. */
@@ -16,7 +16,7 @@ export interface HostMeasure {
   readonly limiterMs: number;
 }
 
-/** Servers with rate limits, and those asked most. */
+/** Returns the servers with rate limits, and those with the most requests. */
 export function hostMeasures(latencies: Latencies, rateLimits: RateLimits): readonly HostMeasure[] {
   const limiters = new Map<string, number>();
   for (const { endpointUrl, intervalMs } of rateLimits.list()) {

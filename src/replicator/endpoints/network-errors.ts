@@ -8,26 +8,26 @@ interface NetworkError {
   readonly wasConnected: boolean;
   /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;
-  /** Description, as the end of a sentence. */
+  /** Description that completes a sentence, such as "the connection was reset". */
   readonly sentence: string;
 }
 
-/** The server was not reached, and other jobs will not reach it either. */
+/** An outage: the server cannot be reached, so other jobs fail as well. */
 function unreachable(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: true, sentence };
 }
 
-/** The connection ended before the response. */
+/** The connection ended before the response. The cause is an outage, or the data sent. */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };
 }
 
-/** Something else was reached. Neither an outage nor a document is the cause. */
+/** Something other than the server has responded. The cause is neither an outage nor a document. */
 function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };
 }
 
-/** Concerns only this request. */
+/** The failure concerns only this request, and may be due to the data sent. */
 function broken(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: false, sentence };
 }
@@ -71,7 +71,10 @@ export function networkError(cause: unknown): NetworkError {
   return NETWORK_ERRORS.get(cause) ?? broken(sentenceOf(String(cause)));
 }
 
-/** For unlisted codes. A login with an unexpected response reports its status. */
+/**
+ * Describes a code that is not in the table. A login with an unexpected response has the code
+ * `HTTP_` and its status.
+ */
 function sentenceOf(cause: string): string {
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return `the server responded with ${status}`;

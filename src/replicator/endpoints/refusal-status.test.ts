@@ -7,6 +7,6 @@ test.each([
   ["STORE_ANYTHING_ELSE", 400],
   ["anything_else", undefined],
   ["constructor", undefined],
-])("the status of the error %s is %s", (error, status) => {
+])("the HTTP status for the error %s is %s", (error, status) => {
   expect(refusalStatus(error)).toBe(status);
 });

@@ -1,12 +1,15 @@
-/** Meaning of HTTP statuses for documents. */
+/** Interprets the HTTP statuses of responses about documents. */
 
 /**
- * Responses that say nothing about the requested document: the database is gone, or the server
- * wants to be asked later.
+ * Statuses that say nothing about the requested document: the database is gone, or the request
+ * should be repeated later.
  */
 const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
 
-/** HTTP statuses for refusals without one: rows of `_bulk_docs`, and errors of our own store. */
+/**
+ * HTTP statuses by error name, for rejections without a status: rows of `_bulk_docs`, and errors of
+ * our own store.
+ */
 const STATUSES: Readonly<Record<string, number>> = {
   bad_request: 400,
   doc_validation: 400,
@@ -30,7 +33,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   timeout: 503,
 };
 
-/** CouchDB's status for an error with this name, if it has one. */
+/** Returns CouchDB's status for an error with this name, if it has one. */
 export function refusalStatus(error: string): number | undefined {
   if (error.startsWith("STORE_") && STATUSES[error] === undefined) return 400;
   return Object.hasOwn(STATUSES, error) ? STATUSES[error] : undefined;
@@ -41,7 +44,8 @@ export function refusalStatus(error: string): number | undefined {
  * for another.
  */
 export function mayConcernDocument(status: number): boolean {
-  // A success status belongs to a response to something else: a proxy may have rewritten the path.
+  // Success statuses are included: if one counts as a failure, the response belongs to something
+  // else, for example because a proxy has rewritten the path.
   const isAnswered = status >= 200 && (status < 300 || status >= 400);
   return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);
 }

@@ -1,4 +1,4 @@
-/** Whether a failed request may be due to its document. */
+/** Determines whether a failed request may be due to its document. */
 import { OperationalError } from "../../base/index.ts";
 import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
@@ -8,10 +8,16 @@ import { mayConcernDocument } from "./refusal-status.ts";
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
-  /** The response, or the request, broke off; or there was no response. */
+  /**
+   * `broken-off`: the request or the response was interrupted. `unanswered`: no response arrived in
+   * time.
+   */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns `undefined` for failures that cannot be due to a document. */
+/**
+ * Returns the part of a failure that may be due to its document; `undefined` if no document can be
+ * the cause.
+ */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -35,12 +41,12 @@ export function mayConcernOne(error: unknown): boolean {
 }
 
 /**
- * Responses to a request that is invalid for the server: it rejects one of the ids, or the request
- * is too long.
+ * Statuses with which a server rejects a request as a whole, because one of the ids is invalid or
+ * the request is too long.
  */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
-/** Like `mayConcernOne`, but for a `_revs_diff`, which is rejected as a whole. */
+/** Does the same as `mayConcernOne` for a `_revs_diff`, which is rejected as a whole. */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);

@@ -39,15 +39,21 @@ import {
  * memory.
  */
 export const FAILURES_MAX = 100_000;
-/** Maximum documents per retry request, for one value; more mean the whole list. */
+/**
+ * Maximum number and total length of the ids in a retry request, which is stored as one value. A
+ * larger request is for the whole list.
+ */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
-/** Maximum length of a stored reason: enough for a sentence, too little for a document. */
+/** Maximum length of a stored reason: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 500;
 const ERROR_LENGTH_MAX = 100;
 /** Length of the id prefix stored in the key, for ordering; the digest covers the rest. */
 const KEY_ID_BYTES_MAX = 500;
-/** Longer ids fit neither into a record nor into a request line. */
+/**
+ * Maximum length of a listed document's id. A longer one fits neither into a record nor into a
+ * request line.
+ */
 const ID_LENGTH_MAX = 25_000;
 
 const KEPT = packTuple([1]);
@@ -182,7 +188,7 @@ export class FailureLists {
     };
   }
 
-  /** The failures of these documents. */
+  /** Returns the listed failures of these documents. */
   async ofDocuments(
     tx: ReadTransaction,
     baseId: string,
@@ -194,14 +200,14 @@ export class FailureLists {
         this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
       )) {
         const failure = decodeFailure(value);
-        // Long ids may share a prefix.
+        // Other ids may have the same prefix in their keys.
         if (failure.id === id) found.push(failure);
       }
     }
     return found;
   }
 
-  /** Number of failures of each kind. */
+  /** Returns the number of failures of each kind. */
   async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
     const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }));
     return page.entries.map(({ key, value }) => {
@@ -253,7 +259,10 @@ export function fitsRetryRequest(ids: readonly string[]): boolean {
   return ids.length <= RETRY_IDS_MAX && JSON.stringify(ids).length <= RETRY_IDS_LENGTH_MAX;
 }
 
-/** Undefined stands for the whole list, also if the union is too large. */
+/**
+ * Combines the documents of two requests. Returns undefined for the whole list, which also replaces
+ * a set of documents that is too large.
+ */
 function united(
   left: readonly string[] | undefined,
   right: readonly string[] | undefined,
@@ -263,7 +272,7 @@ function united(
   return fitsRetryRequest(ids) ? ids : undefined;
 }
 
-/** Counters of a list within one transaction. */
+/** Changes of a list's counters within one transaction. */
 class Counts {
   readonly #counts = new Map<string, FailureCount>();
   readonly #changed = new Set<string>();

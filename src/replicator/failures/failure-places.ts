@@ -33,7 +33,8 @@ export class FailurePlaces {
   /** Returns where the error, or one of its causes, was thrown. */
   of(error: unknown): FailurePlace {
     for (let current = error; current instanceof Error; current = current.cause) {
-      // The error also aborts other requests, which then throw it.
+      // An error with a phase may be recorded at other places too, because it aborts other
+      // requests, which then throw it.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }

@@ -1,4 +1,4 @@
-/** Stored forms of failures, counters and retry requests. The first element is the version. */
+/** Encodes and decodes failures, counters and retry requests. The first element is the version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { DocumentFailure, RetryRequest } from "./run-failures.ts";
@@ -12,7 +12,10 @@ export interface ListedFailure extends DocumentFailure {
 
 const FORMAT = 1;
 
-/** Strings are JSON within the tuple, because ids and reasons may contain unpaired surrogates. */
+/**
+ * Encodes a failure. Its strings are JSON within the tuple, because ids and reasons may contain
+ * unpaired surrogates.
+ */
 export function encodeFailure(failure: ListedFailure): Uint8Array {
   const { id, revision, phase, status, error, reason, firstMs, lastMs, tries } = failure;
   const text = JSON.stringify({ id, revision, phase, status, error, reason });
@@ -21,7 +24,7 @@ export function encodeFailure(failure: ListedFailure): Uint8Array {
 
 export function decodeFailure(value: Uint8Array): ListedFailure {
   const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
-  assert(format === FORMAT, "The failure must have a format of this version");
+  assert(format === FORMAT, "The failure must have a supported format version");
   assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure must have times");
   assert(
     typeof tries === "number" && text instanceof Uint8Array,
@@ -41,7 +44,7 @@ export function decodeCount(value: Uint8Array): number {
   return count;
 }
 
-/** Versions that do not know `ids` retry the whole list. */
+/** Encodes a retry request. Older versions ignore `ids`, and retry the whole list. */
 export function encodeRetryRequest({ request, ids }: RetryRequest): Uint8Array {
   if (ids === undefined) return packTuple([FORMAT, request]);
   return packTuple([FORMAT, request, utf8Encode(JSON.stringify(ids))]);

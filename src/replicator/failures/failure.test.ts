@@ -1,4 +1,4 @@
-/** Classes of failures, and their places. */
+/** Tests how failures are classified and located. */
 
 import { expect, test } from "vitest";
 import type { FailureClass } from "../../contract/index.ts";
@@ -49,7 +49,7 @@ test.each([
   expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
 });
 
-test("a failure has the location of the first failed call, even as the cause of another", async () => {
+test("locates a failure at the first call that failed, also if it is the cause of another error", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");

@@ -17,7 +17,10 @@ import {
 
 import { parseUrl } from "../request/endpoint-url.ts";
 
-/** Returns the origin of the unreachable server, if that is the cause. */
+/**
+ * Returns the origin of the server that the failed request could not reach; undefined for any other
+ * failure.
+ */
 export function unreachableOrigin(error: unknown): string | undefined {
   if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
     return undefined;
@@ -26,7 +29,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/** Maximum lengths stored with a job: enough for a sentence, too little for a document. */
+/** Maximum lengths of texts stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
 
@@ -62,19 +65,24 @@ function wordsOf(error: unknown): ReplicationFailure {
 
 function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {
   const { origin, account, untilMs, isRefused } = details;
-  const why = isRefused ? "it refused this password" : "it refused another password";
+  const why = isRefused
+    ? "the server rejected this password"
+    : "the server rejected another password";
   const reason = `login at ${origin} as "${account}" not tried before ${new Date(untilMs).toISOString()}, so that the account is not locked: ${why}`;
   return { error: "unauthorized", reason };
 }
 
-/** Describes an error of the job's own store, with HTTP terms if it rejects writes. */
+/**
+ * Describes an error of our own store: `insufficient_storage` if the disk is full, otherwise
+ * `service_unavailable`.
+ */
 function wordsOfStore({ message, details: { reason } }: OperationalError): ReplicationFailure {
   const isFull = typeof reason === "string" && NO_ROOM.test(reason);
   const words = typeof reason === "string" ? `${message}: ${reason}` : message;
   return { error: isFull ? "insufficient_storage" : "service_unavailable", reason: words };
 }
 
-/** Error texts of servers with a full disk, besides status 507. */
+/** Matches errors of servers with a full disk that do not have status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
 /** Returns the class by which failures are listed and counted. */

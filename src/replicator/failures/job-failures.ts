@@ -27,7 +27,7 @@ export interface JobFailuresParts {
   readonly controls: JobControls;
 }
 
-/** `done`: a node has processed the list; otherwise it will later. */
+/** Outcome of a retry request. Unless it is `done`, a node will process the list later. */
 export interface RetryOutcome {
   readonly done: boolean;
   readonly triedCount: number;
@@ -48,7 +48,7 @@ export class JobFailures {
     return baseId === undefined ? [] : kv.read((tx) => failureLists.counts(tx, baseId));
   }
 
-  /** Failures by document id. */
+  /** Returns listed failures by document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -112,7 +112,7 @@ export class JobFailures {
     return (await kv.read((tx) => failureLists.ofDocuments(tx, baseId, ids))).length;
   }
 
-  /** State of the retry. `rests`: the job is paused. */
+  /** Stores a retry request, and schedules the job unless it is paused (`rests`). */
   async #ask(
     jobId: string,
     baseId: string,
@@ -141,7 +141,8 @@ export class JobFailures {
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
     await failureLists.askRetry(tx, baseId, { request, ids });
-    // Whichever job is running serves the request.
+    // The list belongs to a replication, so notify all jobs that want it: whichever is running
+    // serves the request.
     for (const id of await ownership.jobsOfBase(tx, baseId)) {
       await jobs.callHolder(tx, { type, id });
     }
@@ -170,12 +171,15 @@ export class JobFailures {
     }
   }
 
-  /** Number of documents in the job's list. */
+  /** Returns the number of documents in the job's list. */
   async total(entry: JobEntry): Promise<number> {
     return totalOf(await this.counts(entry));
   }
 
-  /** As `total` for several jobs, in order. Most lists are empty, which statuses show. */
+  /**
+   * Returns the number of documents in each job's list, in the order of `entries`. Reads only lists
+   * that are not empty according to the job's status.
+   */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {
     const { kv, index, failureLists } = this.#parts;
     return kv.read(async (tx) => {

@@ -8,7 +8,10 @@
 import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
-/** A revision that did not arrive: the source's (`read`) or the target's (`write`) failure. */
+/**
+ * A revision that did not arrive, and why: reading it from the source failed (`read`), or writing
+ * it to the target (`write`).
+ */
 export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
@@ -25,21 +28,24 @@ export interface ListedRevision {
 }
 
 export interface RetryRequest {
-  /** Identifies the request. */
+  /** Id of the request. */
   readonly request: string;
   /** Documents to retry; the whole list if undefined. */
   readonly ids?: readonly string[] | undefined;
 }
 
-/** The request of periodic retries. */
+/** Stands in for a request in retries that are due by schedule. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
-  /** Last attempt for the revision waiting longest; undefined if the list is empty. */
+  /**
+   * Time of the last attempt for the revision that has waited longest; undefined if the list is
+   * empty.
+   */
   readonly waitsSinceMs: number | undefined;
   /** Whether the list is complete; otherwise the run must rescan. */
   isWhole(): Promise<boolean>;
-  /** The run has rescanned, which makes the list complete. */
+  /** Marks the list as complete, after the run has rescanned the changes. */
   lookedBack(): Promise<void>;
   /** Whether the list may contain the document. If not, its arrivals need not be recorded. */
   has(documentId: string): boolean;
@@ -54,13 +60,13 @@ export interface RunFailures {
 }
 
 export class MemoryRunFailures implements RunFailures {
-  /** In the order in which they failed. */
+  /** Failures in the order in which they occurred. */
   readonly failures: DocumentFailure[] = [];
-  /** The list starts empty. */
+  /** The list is empty when a run starts. */
   readonly waitsSinceMs = undefined;
   readonly #ids = new Set<string>();
 
-  /** The list does not outlive the run. */
+  /** Always incomplete, because the list is not kept after the run. */
   async isWhole(): Promise<boolean> {
     return false;
   }

@@ -20,9 +20,9 @@ export interface StoredRunFailuresParts {
   readonly kv: KeyValueStore;
   readonly lists: FailureLists;
   readonly baseId: string;
-  /** Throws if the job is lost. */
+  /** Verifies in a transaction that the job is held. Throws if it is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** Notified when the worker is called, possibly for a retry request. */
+  /** Notified when another node calls the worker, which may mean that a retry was requested. */
   readonly called: Pick<Notifier, "notified">;
 }
 

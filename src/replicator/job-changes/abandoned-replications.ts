@@ -75,7 +75,7 @@ export class AbandonedReplications {
     }
   }
 
-  /** Returns "more" if part of the list remains for another transaction. */
+  /** Checks one mark. Returns "more" if another transaction has to remove the rest of the list. */
   async #look(
     tx: Transaction,
     baseId: string,
@@ -116,7 +116,7 @@ export class AbandonedReplications {
   }
 }
 
-/** Stored form of a mark; the first element is the format version. */
+/** Format version of a mark, stored as the first element. */
 export function encodeMark(sinceMs?: number): Uint8Array {
   return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
 }

@@ -30,18 +30,21 @@ export interface AddJobParts {
 /** The requested replication, its requester, and the document or rule it comes from. */
 export type JobOrigin = Asked & Authority & Pick<ReplicationJobData, "document" | "rule">;
 
-/** Outcome of a job that ended on another system. */
+/** Outcome of a job that another replicator ended. */
 export type EndedElsewhere = JobOutcome &
   Pick<
     ReplicationJobData,
     "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
   > & {
-    /** Start and end, in milliseconds since the epoch. */
+    /** Start of the run, in milliseconds since the epoch. */
     readonly lastStartMs: number;
     readonly lastUpdatedMs: number;
   };
 
-/** Adds a finished job with an unused id. It runs, and owns its replication, only on request. */
+/**
+ * Adds an ended job with an unused id. It neither runs nor owns its replication until it is
+ * retried.
+ */
 export async function addEndedJob(
   { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
   tx: Transaction,
@@ -60,11 +63,13 @@ export async function addEndedJob(
 
 interface AddOptions {
   readonly isPaused?: boolean;
-  /** Carried over from the replaced job. */
+  /** Members taken over from the job that this one replaces. */
   readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
 }
 
-/** Adds a job with an unused id, and returns its data. With `isPaused` it is never due. */
+/**
+ * Adds a job with an unused id, and returns its data. With `isPaused`, the job is not scheduled.
+ */
 export async function addJob(
   { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
   tx: Transaction,
@@ -84,7 +89,8 @@ export async function addJob(
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
-    // Due now rather than at 0: waiting time counts from here, and earlier jobs go first.
+    // An unpaused job is due now rather than at 0: its waiting time counts from here, and jobs that
+    // have been due for longer run first.
     scheduledAtSec: isPaused
       ? NEVER_SEC
       : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),

@@ -6,7 +6,10 @@ import type { Replication } from "../request/replication.ts";
 import { type AddJobParts, addJob, type JobOrigin } from "./add-job.ts";
 import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
-/** Keeps an operator's pause, but not a restart position, since the source may have changed. */
+/**
+ * Replaces a job whose request has changed. An operator's pause is kept, but not a restart
+ * position, since the source may be different.
+ */
 export async function replaceJob(
   parts: AddJobParts & RemoveJobParts,
   tx: Transaction,

@@ -32,7 +32,7 @@ import { encodeMark } from "./abandoned-replications.ts";
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
-/** `duplicate`: another job runs it, or soon will. */
+/** Result of a claim. `duplicate`: another job runs the replication, or will soon. */
 export type Claim =
   | { readonly kind: "owner" }
   | {
@@ -42,7 +42,7 @@ export type Claim =
       readonly otherState: ReplicationState;
       /** Name of the other job; undefined for another user's, which must not be disclosed. */
       readonly otherName: string | undefined;
-      /** For another user's job, whether its credentials are verified. */
+      /** Whether the credentials of the other job are verified, if it belongs to another user. */
       readonly rival?: "proven" | "unproven";
     };
 
@@ -85,7 +85,7 @@ export class ReplicationOwnership {
     );
   }
 
-  /** The distinct jobs that want a replication with this base id. */
+  /** Returns the distinct jobs that want a replication with this base id. */
   async jobsOfBase(tx: ReadTransaction, baseId: string): Promise<readonly string[]> {
     return [...new Set(await this.#jobsIn(tx, idsOfBase(this.#keys.replicationJob, baseId)))];
   }
@@ -143,7 +143,7 @@ export class ReplicationOwnership {
     return jobs.some((id) => id !== jobId);
   }
 
-  /** Whether the job already is the owner. */
+  /** Whether the job owns the replication. */
   async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
     return (await this.#ownerOf(tx, replicationId)) === jobId;
   }
@@ -175,7 +175,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Returns undefined if the other job yields. */
+/** Returns why `other` keeps the replication; undefined if it yields to `job`. */
 function duplicateOf(
   other: Job,
   job: ReplicatingJob,

@@ -31,7 +31,7 @@ test("a backlog is decoded as it was encoded", () => {
   );
 });
 
-describe("of a running job is stored", () => {
+describe("stores the backlog of a running job", () => {
   const step = BACKLOG_STEP_MS;
   test.each([
     ["when it has caught up, once that is known", undefined, at(undefined, 9), true],
@@ -47,14 +47,14 @@ describe("of a running job is stored", () => {
     expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
   });
 
-  test("at its end whenever the time differs", () => {
+  test("at the end of the run whenever the time differs", () => {
     expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
     expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
     expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));
   });
 });
 
-test("an announced change is pending from its first announcement until none is", () => {
+test("counts a change as pending from its first announcement until no change is pending", () => {
   const first = backlogAsked(undefined, 300, 1000);
   expect(first).toEqual({ sinceMs: 1000, pending: 300, seenMs: 1000 });
   const second = backlogAsked(first, 310, 61_000);

@@ -51,7 +51,7 @@ export function lagSec({ sinceMs }: Backlog, nowMs: number): number {
   return sinceMs === undefined ? 0 : Math.max(0, Math.floor((nowMs - sinceMs) / 1000));
 }
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeBacklog({ sinceMs, pending, seenMs }: Backlog): Uint8Array {
@@ -63,7 +63,7 @@ export function decodeBacklog(value: Uint8Array): Backlog {
   const [format, sinceMs, pending, seenMs] = unpackTuple(value);
   assert(
     format === FORMAT && typeof seenMs === "number",
-    "A backlog must have a format of this version",
+    "A backlog must have a supported format version",
   );
   return {
     sinceMs: typeof sinceMs === "number" ? sinceMs : undefined,

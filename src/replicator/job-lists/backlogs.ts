@@ -13,13 +13,13 @@ export class Backlogs {
     this.#index = index;
   }
 
-  /** Returns undefined if unknown. */
+  /** Returns the backlog of a job; undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
     const value = await tx.get(this.#keys.backlog.key({ jobId }));
     return value && decodeBacklog(value);
   }
 
-  /** In the order of `jobIds`. */
+  /** Returns the backlog of each job, in the order of `jobIds`; undefined if unknown. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -28,13 +28,13 @@ export class Backlogs {
     return values.map((value) => value && decodeBacklog(value));
   }
 
-  /** The job must exist. */
+  /** Stores the backlog of an existing job. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     tx.set(this.#keys.backlog.key({ jobId }), encodeBacklog(backlog));
     await this.#index.behind(tx, jobId, backlog.sinceMs);
   }
 
-  /** Call it after the job has been removed. */
+  /** Removes the backlog of a job. Must be called after the job was removed. */
   remove(tx: Transaction, jobId: string): void {
     tx.clear(this.#keys.backlog.key({ jobId }));
   }

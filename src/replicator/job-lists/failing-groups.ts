@@ -56,7 +56,7 @@ export class FailingGroups {
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
-  /** Largest groups first, then by host name. */
+  /** Returns a page of groups: largest first, then by host name. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
     const { kv, index } = this.#parts;
     const counts = await index.read(kv, (view) => this.#counts.causes(view, undefined));
@@ -71,7 +71,7 @@ export class FailingGroups {
     return { groups, total: ordered.length, jobCount: sum(counts.values()) };
   }
 
-  /** Returns undefined if none of its jobs is failing any more. */
+  /** Reads a group. Returns undefined if none of its jobs is failing any more. */
   async #group(view: IndexView, cause: string, count: number): Promise<FailingGroup | undefined> {
     const { jobs } = this.#parts;
     const { tx } = view;

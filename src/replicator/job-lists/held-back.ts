@@ -41,7 +41,7 @@ export interface HeldBackFacts {
   readonly isStoreFull: boolean;
 }
 
-/** Returns undefined if nothing holds it back, or it has ended. */
+/** Returns why a job is held back; undefined if nothing holds it back, or it has ended. */
 export function heldBackBy(
   { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
   { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
@@ -68,7 +68,10 @@ export class HeldBack {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** In the order of `entries`. Reads snapshots, so it causes no conflicts. */
+  /**
+   * Returns why each job is held back, in the order of `entries`. Uses snapshot reads, and so
+   * causes no conflicts.
+   */
   async of(
     tx: ReadTransaction,
     entries: readonly JobEntry[],

@@ -6,7 +6,10 @@ import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobIndex } from "./job-index.ts";
 
-/** Larger batches touch fewer pages per change, but cost readers more until then. */
+/**
+ * Number of unfolded events at which a fold starts. A larger batch touches fewer pages per change,
+ * but until then readers have to apply more changes.
+ */
 const FOLDED_EVENTS_MIN = 1000;
 
 export interface IndexFolderParts {
@@ -26,7 +29,7 @@ export class IndexFolder {
   async run(signal: AbortSignal): Promise<void> {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
-      // Start with what previous processes left.
+      // Fold the events that earlier processes left.
       while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
       await events.written.notified(signal).catch(() => {});
     }

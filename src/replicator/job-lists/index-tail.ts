@@ -11,7 +11,7 @@ import type { ReadTransaction } from "../../kv/index.ts";
 import type { JobEventLog, StatusChange, StatusEvent } from "../job-log/job-event-log.ts";
 import { RowChanges, type StatusKeyCache } from "./row-changes.ts";
 
-/** Start and end of a tail. */
+/** Range of events that a tail consists of. */
 interface Bounds {
   readonly foldedId: string;
   readonly lastId: string;
@@ -23,7 +23,7 @@ export class IndexTail {
   #events: readonly StatusEvent[] = [];
   #afterId = "";
   #lastId = "";
-  /** The last tail requested, because usually nothing has changed. */
+  /** The last tail returned. It is usually requested again, because nothing has changed. */
   #known: { readonly bounds: Bounds; readonly changes: RowChanges } | undefined;
 
   constructor(log: JobEventLog, statusKeys: StatusKeyCache) {
@@ -68,7 +68,7 @@ export class IndexTail {
       const room = eventCountMax - this.#within(foldedId, lastId).length;
       const read = await this.#read(tx, this.#lastId, lastId, room);
       if (read === undefined) return undefined;
-      // Another reader may have dropped some meanwhile.
+      // Meanwhile, another reader may have dropped cached events.
       if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
     }
@@ -77,7 +77,7 @@ export class IndexTail {
     return found;
   }
 
-  /** Returns undefined if there are more events. */
+  /** Reads a tail. Returns undefined if it has more than `eventCountMax` events. */
   async #read(
     tx: ReadTransaction,
     afterId: string,

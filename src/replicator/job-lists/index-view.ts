@@ -13,7 +13,7 @@ export interface IndexRow {
 export interface RowOptions {
   /** Maximum number of rows; no limit if absent. */
   readonly limit?: number;
-  /** Descending order. */
+  /** Whether to return rows in descending order. */
   readonly reverse?: boolean;
 }
 

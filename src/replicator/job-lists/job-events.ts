@@ -13,7 +13,7 @@ import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
 export interface FollowedPast {
-  /** Newest first, filtered like `FollowedPage`. */
+  /** Events before the position, newest first, filtered like `FollowedPage`. */
   readonly events: readonly FollowedEvent[];
   /** Start of the previous page; undefined if there are no older events. */
   readonly before: string | undefined;
@@ -23,14 +23,16 @@ export interface FollowedPast {
 const PAGE_ROWS_MAX = 100;
 
 export interface FollowedEvent extends LoggedEvent {
-  /** The current job; undefined if removed. */
+  /** The job as it is now; undefined if it was removed. */
   readonly entry: JobEntry | undefined;
   /** Whether the filter matches now; otherwise it matched before. */
   readonly isMatch: boolean;
 }
 
 export interface FollowedPage {
-  /** Oldest first, for jobs that match now or matched before the event. */
+  /**
+   * Events after the position, oldest first, of jobs that match now or matched before the event.
+   */
   readonly events: readonly FollowedEvent[];
   /** Start of the next page; undefined if there are no more events yet. */
   readonly next: string | undefined;
@@ -51,7 +53,7 @@ export class JobEvents {
     this.#parts = parts;
   }
 
-  /** The current end of the log. */
+  /** Returns the current end of the log. */
   lastId(): Promise<string> {
     const { kv, log } = this.#parts;
     return kv.read((tx) => log.lastId(tx));
@@ -99,7 +101,7 @@ export class JobEvents {
   }
 }
 
-/** Events whose job matches now or matched before. */
+/** Selects events whose job matches now, or matched before. */
 async function followedEvents(
   lists: JobLists,
   events: readonly LoggedEvent[],

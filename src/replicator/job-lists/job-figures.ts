@@ -26,7 +26,7 @@ const WORST_JOBS_MAX = 20;
 
 /** Age of the oldest pending change. */
 export interface Lag {
-  /** Name of a group or job. */
+  /** Display name of the group or job. */
   readonly name: string;
   readonly lagSec: number;
 }
@@ -56,7 +56,7 @@ export interface JobFiguresParts {
   readonly subspace: Subspace;
 }
 
-/** A job that is behind. */
+/** A job with pending changes, and its lag. */
 interface Behind {
   readonly jobId: string;
   readonly lagSec: number;
@@ -92,7 +92,7 @@ export class JobFiguresReader {
     });
   }
 
-  /** Removes zero counters of hosts without failing jobs. */
+  /** Removes the counters of failure causes that have become zero. */
   forgetCauses(): Promise<void> {
     return this.#counts.forgetCauses(this.#parts.kv);
   }
@@ -102,7 +102,7 @@ export class JobFiguresReader {
     const range = this.#keys.statusRow.range({ list: "behind" });
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
     return rows.map(({ value, jobId }) => {
-      // The row's value is the negated time.
+      // Rows of the list `behind` contain negated times.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
       return { jobId, lagSec };
     });

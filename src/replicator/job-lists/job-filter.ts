@@ -14,23 +14,23 @@ export interface NameFilter {
   readonly idPrefixes: readonly string[] | undefined;
 }
 
-/** All members present must match. */
+/** A filter for jobs. A job must match all members that are set. */
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
-  /** Any of these states, as shown by `_scheduler`. */
+  /** States to match, as shown by `_scheduler`. */
   readonly states?: readonly ReplicationState[];
-  /** The `_replicator` database or rule of the job. */
+  /** Uuid of the job's `_replicator` database or rule. */
   readonly databaseUuid?: string;
   /** Host of the source (`example.com`, `example.com:5984`), or name of a local database. */
   readonly source?: string;
-  /** The same for the target. */
+  /** Host of the target, or name of a local database. */
   readonly target?: string;
   readonly owner?: string;
   /** Substring of a failing job's last failure. */
   readonly reason?: string;
-  /** Behind at least since this time. */
+  /** Latest start of the lag: selects jobs that have been behind at least since then. */
   readonly behindSinceMs?: number;
   readonly name?: NameFilter;
-  /** Not known to be behind. Has no list of its own. */
+  /** Selects jobs that are not known to be behind. There is no list of them. */
   readonly isCaughtUp?: true;
 }
 
@@ -78,7 +78,10 @@ export function matchesName(
   return glob.match(jobName(jobId, data)) !== undefined;
 }
 
-/** Names as stored in lists: a host in lower case, or a local database. */
+/**
+ * Returns the names under which lists may contain a place: a host in lower case, or a local
+ * database.
+ */
 export function placesNamed(place: string): readonly string[] {
   const name = place.toLowerCase();
   return [listedName(name), localPlace(name)];

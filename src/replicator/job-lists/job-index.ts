@@ -41,7 +41,10 @@ import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 const PAGE_ROWS_MAX = 200;
 /** Events folded per transaction. */
 const FOLDED_EVENTS_MAX = 1000;
-/** Events a reader holds in memory, about ten megabytes. Usually nodes fold earlier. */
+/**
+ * Maximum number of events that a reader holds in memory, about ten megabytes. Nodes usually fold
+ * earlier.
+ */
 const TAIL_EVENTS_MAX = 5000;
 /** Rows of an older index removed per transaction. */
 const REMOVED_ROWS_MAX = 1000;
@@ -52,7 +55,7 @@ export interface RepairedPage {
   readonly repairedCount: number;
 }
 
-/** An ended transient job, and its position in their list. */
+/** An ended transient job, and its position in the list of these. */
 export interface EndedJob {
   readonly endedMs: number;
   readonly jobId: string;
@@ -85,14 +88,14 @@ export class JobIndex implements JobObserver {
     eventCountMax = TAIL_EVENTS_MAX,
   ): Promise<T> {
     for (;;) {
-      // A full store cannot be folded, but its jobs must remain visible.
+      // A full store cannot be folded, so read without a limit: its jobs must remain visible.
       const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
       const read = await kv.read(async (tx) => {
         const view = await this.#view(tx, limit);
         return view && { value: await body(view) };
       });
       if (read !== undefined) return read.value;
-      // Shared by all readers of this node.
+      // All readers of this node wait for the same fold.
       this.#folding ??= this.foldAll(kv).finally(() => {
         this.#folding = undefined;
       });
@@ -110,7 +113,10 @@ export class JobIndex implements JobObserver {
     return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
   }
 
-  /** Returns undefined if more than `eventCountMax` events are unfolded. */
+  /**
+   * Returns the index in this snapshot. Returns undefined if more than `eventCountMax` events are
+   * unfolded.
+   */
   async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
     const changes = await this.#tail.changes(tx, eventCountMax);
     return changes && new IndexView(tx, this.#keys, changes);
@@ -118,8 +124,8 @@ export class JobIndex implements JobObserver {
 
   /**
    * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
-   * of them. Returns whether there are more. Nodes may run this concurrently: one of them then
-   * finds it done.
+   * of them. Returns whether there are more. Nodes may fold concurrently; all but one then have
+   * nothing left to do.
    */
   fold(
     kv: KeyValueStore,
@@ -128,11 +134,11 @@ export class JobIndex implements JobObserver {
   ): Promise<boolean> {
     return kv.transact(
       async (tx) => {
-        // Conflicts with concurrent folds.
+        // Not a snapshot read, so that concurrent folds conflict.
         const foldedId = await this.#events.foldedId(tx);
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
-        // One more than is folded, to detect whether there are more.
+        // Read one event more than is folded, to detect whether there are others.
         const limit = eventCountMax + 1;
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
@@ -163,20 +169,20 @@ export class JobIndex implements JobObserver {
       this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
-    // A heartbeat does not change the request.
+    // Without a change of the request, as in a heartbeat, the request need not be loaded.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
     const isMoved = before === undefined || before.replicationId !== job.replicationId;
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    // A new job has no backlog; that of an earlier job was removed with it.
+    // A new job has no backlog: removing a job with the same id also removed its backlog.
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
     const asked = isAsked ? askedStatus(job) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
-  /** The list of failures of this base id has become empty or nonempty. */
+  /** Updates the statuses of jobs whose list of failures has become empty or nonempty. */
   async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
     const page = await tx.getRangePage(idsOfBase(this.#keys.replicationJob, baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId));
@@ -187,7 +193,10 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Updates since when a job is behind; undefined if caught up. Only transitions are events. */
+  /**
+   * Sets since when a job is behind; undefined if it has caught up. Only transitions are logged as
+   * events.
+   */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -197,7 +206,10 @@ export class JobIndex implements JobObserver {
     else this.#change(tx, jobId, before, after);
   }
 
-  /** The next transient jobs that ended before `endMs`, earliest first, after `after`. */
+  /**
+   * Returns the next transient jobs that ended before `endMs`, earliest first, starting after
+   * `after`.
+   */
   async endedTransients(
     kv: KeyValueStore,
     endMs: number,
@@ -216,7 +228,10 @@ export class JobIndex implements JobObserver {
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 
-  /** Builds the index of an older store. Any number of nodes may take part. */
+  /**
+   * Builds the index of a store that has none, or an older one. Several nodes may do this
+   * concurrently.
+   */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex.key({});
     const value = await kv.read((tx) => tx.get(key));
@@ -237,13 +252,19 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Events of older versions need no fold. */
+  /**
+   * Starts the tail at the end of the log if the store has none: events of older versions are not
+   * folded.
+   */
   async #beginTail(tx: Transaction): Promise<void> {
     const hasBegun = (await tx.get(this.#keys.foldedEvent.key({}))) !== undefined;
     if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
   }
 
-  /** Jobs with a status have rows, at least after the next fold. */
+  /**
+   * Indexes a page of jobs. Jobs with a status are skipped: they have rows, or get them with the
+   * next fold.
+   */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
     const changes = [];
@@ -277,14 +298,14 @@ export class JobIndex implements JobObserver {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }
 
-  /** Reads snapshots, so that only repairs can conflict. */
+  /** Compares a page of jobs. Uses snapshot reads, so that only repairs can conflict. */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);
     const byId = new Map(page.map((job) => [job.id, job]));
     const ids = [...new Set([...byId.keys(), ...known.keys()])];
-    // Concurrently: sequential reads from a busy remote store could exceed the transaction's time
-    // limit.
+    // Read concurrently: sequential reads from a busy remote store could exceed the transaction's
+    // time limit.
     const expected = await Promise.all(
       ids.map(async (id) => {
         const seen = byId.get(id);
@@ -344,7 +365,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
-  /** Writes a status change that is not an event. */
+  /** Writes a status change that followers of events are not notified of. */
   #adjust(
     tx: Transaction,
     jobId: string,
@@ -355,7 +376,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteSilently(tx, change);
   }
 
-  /** Returns undefined if nothing has changed. */
+  /** Stores a changed status. Returns undefined if nothing has changed. */
   #store(tx: Transaction, change: StatusChange): EncodedChange | undefined {
     const { jobId, before, after } = change;
     const encodedBefore = encoded(before);
@@ -366,7 +387,9 @@ export class JobIndex implements JobObserver {
   }
 }
 
-/** Since format 4, statuses are stored with the jobs, and rows are folded. */
+/**
+ * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
+ */
 const FORMAT = 4;
 
 function isBuilt(value: Uint8Array): boolean {
@@ -374,7 +397,7 @@ function isBuilt(value: Uint8Array): boolean {
   return format === FORMAT && lastId === null;
 }
 
-/** The last job indexed so far; "" if none. */
+/** Returns the last job indexed so far; "" if none. */
 function builtId(value: Uint8Array | undefined): string {
   const [format, lastId] = value === undefined ? [] : unpackTuple(value);
   return format === FORMAT ? String(lastId) : "";
@@ -388,7 +411,7 @@ function encoded(status: JobStatus | undefined): Uint8Array | undefined {
   return status && encodeStatus(status);
 }
 
-/** Equal statuses have equal encodings. */
+/** Compares encoded statuses. Equal statuses have equal encodings. */
 function areSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
   return equalBytes(left, right);

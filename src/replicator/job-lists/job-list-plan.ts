@@ -27,13 +27,19 @@ const MERGED_LISTS_MAX = 50;
 /** Maximum number of jobs sorted for a page. */
 const SORTED_ROWS_MAX = 2000;
 
-/** `shown-id`: unfinished jobs; `since`, `tries`: failing jobs; `lag`: jobs that are behind. */
+/**
+ * Order of the jobs in a list. `shown-id` contains only unfinished jobs, `since` and `tries` only
+ * failing ones, and `lag` only those that are behind.
+ */
 export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
 /** A position in a list: the row's value, if the order has one, and the job id. */
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
-/** A range with its position key; all jobs with an id prefix; or unordered positions. */
+/**
+ * Where rows are read: a range with its position key, all jobs with an id prefix, or unordered
+ * positions.
+ */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
   | { readonly kind: "jobs"; readonly prefix: string }
@@ -42,7 +48,7 @@ export type JobListSource =
 type PositionKey = (position: JobPosition) => Key;
 
 export interface JobListPlan {
-  /** Together they contain all matching jobs, possibly more than once. */
+  /** Sources to be merged. Together they contain all matching jobs, possibly more than once. */
   readonly sources: readonly JobListSource[];
   /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
@@ -108,7 +114,10 @@ export class JobListPlanner {
     return { sources: [source], orderKey: keyOf, isTested, total };
   }
 
-  /** Jobs behind for at least the given time, by id; if there are too many, scans all jobs. */
+  /**
+   * Returns jobs that have been behind for at least the given time, by id. If there are too many,
+   * all jobs have to be scanned.
+   */
   async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
     const range = this.#behindSince(behindSinceMs);
@@ -138,7 +147,7 @@ export class JobListPlanner {
     return { count, plan: { ...this.#byId(sources), isTested: true, total: undefined } };
   }
 
-  /** Rows of jobs that are behind, optionally at least since a time. */
+  /** Returns the range of jobs that are behind, optionally at least since a time. */
   #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRow.range({ list: "behind" });
     if (sinceMs === undefined) return { begin, end };
@@ -148,7 +157,9 @@ export class JobListPlanner {
     };
   }
 
-  /** Includes ended jobs whose failures are being retried. */
+  /**
+   * Plans a list of unfinished jobs, which includes ended ones whose failures are being retried.
+   */
   async #ofActive(view: IndexView): Promise<JobListPlan> {
     const running = await this.#counts.running(view, undefined);
     const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
@@ -197,7 +208,7 @@ export class JobListPlanner {
     return sources.flat();
   }
 
-  /** Jobs with any of these rows. */
+  /** Returns a candidate of the jobs with any of these rows. */
   async #ofRows(
     view: IndexView,
     filter: JobFilter,
@@ -225,7 +236,10 @@ export class JobListPlanner {
     };
   }
 
-  /** Jobs failing at a host or side, from matching causes or, if too many, all failing jobs. */
+  /**
+   * Returns jobs failing at a host or side: those with a matching cause or, if there are too many
+   * causes, all failing jobs.
+   */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
     const counts = await this.#counts.causes(view, host);
@@ -256,7 +270,7 @@ export class JobListPlanner {
     return { sources, orderKey: ([, id]) => packTuple([id]) };
   }
 
-  /** A whole list in the order of its values, plus additional positions. */
+  /** Returns the sources for a whole list in the order of its values, with additional positions. */
   #ordered(
     list: "since" | "tries" | "active",
     positions: readonly JobPosition[],
@@ -310,12 +324,15 @@ function positionsOf(ids: readonly string[]): JobListSource {
   return { kind: "positions", positions: ids.map((id): JobPosition => [null, id]) };
 }
 
-/** All jobs, or those of one `_replicator` database. */
+/** Returns a source for all jobs, or those of one `_replicator` database. */
 function allJobs(databaseUuid: string | undefined): JobListSource {
   return { kind: "jobs", prefix: databaseUuid === undefined ? "" : `${databaseUuid}|` };
 }
 
-/** A list in id order, or its part for one `_replicator` database, whose job ids share a prefix. */
+/**
+ * Returns a source for a list in id order, or for its part that belongs to one `_replicator`
+ * database, whose job ids share a prefix.
+ */
 function rangeById(
   all: KeyBounds,
   databaseUuid: string | undefined,

@@ -39,7 +39,7 @@ import type { JobEntry } from "./job-views.ts";
 
 /** Rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
-/** Factor over the number of rows expected to yield the wanted matches. */
+/** Factor by which more rows are read than the share of matches so far suggests. */
 const LIKELY_RATIO = 1.5;
 /** Maximum rows tested per page if only tests can tell how many jobs match. */
 const TESTED_ROWS_MAX = 1000;
@@ -48,7 +48,7 @@ export interface JobPageRequest {
   readonly filter: JobFilter;
   readonly order?: JobOrder;
   readonly descending?: boolean;
-  /** Start after this position. */
+  /** Position after which the page starts. */
   readonly after?: JobPosition | undefined;
   readonly skip?: number;
   readonly limit: number;
@@ -74,7 +74,7 @@ interface Row {
 
 /** Range of rows to read. */
 interface RowsWanted {
-  /** Start after this position. */
+  /** Position after which reading starts. */
   readonly position: JobPosition | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -139,7 +139,7 @@ export class JobLists {
     }
   }
 
-  /** Returns those of the jobs that exist, by id. */
+  /** Returns the jobs with these ids that exist, by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
@@ -151,7 +151,7 @@ export class JobLists {
     return found;
   }
 
-  /** Returns those of the jobs that exist, with their statuses. */
+  /** Returns the jobs with these ids that exist and their statuses, by id. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
       const [statuses, found] = await Promise.all([
@@ -300,7 +300,7 @@ function nextRowCount(
 ): number {
   // One extra row shows whether there is a next page.
   if (!isTested || testedCount === 0) return Math.min(CHUNK_ROWS_MAX, wantedCount + 1);
-  // Read full chunks, since matches are also counted.
+  // If the total is unknown, rows are tested for counting anyway, so read full pages.
   if (total === undefined) return CHUNK_ROWS_MAX;
   const likelyCount = (wantedCount + 1) * (testedCount / matchedCount) * LIKELY_RATIO;
   return Math.min(CHUNK_ROWS_MAX, Math.ceil(likelyCount));

@@ -19,10 +19,10 @@ export interface JobMeasuresParts {
 }
 
 export interface JobMeasure extends CopyRates {
-  /** Age of the oldest known pending change; null if unknown. */
+  /** Age of the oldest known pending change, in seconds; null if unknown. */
   readonly lagSec: number | null;
   readonly behindSinceMs: number | undefined;
-  /** Pending changes; null if unknown. */
+  /** Number of pending changes; null if unknown. */
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
   /** When a waiting job is due; undefined if it is running, paused or ended. */
@@ -38,7 +38,7 @@ export class JobMeasures {
     this.#heldBack = new HeldBack(parts.jobs, parts.subspace);
   }
 
-  /** In the order of `entries`. */
+  /** Returns the measures of each job, in the order of `entries`. */
   async of(entries: readonly JobEntry[]): Promise<readonly JobMeasure[]> {
     const { runtime, kv } = this.#parts;
     const nowMs = runtime.clock.nowMs();
@@ -63,13 +63,13 @@ export class JobMeasures {
     return Math.max(0, this.#parts.runtime.clock.nowMs() - behindSec * 1000);
   }
 
-  /** The last runs of a job, newest first. */
+  /** Returns the last runs of a job, newest first. */
   runs(jobId: string): Promise<readonly JobRun[]> {
     return this.#parts.kv.read((tx) => this.#parts.runs.list(tx, jobId));
   }
 }
 
-/** When a waiting job is due; undefined if it is running, paused or ended. */
+/** Returns when a waiting job is due; undefined if it is running, paused or ended. */
 function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
   const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
   return waits ? scheduledAtSec * 1000 : undefined;

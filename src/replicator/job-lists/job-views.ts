@@ -1,4 +1,7 @@
-/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks` in CouchDB 3.5's JSON. Pure. */
+/**
+ * Formats jobs as CouchDB 3.5 does in `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`.
+ * Pure.
+ */
 import type { Worker } from "../../jobs/index.ts";
 import { maskCredentials, percentEncode, stripCredentials } from "../../protocol/index.ts";
 import { sequenceText } from "../endpoints/endpoint.ts";
@@ -17,11 +20,11 @@ export interface JobEntry {
   readonly jobId: string;
   readonly data: ReplicationJobData;
   readonly state: ReplicationState;
-  /** The worker running it; undefined if not running. */
+  /** The worker that runs the job; undefined if it is not running. */
   readonly worker: Pick<Worker, "node" | "processId"> | undefined;
   /** Due time of a waiting job, in seconds since the epoch. */
   readonly scheduledAtSec: number;
-  /** Undefined if unknown. */
+  /** Pending changes of the job; undefined if unknown. */
   readonly backlog: Backlog | undefined;
 }
 
@@ -48,7 +51,7 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
-    // Only shown if the replication omits something on purpose.
+    // Absent unless the replication omits something on purpose.
     docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
@@ -124,7 +127,7 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
   };
 }
 
-/** Returns the statistics, or the reason for their absence. */
+/** Returns the member `info`: the statistics, or the reason why the job has none. */
 function info(entry: JobEntry): Json {
   const { data, state } = entry;
   const failure = failureOf(data);
@@ -132,7 +135,7 @@ function info(entry: JobEntry): Json {
   return { error: `${failure.error}: ${failure.reason}` };
 }
 
-/** Endpoint for display without credentials, as in CouchDB 3.5. */
+/** Formats an endpoint for display without credentials, as in CouchDB 3.5. */
 function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
   if (address === undefined) return null;
   if (address.kind === "http") return stripCredentials(address.url);

@@ -13,16 +13,16 @@ import {
 } from "../jobs/job-status.ts";
 import type { ReplicatorKeys } from "../replicator-keys.ts";
 
-/** A key, and its text form (`byteText`), which sorts equally. */
+/** A key and its text form (`byteText`), which has the same order. */
 interface NamedKey {
   readonly key: Key;
   readonly text: string;
 }
 
-/** Index entries of a job with a status. */
+/** Keys of the index rows and counters for a job with this status. */
 interface StatusKeys {
   readonly rows: readonly NamedKey[];
-  /** Each counts the job once. */
+  /** Keys of the counters that include the job. */
   readonly counters: readonly NamedKey[];
 }
 
@@ -44,7 +44,7 @@ export class RowSet {
   }
 
   get sorted(): readonly Key[] {
-    // Strings compare several times as fast as byte arrays.
+    // Sort by text, because strings compare several times as fast as byte arrays.
     this.#sorted ??= [...this.#byText.keys()]
       .toSorted()
       .map((text) => this.#byText.get(text) as Key);
@@ -55,7 +55,7 @@ export class RowSet {
     return this.#byText.has(byteText(key));
   }
 
-  /** In key order. */
+  /** Returns the keys within the bounds, in key order. */
   within({ begin, end }: KeyBounds): readonly Key[] {
     return this.sorted.slice(this.#countBelow(begin), this.#countBelow(end));
   }
@@ -75,7 +75,7 @@ export class RowSet {
 export class RowChanges {
   readonly gone = new RowSet();
   readonly come = new RowSet();
-  /** By the text of the key. */
+  /** Changes of counters, by the text form of the counter's key. */
   readonly counters = new Map<string, CounterChange>();
 
   /** Sums changes, given in the order they happened. */
@@ -146,7 +146,7 @@ function named(key: Key): NamedKey {
   return { key, text: byteText(key) };
 }
 
-/** Linear search, since a job has few rows. */
+/** Searches linearly, since a job has few rows. */
 function isAmong(rows: readonly NamedKey[], { text }: NamedKey): boolean {
   return rows.some((row) => row.text === text);
 }

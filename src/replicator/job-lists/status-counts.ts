@@ -71,12 +71,15 @@ export class StatusCounts {
     return (await this.all(view, undefined)) - sum(ended);
   }
 
-  /** Failing jobs by class of the last failure; nonzero counts only. */
+  /** Returns the number of failing jobs by class of the last failure, omitting zero counts. */
   errors(view: IndexView): Promise<ReadonlyMap<StatusValue, number>> {
     return view.counts(this.#keys.statusCount.range({ list: "error" }));
   }
 
-  /** Nonzero counts of failing jobs by cause, for all hosts or one (with or without a port). */
+  /**
+   * Returns the number of failing jobs by cause, for all hosts or one (with or without a port),
+   * omitting zero counts.
+   */
   async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
       host === undefined
@@ -89,8 +92,8 @@ export class StatusCounts {
   }
 
   /**
-   * Jobs by host of their source or target, including any non-default port; nonzero counts only. A
-   * job with a port has two rows: host, and host with port.
+   * Returns the number of jobs by host of their source or target, including any non-default port,
+   * omitting zero counts. A job with a port has two rows: host, and host with port.
    */
   async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
     const all = this.#keys.statusCount.range({ list });
@@ -113,14 +116,14 @@ export class StatusCounts {
     return counts;
   }
 
-  /** Failing jobs by class and host, most jobs first, then by name. */
+  /** Returns the number of failing jobs by class and host: most jobs first, then by name. */
   async failing(view: IndexView): Promise<readonly FailingCount[]> {
     const found = new Map<string, FailingCount>();
     for (const [text, count] of await this.causes(view, undefined)) {
       const cause = parseCauseKey(text);
       if (cause === undefined) continue;
       const { class: failureClass, host = null } = cause;
-      // Sorts those without a host first.
+      // Within a class, failures without a host sort first.
       const name = `${failureClass}\n${host ?? ""}`;
       const jobCount = (found.get(name)?.jobCount ?? 0) + count;
       found.set(name, { class: failureClass, host, jobCount });
@@ -156,7 +159,7 @@ export class StatusCounts {
     }
   }
 
-  /** The running jobs of one `_replicator` database, or all. */
+  /** Returns the running jobs of one `_replicator` database, or all. */
   async running(
     view: IndexView,
     databaseUuid: string | undefined,
@@ -168,7 +171,7 @@ export class StatusCounts {
     return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
-  /** Number of jobs in each shown state, for one `_replicator` database or all. */
+  /** Returns the number of jobs in each shown state, for one `_replicator` database or all. */
   async states(
     view: IndexView,
     databaseUuid: string | undefined,

@@ -54,7 +54,7 @@ export const JOB_CHANGES = [
 ] as const;
 export type JobChangeName = (typeof JOB_CHANGES)[number];
 
-/** Addition to a job's history by a run. */
+/** An event that a run adds to the job's history. */
 type RunEvent = Pick<JobEvent, "type">;
 
 export interface LoggedEvent {
@@ -67,23 +67,23 @@ export interface LoggedEvent {
   readonly before: JobStatus | undefined;
 }
 
-/** A job's status before and after an event; undefined if the job does not exist. */
+/** A job's status before and after an event; undefined while the job does not exist. */
 export interface StatusChange {
   readonly jobId: string;
   readonly before: JobStatus | undefined;
   readonly after: JobStatus | undefined;
 }
 
-/** Includes both statuses in stored form, which is needed repeatedly. */
+/** A status change with both statuses in stored form, which is needed repeatedly. */
 export interface EncodedChange extends StatusChange {
   readonly encodedBefore: Uint8Array | undefined;
   readonly encodedAfter: Uint8Array | undefined;
 }
 
-/** An event as seen by the index. */
+/** A logged event with the status change that the index applies. */
 export interface StatusEvent {
   readonly id: string;
-  /** Undefined if the status is unchanged. */
+  /** The status change, if the event has one. */
   readonly change: StatusChange | undefined;
 }
 
@@ -94,7 +94,7 @@ export interface EventPage {
 }
 
 export interface PastEvents {
-  /** Newest first. */
+  /** Events before the requested position, newest first. */
   readonly events: readonly LoggedEvent[];
   /** Whether there are older events. */
   readonly hasOlder: boolean;
@@ -102,12 +102,12 @@ export interface PastEvents {
 
 /** Events deleted per transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
-/** Id before all events. */
+/** Id that precedes the ids of all events. */
 const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 
-/** Number of events written by this process before it notifies. */
+/** Number of events that this process writes between two notifications. */
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
@@ -133,7 +133,7 @@ export class JobEventLog {
     this.#append(tx, change.jobId, [], change);
   }
 
-  /** Records the start or end of a run, from its history. */
+  /** Records the start or end of a run, given the events that it adds to the job's history. */
   noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
     const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
     this.#append(tx, jobId, changes);
@@ -221,7 +221,7 @@ export class JobEventLog {
     return found;
   }
 
-  /** The last event folded into the index. */
+  /** Returns the id of the last event folded into the index. */
   async foldedId(tx: ReadTransaction): Promise<string> {
     return hexEncode((await tx.get(this.#keys.foldedEvent.key({}))) ?? BEFORE_ALL);
   }
@@ -230,13 +230,13 @@ export class JobEventLog {
     tx.set(this.#keys.foldedEvent.key({}), parseEventId(id).bytes);
   }
 
-  /** The current end of the log. */
+  /** Returns the id of the last event in the log. */
   async lastId(tx: ReadTransaction): Promise<string> {
     const last = await tx.snapshot.get(this.#keys.lastEvent.key({}));
     return hexEncode(last ?? BEFORE_ALL);
   }
 
-  /** Fires after the next commit with an event. */
+  /** Returns a watch that fires after the next commit with an event. */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.lastEvent.key({}));
   }
@@ -303,7 +303,10 @@ function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
   };
 }
 
-/** Events of older versions, whose index was always up to date, lack the status after. */
+/**
+ * Decodes a status change. Returns undefined for events of older versions, which lack the status
+ * after the event; their index was always up to date.
+ */
 function decodeChange(value: Uint8Array): StatusChange | undefined {
   const [, , jobId, , before, after] = unpackTuple(value);
   if (after === undefined) return undefined;

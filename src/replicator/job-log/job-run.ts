@@ -5,17 +5,17 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
-/** How it ended. `lost`: its node died, or it lost the job. */
+/** Why a run ended. `lost`: its node died, or it lost the job. */
 export type RunCause = RunEnding["kind"] | "lost";
 
 export interface JobRun {
   readonly startMs: number;
-  /** For a lost run, its last heartbeat. */
+  /** End of the run. For a lost run, its last heartbeat. */
   readonly endMs: number;
   readonly cause: RunCause;
-  /** Why it failed or stalled, if it did. */
+  /** Reason why the run failed or stalled, if it did. */
   readonly reason: string | undefined;
-  /** Counts of this run alone; undefined for a lost one. */
+  /** Statistics of this run alone; undefined for a lost run. */
   readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
   /** Lag of the job at the end of the run (see `Backlog`); undefined if unknown. */
   readonly lagSec: number | undefined;
@@ -23,11 +23,14 @@ export interface JobRun {
   readonly checkpoint: SourceSequence;
 }
 
-/** Keeps a row, which also contains a sequence, far below the store's value limit. */
+/**
+ * Maximum length of a stored reason. A row, which also contains a sequence, thus stays far below
+ * the store's limit for values.
+ */
 const REASON_LENGTH_MAX = 1000;
 
 /**
- * Stored form; the first element is the format version. Rows of older versions lack `lagSec`, which
+ * Format version, stored as the first element. Rows of older versions lack `lagSec`, which
  * those versions ignore, so that both can read each other's rows.
  */
 const FORMAT = 1;
@@ -41,7 +44,7 @@ export function decodeJobRun(value: Uint8Array): JobRun {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A run must have a format of this version",
+    "A run must have a supported format version",
   );
   const run = JSON.parse(utf8Decode(text)) as JobRun;
   return { ...run, reason: run.reason, counts: run.counts, lagSec: run.lagSec };

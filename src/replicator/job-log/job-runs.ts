@@ -13,7 +13,7 @@ export class JobRuns {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** Newest first. */
+  /** Returns the last runs of a job, newest first. */
   async list(tx: ReadTransaction, jobId: string): Promise<readonly JobRun[]> {
     const runs: JobRun[] = [];
     const range = this.#keys.jobRun.range({ jobId });

@@ -33,7 +33,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Polling interval. */
+/** Interval for checking whether a node may claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
@@ -42,12 +42,12 @@ const LOOK_MS_MAX = 10_000;
 /** Number of jobs per tick whose source is asked, cluster-wide. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Jobs scanned per tick; most may be parked. */
+/** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
-/** Jobs read per tick, and concurrently; most may be failing and due for a retry. */
+/** Maximum number of jobs read per tick, concurrently; most may be failing and due for a retry. */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
-/** Timeout of a request; retried in the next round. */
+/** Timeout of a request. The source is asked again in the next round. */
 const ANSWER_MS_MAX = 10_000;
 
 export interface BacklogWatchParts {
@@ -59,7 +59,7 @@ export interface BacklogWatchParts {
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Live: read at each use. */
+  /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
 
@@ -67,7 +67,7 @@ export interface BacklogWatchParts {
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
-  /** Later changes have not arrived. */
+  /** Sequence up to which all changes have arrived on the target. */
   readonly since: SourceSequence;
 }
 
@@ -94,7 +94,8 @@ export class BacklogWatch {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // A clock set back or a shortened interval takes effect immediately.
+      // Do not wait if the clock was set back or the interval was shortened: both take effect
+      // immediately.
       const isEarly = nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#roundMs;
       if (isEarly) continue;
       lookedAtMs = nowMs;
@@ -145,7 +146,7 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // The current node may finish long before.
+        // Check again soon, because the current node may finish long before its time is over.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -155,7 +156,7 @@ export class BacklogWatch {
     );
   }
 
-  /** Returns false if another node has taken over meanwhile. */
+  /** Writes the progress of the round. Returns false if another node has taken over meanwhile. */
   #settle(claimed: Round, round: Round): Promise<boolean> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -169,7 +170,7 @@ export class BacklogWatch {
     );
   }
 
-  /** Jobs after `afterId` in id order; undefined if there are no more. */
+  /** Returns jobs after `afterId` in id order; undefined if there are no more. */
   async #next(
     tx: ReadTransaction,
     fromId: string,
@@ -178,7 +179,7 @@ export class BacklogWatch {
     const from = fromId === "" ? {} : { afterId: fromId };
     const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
     const lastId = page.entries.at(-1)?.id ?? fromId;
-    // Parked jobs are up to date, as their sources are watched.
+    // Skip parked jobs: their backlog is known, as their sources are watched.
     const left = await parked.between(tx, fromId, lastId);
     const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];
@@ -194,13 +195,13 @@ export class BacklogWatch {
     return { questions, afterId: page.stoppedBy === "exhausted" ? undefined : lastId };
   }
 
-  /** Returns undefined if there is nothing to ask for this job. */
+  /** Returns the question for a job; undefined if there is nothing to ask. */
   async #questionFor(tx: ReadTransaction, job: Job): Promise<Question | undefined> {
     if (!waits(job)) return undefined;
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // Its next attempt will show whether the source is reachable.
+    // The job will be retried, which shows whether its source is reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;
@@ -215,7 +216,7 @@ export class BacklogWatch {
     const { jobId } = question;
     let pending: number | undefined;
     await waitAtMost(runtime.clock, ANSWER_MS_MAX, signal, async (over) => {
-      // Failures are retried in the next round.
+      // If a request fails, the source is asked again in the next round.
       pending = await this.#pending(question, over).catch(() => undefined);
     });
     if (signal.aborted) return;
@@ -257,25 +258,28 @@ function waits(job: Job): boolean {
 /** Progress of a round. */
 interface Round {
   readonly beganMs: number;
-  /** Time of the next turn. */
+  /** Time of the next claim, in milliseconds since the epoch. */
   readonly nextMs: number;
-  /** Last job scanned: "" before the first, undefined after the round. */
+  /** Last job scanned: "" at the start of a round, undefined after its end. */
   readonly afterId: string | undefined;
 }
 
 const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
-/** The null is the place of the shown id, by which older versions order jobs. */
+/**
+ * Encodes the progress of a round. The null is where older versions store the shown id, by which
+ * they order jobs.
+ */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);
 }
 
 function decodeRound(value: Uint8Array): Round {
   const [format, beganMs, nextMs, , jobId] = unpackTuple(value);
-  assert(format === FORMAT, "A round must have a format of this version");
+  assert(format === FORMAT, "A round must have a supported format version");
   const afterId = typeof jobId === "string" ? jobId : undefined;
   return { beganMs: Number(beganMs), nextMs: Number(nextMs), afterId };
 }

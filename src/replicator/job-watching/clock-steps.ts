@@ -20,7 +20,10 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { intoWindow, nextRunSec, scheduleOf } from "../request/schedule.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Smaller differences between clocks, and corrections, are normal. */
+/**
+ * Minimum step that counts as setting the clock back. Smaller differences and corrections are
+ * normal.
+ */
 const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
@@ -37,7 +40,7 @@ export interface ClockStepsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly parked: ParkedJobs;
-  /** Live: read at each use. */
+  /** Maximum parking time. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "auditIntervalSec">;
 }
 
@@ -100,13 +103,13 @@ export class ClockSteps {
     }
   }
 
-  /** Whether a job waits for a future time, whoever set it. */
+  /** Whether the job is scheduled for the future, so that its due time may need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
   }
 
-  /** Whether a parked job is due no later than one that parks now. */
+  /** Whether the due time of a parked job is no later than that of a job parked now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
@@ -121,7 +124,7 @@ export class ClockSteps {
         const job = await jobs.get(tx, name);
         const dueSec = job && this.#newDueSec(job);
         if (job === undefined || dueSec === undefined) return;
-        // Sets the update time to the current time, so that the scan does not find the job again.
+        // Updating this time keeps the scan from finding the job again.
         const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
         await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
       },
@@ -135,7 +138,10 @@ export class ClockSteps {
   }
 }
 
-/** Corrects the due time of a job set by a clock that was ahead; undefined if correct. */
+/**
+ * Returns the corrected due time of a job that was set by a clock that was ahead; undefined if the
+ * due time is correct.
+ */
 export function dueAfterStep(
   dueSec: number,
   {
@@ -150,7 +156,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // The job waits for a time of day, which does not depend on the clock that set it.
+  // The due times of a cron schedule do not depend on the clock that set them.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

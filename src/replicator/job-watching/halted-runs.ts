@@ -31,11 +31,14 @@ export interface HaltedRunsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
-  /** Live: read at each use. */
+  /** Time limit for the end of runs. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
-/** Ends a local run without further writes. Settles when it has ended, or does not exist. */
+/**
+ * Ends a run of this process without further writes. Settles when the run has ended,
+ * immediately if it does not exist.
+ */
 export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 
 export class HaltedRuns {
@@ -48,12 +51,12 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of halts committed by this process. */
+  /** Number of committed transactions of this process that may have halted runs. */
   get count(): number {
     return this.#count;
   }
 
-  /** Must be called in the transaction that removes the job. */
+  /** Records a run to be halted. Must be called in the transaction that removes the job. */
   note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
     tx.set(this.#keys.haltedRun.key(run), packTuple([FORMAT, replicationId ?? null]));
     if (replicationId !== undefined) {
@@ -62,7 +65,9 @@ export class HaltedRuns {
     this.#announce(tx);
   }
 
-  /** Must be called in the transaction that marks a database or rule for removal. */
+  /**
+   * Notifies workers. Must be called in the transaction that marks a database or rule for removal.
+   */
   noteDatabase(tx: Transaction): void {
     this.#announce(tx);
   }
@@ -100,7 +105,7 @@ export class HaltedRuns {
     );
   }
 
-  /** Runs that must end because their job, database or rule was removed. */
+  /** Returns the runs that must end because their job, database or rule was removed. */
   async #doomed(tx: ReadTransaction): Promise<readonly HaltedRun[]> {
     const halted = await this.#alive(tx, await this.#rows(tx));
     const marks = await tx.snapshot.getRangePage(this.#keys.removedDatabase.range());
@@ -154,7 +159,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // If the watch breaks, read the rows again.
+          // A broken watch may have missed changes, so read the rows in either case.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -165,7 +170,10 @@ export class HaltedRuns {
     }
   }
 
-  /** Rows of current workers; the others are deleted by writing transactions. */
+  /**
+   * Returns the rows of current workers. Rows of former ones are ignored; transactions that write
+   * delete them.
+   */
   async #alive(tx: ReadTransaction, rows: readonly HaltedRun[]): Promise<readonly HaltedRun[]> {
     const { workers } = this.#parts.jobs;
     const members = new Map<WorkerId, boolean>();
@@ -214,7 +222,7 @@ export class HaltedRuns {
     );
   }
 
-  /** The runs of a replication. Default: all runs. */
+  /** Returns the halted runs of a replication. Default: of all replications. */
   async #rows(tx: ReadTransaction, replicationId?: string): Promise<readonly HaltedRun[]> {
     const { haltedRun: all, haltedReplication } = this.#keys;
     const isAll = replicationId === undefined;
@@ -249,5 +257,5 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
   }
 }
 
-/** Created once, as in `job-subscriptions.ts`. */
+/** Created once, because creating an error is expensive. */
 const OVER = new Error("The wait has ended");

@@ -39,7 +39,7 @@ export interface OutagesParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly controls: JobControls;
-  /** Fetches without retries. */
+  /** Sends probes, without retries. */
   readonly fetch: Fetch;
   readonly subspace: Subspace;
 }
@@ -48,7 +48,7 @@ export class Outages {
   readonly name = "replicator.outages";
   readonly #parts: OutagesParts;
   readonly #keys: ReplicatorKeys;
-  /** Position of this node's check of an outage's jobs. */
+  /** Position up to which this node has checked the jobs of each outage. */
   readonly #lookedUntil = new Map<string, Key>();
 
   constructor(parts: OutagesParts) {
@@ -91,7 +91,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // A future time comes from a clock that was ahead.
+      // A time in the future was set by a clock that was ahead, and is ignored.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -123,7 +123,7 @@ export class Outages {
     const range = after === undefined ? all : { ...all, begin: keyAfter(after) };
     const last = await this.#parts.kv.transact(async (tx) => {
       const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
-      // Concurrently, because each read from a remote store is a round trip.
+      // Read concurrently, because each read from a remote store is a round trip.
       const areWaiting = await Promise.all(
         page.entries.map(({ key }) =>
           this.#isWaiting(tx, this.#keys.outageMember.unpack(key).jobId),
@@ -155,7 +155,7 @@ export class Outages {
         method: "GET",
         url: `${origin}/`,
         inactivityTimeoutMs: PROBE_TIMEOUT_MS,
-        // Nothing confidential is sent, so the certificate need not be verified.
+        // The certificate need not be verified, because a probe sends nothing confidential.
         connection: { tls: { verify: false } },
         signal,
       });
@@ -210,12 +210,12 @@ export class Outages {
   }
 }
 
-/** An unreachable server. */
+/** A server that is currently unreachable. */
 export interface KnownOutage extends Outage {
   readonly origin: string;
 }
 
-/** Current outages. */
+/** Returns the current outages. */
 export async function knownOutages(
   tx: ReadTransaction,
   keys: ReplicatorKeys,
@@ -233,7 +233,7 @@ interface Outage {
   readonly isConfirmed: boolean;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {
@@ -244,7 +244,7 @@ function decodeOutage(value: Uint8Array): Outage {
   const [format, probedAtMs, isConfirmed] = unpackTuple(value);
   assert(
     format === FORMAT && typeof probedAtMs === "number",
-    "An outage must have a format of this version",
+    "An outage must have a supported format version",
   );
   return { probedAtMs, isConfirmed: isConfirmed === 1 };
 }

@@ -47,7 +47,7 @@ export interface ParkedJob {
   readonly updateSequence: SourceSequence;
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export class ParkedJobs {
@@ -60,8 +60,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Must be called in the transaction that ends the run. Everything up to `updateSequence` has
-   * arrived. The source is watched from then on.
+   * Parks a job. Must be called in the transaction that ends the run. Everything up to
+   * `updateSequence` has arrived; the source is watched from then on.
    */
   async add(
     tx: Transaction,
@@ -80,24 +80,27 @@ export class ParkedJobs {
     if (!isWatched) await this.#jobs.add(tx, watcher, {});
   }
 
-  /** Call it when the job runs, waits or is removed. No effect if it is not parked. */
+  /**
+   * Removes the record of a parked job. Must be called when a job starts, waits for its due time or
+   * is removed. No effect if the job is not parked.
+   */
   async remove(tx: Transaction, jobId: string): Promise<void> {
     const key = this.#keys.parkedJob.key({ jobId });
     const value = await tx.get(key);
     if (value === undefined) return;
     const [format, source, database] = unpackTuple(value);
-    assert(format === FORMAT, "A parked job must have a format of this version");
+    assert(format === FORMAT, "A parked job must have a supported format version");
     tx.clear(key);
     tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
 
-  /** Returns those of the jobs that are parked. */
+  /** Returns the ids of those of the jobs that are parked. */
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
   }
 
-  /** Ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
+  /** Returns the ids of parked jobs after `afterId` ("" for all) up to `lastId`. */
   async between(
     tx: ReadTransaction,
     afterId: string,
@@ -111,7 +114,10 @@ export class ParkedJobs {
     return ids;
   }
 
-  /** Parked jobs of a source after `after`, by database; optionally of one database only. */
+  /**
+   * Returns parked jobs of a source, by database, starting after `after`; optionally of one
+   * database only.
+   */
   async page(
     tx: ReadTransaction,
     source: string,
@@ -159,7 +165,7 @@ export class ParkedJobs {
     return entries.length === limit;
   }
 
-  /** Fires after the next commit that parks a job of the source. */
+  /** Returns a watch that fires after the next commit that parks a job of the source. */
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged.key({ source }));
   }
@@ -168,6 +174,6 @@ export class ParkedJobs {
 /** Decodes the update sequence in a row of `watched`. */
 function sequenceOf(value: Uint8Array): SourceSequence {
   const [format, json] = unpackTuple(value);
-  assert(format === FORMAT, "A parked job must have a format of this version");
+  assert(format === FORMAT, "A parked job must have a supported format version");
   return JSON.parse(String(json));
 }

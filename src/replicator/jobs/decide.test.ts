@@ -30,7 +30,10 @@ const CAUSE: FailureCause = {
   side: "source",
   host: "host:5984",
 };
-/** Failure class after a run, by ending; undefined if unchanged. */
+/**
+ * Cause of the failure status after a run, by how the run ended; undefined if the status is
+ * unchanged.
+ */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
   "round-completed": "none",
@@ -123,11 +126,11 @@ describe.each(KINDS)("a %s job", (kind) => {
   const pauseSec = (errorCount: number): number => 100 * errorCount;
   const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
 
-  test("has the expected state", () => {
+  test("is recognized as this kind of job", () => {
     expect(kindOf(job)).toBe(kind);
   });
 
-  test.each(Object.values(ENDINGS))("fails correctly when its run ended as $kind", (ending) => {
+  test.each(Object.values(ENDINGS))("has the expected failure status after $kind", (ending) => {
     const first = failingAfter(undefined, { error: "old", reason: "" }, CAUSE, 5);
     const failing = { ...job, failing: first };
     const found = { ...failing, ...jobOutcome("failed", FAILURE) };
@@ -143,7 +146,7 @@ describe.each(KINDS)("a %s job", (kind) => {
     }
   });
 
-  test.each(Object.values(ENDINGS))("whose run ended as $kind", (ending) => {
+  test.each(Object.values(ENDINGS))("has the expected state after $kind", (ending) => {
     const disposition = decideRun(ending, job, before, facts);
     const outcome = OUTCOMES[ending.kind][kind];
     expect(disposition.state).toBe(outcome === "same" ? before.state : outcome);
@@ -194,7 +197,7 @@ describe.each(KINDS)("a %s job", (kind) => {
   });
 });
 
-describe("a job with hours whose run failed", () => {
+describe("the retry of a failed job with scheduled hours", () => {
   const MINUTE_SEC = 60;
   const HOUR_SEC = 60 * MINUTE_SEC;
   const nowSec = 10 * HOUR_SEC;
@@ -207,7 +210,7 @@ describe("a job with hours whose run failed", () => {
       .map((ending) => [kind, ending.kind, ending] as const),
   );
 
-  test.each(rows)("is retried within them: %s, %s", (kind, _, ending) => {
+  test.each(rows)("is due within the hours: %s, %s", (kind, _, ending) => {
     const dueWith = (schedule: string): unknown => {
       const continuous = schedule.startsWith("between");
       const replication = parseReplication({ source: "a", target: "b", schedule, continuous });
@@ -216,7 +219,7 @@ describe("a job with hours whose run failed", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // The pause ends after the hours, before them, and long after them.
+    // The retry would be due after the hours, before them, and long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);
@@ -240,7 +243,7 @@ describe("the failure list of an ended job", () => {
     ["completed", { ...list, isAsked: true, isEmpty: true }, now],
     ["failed", list, never],
     ["failed", { ...list, isAsked: true }, { dueAtSec: undefined, request: "end" }],
-  ] as const)("of one that is %s, %j", (state, asked, disposition) => {
+  ] as const)("is decided as expected for a %s job: %j", (state, asked, disposition) => {
     expect(decideList(state, asked, NOW_SEC)).toEqual(disposition);
   });
 });
@@ -250,19 +253,22 @@ test.each([
   [false, true, NOW_SEC],
   [true, false, NEVER_SEC],
   [true, true, NEVER_SEC],
-])("due at 5000, paused %s, decided again %s: %d", (isPaused, isDecidedAgain, dueAtSec) => {
-  expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
-});
+])(
+  "due at 5000, paused %s, other decision %s: now due at %d",
+  (isPaused, isDecidedAgain, dueAtSec) => {
+    expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
+  },
+);
 
 describe.each(JOB_PHASES)("a job that is %s", (phase) => {
-  test.each(JOB_INPUTS)("reacts to %s as the table says", (input) => {
+  test.each(JOB_INPUTS)("reacts to %s as in the table", (input) => {
     expect(decideInput(input, phase, false)).toBe(STEPS[phase][input]);
     const stands = STEPS[phase][input] === "refuse-ended";
     const whenPaused = (!stands && STEPS_WHEN_PAUSED[input]) || STEPS[phase][input];
     expect(decideInput(input, phase, true)).toBe(whenPaused);
   });
 
-  test("is derived from its queue state and its data", () => {
+  test("has a phase derived from its state in the queue and its data", () => {
     const queue = ({ running: "running", completed: "finished", failed: "finished" } as const)[
       phase as "running"
     ];

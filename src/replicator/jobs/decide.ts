@@ -20,7 +20,10 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** Jitter of the parking time, so that jobs parked together do not return together. */
+/**
+ * Relative jitter of the parking time. Jobs that were parked together thus do not become due
+ * together.
+ */
 const AUDIT_JITTER = 0.1;
 
 /** Maximum parking time, in seconds. */
@@ -28,7 +31,10 @@ export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
 
-/** Maximum pause after a full disk of our own store, since a retry costs no other server. */
+/**
+ * Maximum pause if the disk of our own store is full. Shorter than others, since a retry puts no
+ * load on other servers.
+ */
 const STORE_PAUSE_SEC_MAX = 30;
 
 /** Interval for checking whether the replication's owner has retried the failures. */
@@ -36,40 +42,43 @@ const LIST_PAUSE_SEC = 5;
 
 /** How a run ended. */
 export type RunEnding =
-  /** All changes were copied. */
+  /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** All changes were copied; the schedule starts the next run. */
+  /** The run has copied all changes. The schedule determines when the next one starts. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
-  /** The schedule postpones the run: outside its hours, or too few pending changes. */
+  /**
+   * The schedule postpones the run: the job is outside its hours, or has too few pending changes.
+   */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * The source is idle and everything up to `updateSequence` has arrived, or too little changed.
+   * Everything up to `updateSequence` has arrived and the source is idle, or a job scheduled by a
+   * number of changes has too few pending.
    */
   | {
       readonly kind: "caught-up";
       readonly updateSequence: SourceSequence;
       readonly pending: number;
-      /** Undefined if the run has not asked both sides. */
+      /** Creation times of both databases; undefined if the run has not requested them. */
       readonly startTimes: StartTimes | undefined;
     }
-  /** Its turn ended, its node is stopping, or an operator acted. */
+  /** The run was stopped: it had its turn, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
-  /** No progress despite pending work. */
+  /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
-  /** `unreachable` is the origin of an unreachable server. */
+  /** The run failed. `unreachable` is the origin of an unreachable server. */
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
       readonly unreachable: string | undefined;
     }
-  /** A server demanded a longer pause than allowed (`max_backoff`). */
+  /** A server demanded a pause longer than allowed (`max_backoff`). */
   | {
       readonly kind: "rate-limited";
       readonly failure: ReplicationFailure;
       readonly cause: FailureCause;
     }
-  /** The job's store rejected writes, for example on a full disk. */
+  /** Our own store rejected writes, for example because the disk is full. */
   | {
       readonly kind: "store-refused";
       readonly failure: ReplicationFailure;
@@ -79,16 +88,22 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
-  /** Nodes have died running it (`hazard.ts`): an operator has to decide. */
+  /**
+   * The job is not run because nodes have crashed running it (`hazard.ts`). An operator has to
+   * decide.
+   */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
-  /** Runs that only retry failures: done, stopped, or another job owns the replication. */
+  /**
+   * Endings of runs that only retry failures: the list was processed, the run was stopped, or
+   * another job owns the replication.
+   */
   | { readonly kind: "list-tried" }
   | { readonly kind: "list-stopped" }
   | { readonly kind: "list-met" };
 
 export type JobKind = "transient one-shot" | "transient continuous" | "persistent" | "rule";
 
-/** `same` keeps the outcome from before the run. */
+/** Outcome of a job after a run. `same`: as before the run. */
 type Outcome = RunOutcome | "same";
 
 const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
@@ -106,12 +121,14 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "caught-up": ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
-  // A transient one-shot job has a waiting caller. Users rely on retries of the others.
+  // A caller waits for a transient one-shot job, so it fails immediately. All other jobs are
+  // retried.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A rule requests its job only once, so it has to wait until the document is deleted.
+  // A rule does not request its job again, so the job waits until the other job's document is
+  // deleted.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -120,19 +137,21 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "list-met": ALL("same"),
 };
 
-/** Changes written at the end of a run. */
+/** Changes to a job that are written at the end of its run. */
 export type Disposition = Ended & {
-  /** Seconds since the epoch; `list` defers to `decideList`; `ended` means never. */
+  /**
+   * Due time in seconds since the epoch. `list`: to be determined by `decideList`. `ended`: never.
+   */
   readonly due: number | "list" | "ended";
-  /** Origin of an unreachable server; the job is due when the server recovers. */
+  /** Origin of an unreachable server. The job becomes due when the server recovers. */
   readonly unreachable: string | undefined;
 };
 
 export interface RunFacts {
   readonly nowSec: number;
-  /** Pause after this number of consecutive errors. */
+  /** Returns the pause after this number of consecutive errors. */
   readonly pauseSec: (errorCount: number) => number;
-  /** Random number in [0, 1). */
+  /** Random number in [0, 1), for jitter. */
   readonly chance: number;
   /** Maximum parking time before both databases are checked. */
   readonly auditIntervalSec: number;
@@ -145,12 +164,15 @@ export function kindOf({
 }: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
   if (rule !== undefined) return "rule";
-  // A recurring job has no waiting caller.
+  // No caller waits for a recurring job.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
 }
 
-/** Decides about a job after a run. `before`: at its start; `job`: at its end. */
+/**
+ * Decides about a job after a run. `before` is the job at the start of the run, and `job` at its
+ * end.
+ */
 export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,
@@ -220,14 +242,14 @@ export function decideRun(
       const failure = failureOf(ending);
       const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
-      // The replication's owner handles a request to retry the list.
+      // Retries of the failure list are left to the job that owns the replication.
       const due = ending.kind === "duplicate-of-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
   }
 }
 
-/** Counters of a job that will run again. */
+/** Returns the counters of a job that will run again. */
 function countsAfter(
   kind: RunEnding["kind"],
   { errorCount, stallCount }: Pick<ReplicationJobData, "errorCount" | "stallCount">,
@@ -247,7 +269,7 @@ function failureOf(ending: RunEnding): ReplicationFailure {
   return ending.failure;
 }
 
-/** Returns the cause of a failure, or undefined if the run neither failed nor stalled. */
+/** Returns why the run failed or stalled; undefined if it did neither. */
 function causeOf(ending: RunEnding): FailureCause | undefined {
   switch (ending.kind) {
     case "crashed":
@@ -270,11 +292,11 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
   return `${error}: ${reason}`;
 }
 
-/** Action required by the list of failures of an ended job. */
+/** Decision about the failure list of an ended job. */
 export interface ListFate {
-  /** When to retry the list, if at all. */
+  /** When the job is due again, for a retry or for its deletion; undefined for never. */
   readonly dueAtSec: number | undefined;
-  /** Update of the stored request to retry it. */
+  /** Change of the stored retry request: unchanged, added or removed. */
   readonly request: "keep" | "ask" | "end";
 }
 
@@ -284,18 +306,18 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** `failure_retry_sec`; 0 for retries only on request. */
+    /** Interval of retries (`failure_retry_sec`); 0 for retries only on request. */
     readonly retrySec: number;
-    /** `keep_finished_sec`; 0 to keep the job. */
+    /** Time until an ended job is deleted (`keep_finished_sec`); 0 to keep the job. */
     readonly keepSec: number;
   },
   nowSec: number,
 ): ListFate {
-  // The request arrived too late for the run that ended.
+  // The retry was requested too late for the run that has just ended.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A permanently failed job would fail again, in an endless loop.
+  // A permanently failed job would fail again, and retry endlessly if the request was kept.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
-  // The job is then deleted.
+  // The job is deleted when it is due.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {
     return { dueAtSec: nowSec + list.keepSec, request: "keep" };
   }
@@ -312,13 +334,13 @@ export function decideParked(
   nowSec: number,
 ): number {
   const { isAsked, isEmpty, retrySec } = list;
-  // The request arrived too late for the run that ended.
+  // The retry was requested too late for the run that has just ended.
   if (isAsked) return nowSec;
   const retries = retrySec > 0 && !isEmpty;
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }
 
-/** Adjusts a due time to operators' decisions made during the run. */
+/** Adjusts a due time to an operator's decisions made during the run. */
 export function decideDue(
   dueAtSec: number,
   control: { readonly isPaused: boolean; readonly isDecidedAnew: boolean },
@@ -349,15 +371,16 @@ export function phaseOf(
 }
 
 /**
- * A request by a user, an operator or a service.
+ * A request to change a job, by a user, an operator or a service.
  *
- *   pause, resume, retry, reset, cancel   an operator; `reset` also with a start sequence
+ *   pause, resume, retry, reset, cancel   an operator's command; `reset` may name a start sequence
  *   stop          the user cancels a transient job (`_replicate`)
- *   same, other   written or requested again, with the same replication or another one
- *   try-list      its failures are to be retried
+ *   same, other   the document or rule was written again, or the replication requested again: with
+ *                 the same replication, or with another one
+ *   try-list      a retry of the job's failures is requested
  *   reachable     an unreachable server has recovered
  *   changed       the source of a parked job has changed, or can no longer be watched
- *   old           it ended longer ago than results are kept
+ *   old           the job ended longer ago than results are kept
  */
 export const JOB_INPUTS = [
   "pause",
@@ -403,7 +426,7 @@ export type JobStep =
   | "replace"
   | "remove";
 
-/** Reactions by phase. A running job is notified through its watch. */
+/** Reactions by phase. The run of a running job detects the reaction with its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobInput, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },
@@ -443,7 +466,7 @@ function ended() {
   } as const satisfies Record<JobInput, JobStep>;
 }
 
-/** Exceptions for paused jobs, in any phase. */
+/** Reactions that differ if the job is paused. They do not replace `refuse-ended`. */
 export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobInput, JobStep>>> = {
   pause: "nothing",
   resume: "due",

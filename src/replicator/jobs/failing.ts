@@ -5,7 +5,7 @@
 
 import type { FailureClass } from "../../contract/index.ts";
 
-/** Reason for the end of a run, in CouchDB's terms. */
+/** Why a run ended, in CouchDB's terms. */
 export interface ReplicationFailure {
   readonly error: string;
   readonly reason: string;
@@ -36,7 +36,7 @@ export interface FailureCause extends FailurePlace {
   readonly class: FailureClass;
 }
 
-/** The last failure, and the time since the last success. */
+/** Failure status: the last failure, and the failed runs since the last success. */
 export interface Failing extends FailureCause, ReplicationFailure {
   /** Time of the first failed run. */
   readonly sinceMs: number;
@@ -46,7 +46,7 @@ export interface Failing extends FailureCause, ReplicationFailure {
   readonly tries: number;
 }
 
-/** Returns the status after a further failed run. */
+/** Returns the failure status after another failed run. */
 export function failingAfter(
   before: Failing | undefined,
   { error, reason }: ReplicationFailure,
@@ -67,7 +67,7 @@ export function failingAfter(
   };
 }
 
-/** By `error` in `_scheduler`. */
+/** Failure classes by error name, as shown by `_scheduler`. */
 const CLASSES_BY_ERROR: ReadonlyMap<string, FailureClass> = new Map([
   ["nxdomain", "dns"],
   ["timeout", "timeout"],
@@ -116,7 +116,7 @@ export function classOfStatus(status: number): FailureClass | undefined {
 
 /** Returns the class of a network error (the `cause` of HTTP_REQUEST_FAILED). */
 export function classOfNetworkError(cause: string): FailureClass {
-  // An unexpected response to a login.
+  // A login with an unexpected response has the cause `HTTP_` and its status.
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") return "dns";

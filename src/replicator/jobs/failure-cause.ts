@@ -6,7 +6,7 @@ import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
 import type { FailureCause } from "./failing.ts";
 import { listedName } from "./listed-name.ts";
 
-/** Members are undefined if unknown or not applicable. */
+/** Cause by which jobs are grouped. Members are undefined if unknown or not applicable. */
 export type FailureCauseKey = Pick<FailureCause, "class" | "side" | "host">;
 export type FailureSide = NonNullable<FailureCause["side"]>;
 
@@ -20,7 +20,10 @@ const BAR = "|";
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;
-  /** `HOST` on any port, `HOST:PORT`, or `HOST:` for the default port; `-` for no host. */
+  /**
+   * `HOST` matches any port, `HOST:PORT` one port, and `HOST:` the default port. `-` matches
+   * failures without a host.
+   */
   readonly host?: string;
 }
 
@@ -28,7 +31,7 @@ export function causeKeyText({ class: failureClass, side, host }: FailureCauseKe
   return [host ?? NONE, side ?? NONE, failureClass].join(BAR);
 }
 
-/** Returns undefined for a text not created by `causeKeyText`. */
+/** Parses the text of a key. Returns undefined for a text not created by `causeKeyText`. */
 export function parseCauseKey(text: string): FailureCauseKey | undefined {
   const parts = text.split(BAR);
   const failureClass = FAILURE_CLASSES.find((name) => name === parts.at(-1));
@@ -62,7 +65,10 @@ export function causePrefixes(host: string): readonly string[] {
   return hasOwnPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];
 }
 
-/** An empty port denotes the scheme's default (RFC 3986), which hosts omit. */
+/**
+ * Whether the name ends in an empty port, which denotes the scheme's default (RFC 3986). Stored
+ * hosts omit that port.
+ */
 function hasOwnPort(named: string): boolean {
   return named.endsWith(":");
 }

@@ -8,26 +8,32 @@ import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { ReplicationFailure } from "./failing.ts";
 
 export interface Hazard {
-  /** Number of the operator's decision in effect. */
+  /**
+   * Number of the operator's latest decision when the hazard was recorded. A later decision clears
+   * the hazard.
+   */
   readonly decision: number;
   readonly deathCount: number;
-  /** Description. Absent between runs. */
+  /** Description of the work in progress. Absent between runs. */
   readonly work?: string;
 }
 
 export const NO_HAZARD: Hazard = { decision: 0, deathCount: 0 };
 
-/** A single crash may have any cause. */
+/** Number of crashed nodes at which a job is quarantined. A single crash may have any cause. */
 const DEATHS_MAX = 2;
 
 const FORMAT = 1;
 
-/** Returns the hazard at the start of the next run: unfinished work means that the node crashed. */
+/** Returns the hazard at the start of the next run. Unfinished work means that the node crashed. */
 export function afterDeath({ work, ...hazard }: Hazard): Hazard {
   return work === undefined ? hazard : { ...hazard, deathCount: hazard.deathCount + 1 };
 }
 
-/** Returns why the job is quarantined, if nodes crashed doing its `work`. */
+/**
+ * Returns why the job is quarantined, if enough nodes have crashed; `work` is what the last one was
+ * doing.
+ */
 export function quarantine(
   { deathCount }: Hazard,
   work: string | undefined,
@@ -44,7 +50,7 @@ export function encodeHazard({ decision, deathCount, work }: Hazard): Uint8Array
 
 export function decodeHazard(value: Uint8Array): Hazard {
   const [format, decision, deathCount, work] = unpackTuple(value);
-  assert(format === FORMAT, "A hazard must have a format of this version");
+  assert(format === FORMAT, "A hazard must have a supported format version");
   const hazard = { decision: Number(decision), deathCount: Number(deathCount) };
   return typeof work === "string" ? { ...hazard, work } : hazard;
 }

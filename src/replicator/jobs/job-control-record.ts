@@ -1,4 +1,4 @@
-/** Stored form of an operator's decisions. The first element is the format version. */
+/** Encodes and decodes an operator's decisions. The first element is the format version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { JobControl } from "./job-control.ts";
@@ -13,7 +13,7 @@ export function decodeJobControl(value: Uint8Array): JobControl {
   const [format, text] = unpackTuple(value);
   assert(
     format === FORMAT && text instanceof Uint8Array,
-    "A decision must have a format of this version",
+    "A decision must have a supported format version",
   );
   const control = JSON.parse(utf8Decode(text)) as JobControl;
   return { ...control, restartAt: control.restartAt };

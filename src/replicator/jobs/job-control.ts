@@ -17,9 +17,9 @@ export type ControlAction =
 
 /** Author and reason of a decision. */
 export interface Decider {
-  /** Null for an anonymous user. */
+  /** Name of the user; null if anonymous. */
   readonly userName: string | null;
-  /** At most `WHY_LENGTH_MAX` characters; absent if no reason was given. */
+  /** Reason of at most `WHY_LENGTH_MAX` characters; absent if none was given. */
   readonly why?: string;
   /** Id of the command for many jobs that made the decision, if any. */
   readonly command?: string;
@@ -32,17 +32,20 @@ export const WHY_LENGTH_MAX = 200;
 export interface ControlEvent extends Omit<Decider, "requestId"> {
   readonly action: ControlAction;
   readonly timeMs: number;
-  /** Sequence to restart from. */
+  /** Sequence to restart from, if any. */
   readonly since?: SourceSequence;
 }
 
 export interface JobControl {
   readonly isPaused: boolean;
-  /** Start of the next run, overriding its checkpoints, and the number of that decision. */
+  /**
+   * Start sequence of the next run, which overrides its checkpoints, and the number of that
+   * decision.
+   */
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
   /** Number of decisions so far. */
   readonly decision: number;
-  /** Newest first. */
+  /** The latest decisions, newest first. */
   readonly events: readonly ControlEvent[];
 }
 
@@ -60,7 +63,7 @@ export function isRetried(
   });
 }
 
-/** State without decisions. */
+/** State of a job without decisions. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,
   restartAt: undefined,

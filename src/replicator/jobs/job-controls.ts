@@ -19,7 +19,7 @@ export class JobControls {
     return value === undefined ? UNTOUCHED : decodeJobControl(value);
   }
 
-  /** In the order of `jobIds`. */
+  /** Returns the decisions about each job, in the order of `jobIds`. */
   async getMany(tx: ReadTransaction, jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobControl.key({ jobId })));
     return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));

@@ -1,4 +1,4 @@
-/** Job data survives encoding and decoding. */
+/** Tests that job data survives encoding and decoding. */
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -98,7 +98,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // A job that has just failed is failing; a failing job may be in any state.
+  // After a failure the job must be failing. After any other outcome it may be.
   .chain(([ending, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,
@@ -109,7 +109,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
 
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
-test("the record of a job is decoded as it was encoded", () => {
+test("decoding a job's record returns the encoded job", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };
@@ -119,7 +119,7 @@ test("the record of a job is decoded as it was encoded", () => {
   );
 });
 
-test("the index reads the same from a job's record", () => {
+test("`decodeIndexed` returns the same values as `decodeJob`", () => {
   fc.assert(
     fc.property(request, progress, (what, far) => {
       const data: ReplicationJobData = { ...what, ...far };

@@ -39,7 +39,7 @@ const FLAT = {
 };
 const flat = (change: object = {}) => ({ data: { ...FLAT, ...change }, request: undefined });
 
-/** As read from the store. */
+/** Converts a value to what is read from the store. */
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
 test("a job is stored as two objects, each with its format", () => {
@@ -80,7 +80,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
-  test("is split by its next write, and not again", () => {
+  test("is split into two objects by the next write only", () => {
     const data = decodeJob(flat());
     const request = requestToStore(flat(), data);
     expect(request).toEqual(encodeRequest(data));
@@ -88,7 +88,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob({ data: stored(encodeProgress(data)), request })).toEqual(data);
   });
 
-  test("has defaults for newer fields", () => {
+  test("has default values for fields that its version did not store", () => {
     const { stallCount: _, ...older } = FLAT;
     const { failurePolicy: __, failureRetrySec: ___, ...options } = REPLICATION.options;
     const statistics = { ...STATISTICS, bulkGetAttempts: undefined };
@@ -100,7 +100,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded.statistics.bulkGetAttempts).toBe(0);
   });
 
-  test("has failed since its last run, if that failed", () => {
+  test("is failing since its last run, if that failed", () => {
     expect(decodeJob(flat()).failing).toMatchObject({
       ...FAILURE,
       class: "other",
@@ -116,7 +116,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob(flat(running))).toMatchObject({ state: "pending", failure: undefined });
   });
 
-  test("is refused for the reason stored in place of a failure", () => {
+  test("has the refusal that its version stored as a failure", () => {
     const malformed = { replication: undefined, state: "pending", failure: FAILURE };
     const refused = { state: "pending", failure: undefined, refusal: FAILURE };
     expect(decodeJob(flat(malformed))).toMatchObject(refused);
@@ -131,7 +131,7 @@ describe("a job that an older version stored in one object", () => {
     ["crashing", { failure: { error: "error", reason: "" }, result: undefined }],
     ["completed", { failure: undefined, result: {} }],
     ["failed", { failure: { error: "error", reason: "" }, result: undefined }],
-  ])("has only the members of %s", (state, expected) => {
+  ])("has only the members of the outcome %s", (state, expected) => {
     const bare = decodeJob(flat({ state, failure: undefined }));
     expect(bare).toMatchObject({ state, ...expected });
     const full = decodeJob(flat({ state, failure: FAILURE, result: { ok: true } }));
@@ -145,7 +145,7 @@ describe("a job that an older version stored in one object", () => {
 describe("a job of a newer version", () => {
   const data = decodeJob(flat());
   const current = { data: encodeProgress(data), request: encodeRequest(data) };
-  const UNKNOWN = "A replication job has a format that this version knows";
+  const UNKNOWN = "A replication job must have a supported format version";
 
   test.each(["data", "request"] as const)("is refused when its %s has another format", (part) => {
     expect(decodeJob(current)).toEqual(data);

@@ -26,7 +26,7 @@ import {
 import { addStatistics, NO_STATISTICS } from "./replication-statistics.ts";
 
 const FORMAT = 2;
-/** The number assigned to records that contain none. */
+/** Format number of records without one. */
 const FORMAT_FLAT = 1;
 
 /** Default failure of a malformed document without details. */
@@ -49,7 +49,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   return {
     format: FORMAT,
     replicationId,
-    // Nodes of older versions, which do not know `parked`, run such jobs when due.
+    // Nodes of older versions do not know `parked`. They run such a job when it is due.
     state: state === "parked" ? "pending" : state,
     isParked: state === "parked" ? true : undefined,
     failure,
@@ -65,7 +65,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Absent in most jobs.
+    // Omitted in most jobs, because they are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -88,7 +88,7 @@ export function splitJobData(data: JobData): { readonly data: JobData; readonly 
   return { data: encodeProgress(decoded), request: encodeRequest(decoded) };
 }
 
-/** The fields used by lists. */
+/** Members of a job that the job index needs. */
 export interface IndexedJob
   extends Pick<
     ReplicationJobData,
@@ -97,9 +97,12 @@ export interface IndexedJob
   readonly replication: Pick<Replication, "source" | "target"> | undefined;
 }
 
-/** A subset of `decodeJob` at lower cost, needed at each change of a job. Throws as that does. */
+/**
+ * Decodes only what the index needs, at a lower cost than `decodeJob`, because this happens at
+ * every change of a job. Throws like `decodeJob`.
+ */
 export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">): IndexedJob {
-  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
+  assert(isReadable({ data, request }), "A replication job must have a supported format version");
   const progress: StoredProgress = data;
   const { replication, userName = null }: StoredRequest = request ?? data;
   const { replicationId, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
@@ -109,18 +112,18 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
   return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
 }
 
-/** Throws if a newer version stored the job in an unknown format. */
+/** Decodes a job. Throws if a newer version stored it in an unknown format. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
-  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
+  assert(isReadable({ data, request }), "A replication job must have a supported format version");
   return decoded(request ?? data, data);
 }
 
-/** Decodes the outcome without the request. Throws as `decodeJob`. */
+/** Decodes the outcome of a job without its request. Throws like `decodeJob`. */
 export function decodeProgress({
   data,
 }: Pick<Job, "data">): JobOutcome & Pick<ReplicationJobData, "replicationId" | "lastStartMs"> {
   const progress: StoredProgress = data;
-  assert(isKnown(progress.format), "A replication job has a format that this version knows");
+  assert(isKnown(progress.format), "A replication job must have a supported format version");
   const { replicationId, lastStartMs = 0 } = progress;
   return { ...decodeOutcome(progress), replicationId, lastStartMs };
 }
@@ -136,20 +139,26 @@ export function isReadable({ data, request }: Pick<Job, "data" | "request">): bo
   return isKnown(progress.format) && isKnown(asked.format);
 }
 
-/** Stored members; those unknown to an older version are absent. */
+/** Members of a stored request. Those unknown to an older version are absent. */
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";
-  /** Parked jobs are pending for versions that do not know the state. */
+  /**
+   * Whether the job is parked. Its state is stored as pending, for versions that do not know
+   * `parked`.
+   */
   readonly isParked?: boolean;
 };
 type Stored<T> = { readonly format?: number } & {
   readonly [Name in keyof T]?: T[Name] | undefined;
 };
 
-/** One literal, because spreading takes V8 ten times as long, and a list decodes all its jobs. */
+/**
+ * Decodes a job. Written as one object literal: V8 needs ten times as long for spreading, and a
+ * list decodes all its jobs.
+ */
 function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJobData {
-  // In format 1, the failure of a malformed document was stored as that of a run.
+  // Format 1 stored the refusal of a malformed document in `failure`.
   const { replication, refusal } = decodeAsked(
     asked.replication,
     asked.refusal ?? progress.failure,
@@ -189,7 +198,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // Request members are decoded consistently, and so are outcome members.
+  // TypeScript cannot see that the members of the request match each other, and so do those of the
+  // outcome.
   return data as ReplicationJobData;
 }
 
@@ -209,7 +219,10 @@ function decodeAsked(
   return { replication: { ...replication, options, selection }, refusal: undefined };
 }
 
-/** Earlier versions stored these as values, which may have changed number formats. */
+/**
+ * Converts selectors and parameters of earlier versions to JSON text. Those stored them as parsed
+ * values, whose numbers may have lost their original form.
+ */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>
     typeof value === "string" ? value : JSON.stringify(value);

@@ -51,7 +51,7 @@ describe("a failing job", () => {
   const failingAt = (nowMs: number, hasCheckpoint: boolean, hasBegun = true) =>
     observed(running, { ...figures, hasBegun, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;
 
-  test("keeps failing while it runs, until a checkpoint or a healthy time", () => {
+  test("remains failing while it runs, until it has a checkpoint or counts as healthy", () => {
     expect(running.failing).toEqual(failing);
     expect(failingAt(150, false)).toEqual(failing);
     expect(failingAt(150, true)).toBeUndefined();
@@ -59,7 +59,7 @@ describe("a failing job", () => {
     expect(failingAt(151, false, false)).toEqual(failing);
   });
 
-  test("keeps failing when it is retried, but not when it is reset", () => {
+  test("remains failing when it is retried, but not when it is reset", () => {
     expect(restarted(job).failing).toEqual(failing);
     expect(begunAnew(job).failing).toBeUndefined();
   });

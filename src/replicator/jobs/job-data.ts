@@ -80,7 +80,7 @@ export function jobOutcome(
 const UNREADABLE =
   "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
 
-/** RFC 016's states. */
+/** States of a job in RFC 016. */
 export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";
 
 /** Returns the state to show: running, or the outcome of the last run. */
@@ -122,7 +122,7 @@ export type Asked =
 /** The request, its author and time. Constant during the job's lifetime. */
 export type JobRequest = Asked &
   Authority & {
-    /** Undefined for a transient job. */
+    /** The replication document; undefined for a transient job. */
     readonly document: JobDocument | undefined;
     /** Name of the rule that created the job, if any. */
     readonly rule?: string | undefined;
@@ -139,30 +139,42 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 
 /** Progress of a job, with the outcome of its last run. */
 export type JobProgress = JobOutcome & {
-  /** Undefined until computed, which may require reading a filter function from the source. */
+  /**
+   * Id of the replication; undefined until computed, which may require reading a filter function
+   * from the source.
+   */
   readonly replicationId: string | undefined;
-  /** Whether a run created the target; absent if it existed or that is unknown. */
+  /**
+   * Whether a run of the job created the target. Absent if the target existed before, or if that is
+   * unknown.
+   */
   readonly hasCreatedTarget?: boolean | undefined;
   /** When both servers last accepted this request's credentials, if ever. */
   readonly answeredMs?: number | undefined;
-  /** Consecutive crashed or failed runs. */
+  /** Number of consecutive crashed or failed runs. */
   readonly errorCount: number;
-  /** Set while failing. Persists across outcomes until a lasting success. */
+  /**
+   * Failure status of the job, while it is failing. Persists across outcomes until a lasting
+   * success.
+   */
   readonly failing: Failing | undefined;
-  /** Consecutive runs ended for lack of progress. */
+  /** Number of consecutive runs that ended because they stalled. */
   readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   readonly changesPending: number | undefined;
-  /** Recorded when the job was parked; if undefined, the next run asks both sides. */
+  /**
+   * Creation times of both databases, recorded when the job was parked. If undefined, the next run
+   * reads both sides' logs.
+   */
   readonly startTimes: StartTimes | undefined;
   /** Rates of the current run; 0 if not running. */
   readonly rates: CopyRates;
-  /** Main reason why requests of a running job wait, if they do. */
+  /** The main reason why requests of the current run have to wait, if any. */
   readonly waitsFor: WaitReason | undefined;
-  /** Newest first. */
+  /** Latest events of the job, newest first. */
   readonly history: readonly JobEvent[];
   readonly lastUpdatedMs: number;
   readonly lastStartMs: number;
@@ -170,7 +182,7 @@ export type JobProgress = JobOutcome & {
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
-/** Placeholder for a job this node cannot read, containing the reason. */
+/** Returns a placeholder for a job that this node cannot read, containing the reason. */
 export function unreadableJobData(): ReplicationJobData {
   const error = "unknown_format";
   const failure = { error, reason: UNREADABLE };
@@ -228,15 +240,15 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** Time of a change, and the maximum history length. */
+/** Time of a change to a job, and the maximum length of its history. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;
 }
 
 /**
- * A run has started. The state of an ended job is kept while its failures are retried; otherwise a
- * crash is cleared. A changed replication id resets the statistics.
+ * Records that a run has started. The state of an ended job is kept while its failures are retried;
+ * otherwise a crash is cleared. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
@@ -258,7 +270,7 @@ export function started(
   };
 }
 
-/** Progress reported by a run. */
+/** Progress, as reported by a run. */
 export interface Observed
   extends Pick<
     JobProgress,
@@ -292,7 +304,7 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // Requires a checkpoint, since a stalled run would otherwise seem healthy.
+    // Reset only after a checkpoint: a run that stalls may last long enough to seem healthy.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
@@ -306,7 +318,7 @@ export function retried(
   return { ...data, statistics: addStatistics(data.statistics, more) };
 }
 
-/** Sets the number of pending changes; undefined if the source could not tell. */
+/** Sets the number of pending changes; undefined if the source did not report it. */
 export function withChangesPending(
   data: ReplicationJobData,
   changesPending: number | undefined,
@@ -317,15 +329,15 @@ export function withChangesPending(
 /** The decision of `decide.ts` about an ended run. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
-    /** Whether everything has arrived. */
+    /** Whether all changes have arrived. */
     readonly succeeds: boolean;
     /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
-    /** Oldest first. */
+    /** Events of the run, oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];
   };
 
-/** Applies the decision about an ended run. */
+/** Applies the decision about an ended run to the job's data. */
 export function ended(
   data: ReplicationJobData,
   disposition: Ended,
@@ -350,7 +362,7 @@ export function ended(
   };
 }
 
-/** The source of a parked job has changed. */
+/** Records that the source of a parked job has changed. */
 export function woken(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
@@ -360,14 +372,14 @@ export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...woken(data), startTimes: undefined };
 }
 
-/** As `restarted`, and also resets statistics and errors. */
+/** Restarts a job, and also resets its statistics and errors. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }
 
 /**
- * Adds events, oldest first, keeping the newest `lengthMax`. `pending` after a run does not count,
- * since CouchDB 3 lacks it: twenty events cover ten crashed runs.
+ * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` after a
+ * run is not counted, because CouchDB 3 has none: twenty events thus cover ten crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],
@@ -381,7 +393,10 @@ export function withEvents(
   });
 }
 
-/** A re-created database has a new uuid, so its documents have new jobs. */
+/**
+ * Returns the id of a document's job. A re-created database has a new uuid, so its documents have
+ * new jobs.
+ */
 export function persistentJobId(databaseUuid: string, documentId: string): string {
   return `${databaseUuid}|${documentId}`;
 }

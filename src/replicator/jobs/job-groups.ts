@@ -8,10 +8,10 @@ import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 const CHUNK_ROWS_MAX = 100;
 
 export interface JobGroup {
-  /** A `_replicator` database, or `user:NAME`. */
+  /** Name of a `_replicator` database, or `user:NAME`. */
   readonly name: string;
   readonly shares: number;
-  /** Usage: run time with exponential decay. */
+  /** Usage of the group: run time with exponential decay. */
   readonly usageSec: number;
   /** Usage divided by shares. The group with the lowest standing is scheduled next. */
   readonly standing: number;
@@ -33,7 +33,7 @@ export class JobGroups {
     this.#parts = parts;
   }
 
-  /** All groups with jobs or recent usage, longest waiting time first. */
+  /** Returns all groups with jobs or recent usage, longest waiting time first. */
   async list(): Promise<readonly JobGroup[]> {
     const { kv, jobs } = this.#parts;
     const found: JobGroup[] = [];

@@ -17,10 +17,10 @@ export async function stepFor(
   return decideInput(input, phaseOf(job, decodeJob(job)), isPaused);
 }
 
-/** A repeated request, and its requester. */
+/** A replication that is requested again, and the authority of the new request. */
 export type AskedAgain = Authority & { readonly replication: Replication };
 
-/** The same for a repeated request. */
+/** Determines the reaction to a repeated request. */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,
@@ -32,7 +32,10 @@ export function stepWhenAskedAgain(
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 
-/** Compares everything that affects the run, including credentials, which must be updated. */
+/**
+ * Whether two values are equal. Compares everything that affects the run, including credentials,
+ * because these must be updated.
+ */
 function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

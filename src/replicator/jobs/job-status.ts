@@ -21,7 +21,7 @@ import { listedName, localPlace } from "./listed-name.ts";
 import { ruleUuidOf } from "./rule-jobs.ts";
 
 export interface JobStatus {
-  /** Outcome of the last run, shown while the job is not running. */
+  /** Outcome of the last run, which is shown while the job is not running. */
   readonly outcome: RunOutcome;
   readonly isPaused: boolean;
   readonly failing:
@@ -29,17 +29,20 @@ export interface JobStatus {
         readonly sinceMs: number;
         readonly tries: number;
         readonly class: FailureClass;
-        /** Undefined for a status written by a version without lists for it. */
+        /**
+         * Place of the failure; undefined in a status stored by a version that did not list jobs by
+         * place.
+         */
         readonly place: Pick<FailureCause, "side" | "host"> | undefined;
       }
     | undefined;
-  /** Whether its list of failures has documents. */
+  /** Whether the job's list of failures has documents. */
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
-  /** Since when changes are known to be pending (`backlog.ts`), if any. */
+  /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
   readonly replicationId: string | undefined;
-  /** End of an ended transient job. */
+  /** When a transient job ended, if it has. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
   /** Names of the source in lists: host and port, host, or a local database (`localPlace`). */
@@ -78,15 +81,15 @@ export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stal
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
 /** Flags counted separately for each rule. */
 const RULE_FLAGS = ["failing", "left_behind"] as const;
-/** Failing jobs are in the list `error`; parked ones have a row in `outcome`. */
+/** Flags with a list. Failing jobs have the list `error`, and parked ones a row in `outcome`. */
 export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
 /** A row of a list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
 /**
- * Lists with counters. `active`, `since`, `tries` and `cause-since` contain the same jobs as
- * others, and the length of `ended` is not needed.
+ * Lists with counters. The others need none: `active`, `since`, `tries` and `cause-since` contain
+ * the same jobs as lists with counters, and the length of `ended` is not used.
  */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
@@ -109,7 +112,7 @@ export function askedStatus({ replication, userName }: IndexedJob): AskedStatus 
   return { owner, source: placesOf(replication?.source), target: placesOf(replication?.target) };
 }
 
-/** Equal statuses have equal encodings. */
+/** Computes the status of a job. Equal statuses have equal encodings. */
 export function jobStatus(
   jobId: string,
   facts: QueueFacts,
@@ -142,7 +145,7 @@ export function jobStatus(
   };
 }
 
-/** Status of a job that has returned to the queue, or whose due time has changed. */
+/** Returns the status of a job that has returned to the queue, or whose due time has changed. */
 export function withFacts(status: JobStatus, facts: QueueFacts): JobStatus {
   return { ...status, isPaused: isPaused(facts) };
 }
@@ -151,7 +154,7 @@ function isPaused({ state, scheduledAtSec }: QueueFacts): boolean {
   return state !== "finished" && scheduledAtSec === NEVER_SEC;
 }
 
-/** Rows that depend only on the request. */
+/** Returns the index rows that depend only on the request. */
 export function askedRows({ owner, source, target }: AskedStatus): readonly StatusRow[] {
   return [
     ["owner", owner],
@@ -160,7 +163,7 @@ export function askedRows({ owner, source, target }: AskedStatus): readonly Stat
   ];
 }
 
-/** Rows that change with the job's progress. */
+/** Returns the index rows that change with the job's progress. */
 export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
   const { outcome, failing, endedMs, behindSinceMs } = status;
   const rows: StatusRow[] = [];
@@ -181,7 +184,7 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   return ruleUuid === undefined ? rows : [...rows, ...ruleRows(ruleUuid, status)];
 }
 
-/** Index rows of a job in the summary of its rule. */
+/** Returns the index rows of a job for the summary of its rule. */
 function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   const rows: StatusRow[] = [];
   for (const flag of RULE_FLAGS) {
@@ -193,27 +196,27 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** Value in the list `rule` for a rule's jobs with a flag. */
+/** Returns the value in the list `rule` for a rule's jobs with a flag. */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }
 
-/** List of a rule's jobs that are behind, by lag. */
+/** Returns the name of the list of a rule's jobs that are behind, by lag. */
 export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
   return `rule-behind ${ruleUuid}`;
 }
 
-/** List of jobs failing for one cause, by time. */
+/** Returns the name of the list of jobs failing for one cause, by time. */
 export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** Value in the list `behind`: greater for a longer lag. */
+/** Returns the value in the list `behind`, which is greater for a longer lag. */
 export function behindValue(sinceMs: number): number {
   return -Math.floor(sinceMs);
 }
 
-/** Sort key of `_scheduler/jobs`. */
+/** Returns the id by which `_scheduler/jobs` is sorted. */
 export function shownId(jobId: string, { replicationId }: JobStatus): string {
   return listedName(replicationId ?? jobId);
 }
@@ -238,12 +241,14 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list)) return undefined;
-  // Each row has a distinct value, so they are counted together.
+  // Values in this list are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-/** Counter of all jobs of a `_replicator` database. The queue counts the overall total. */
+/**
+ * Returns the counter of all jobs of a `_replicator` database. The queue counts the overall total.
+ */
 export function counterOfDatabase(jobId: string): StatusCounter | undefined {
   const uuid = databaseUuidOf(jobId);
   return uuid === null ? undefined : ["all", null, uuid];
@@ -255,7 +260,10 @@ function databaseUuidOf(jobId: string): string | null {
   return end < 0 ? null : jobId.slice(0, end);
 }
 
-/** Sorted and without duplicates, so that equal places yield equal lists. */
+/**
+ * Returns the names of a place in lists. They are sorted and distinct, so that equal places have
+ * equal encodings.
+ */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];
   if (address.kind === "local") return [localPlace(address.database)];
@@ -264,9 +272,9 @@ function placesOf(address: EndpointAddress | undefined): readonly string[] {
   return [...new Set([url.host, url.hostname].map(listedName))];
 }
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 2;
-/** An object with the members of `JobStatus`. */
+/** Format of older versions: an object with the members of `JobStatus`. */
 const FORMAT_OBJECT = 1;
 
 type Failing = NonNullable<JobStatus["failing"]>;
@@ -278,7 +286,9 @@ type StoredFailing = readonly [
   host?: string | null,
 ];
 
-/** An array, because member names would take more space than the values. */
+/**
+ * Stored form of a status: an array, because member names would take more space than the values.
+ */
 type StoredStatus = readonly [
   outcome: RunOutcome,
   flags: number,
@@ -319,14 +329,14 @@ export function encodeStatus(status: JobStatus): Uint8Array {
 
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
-  assert(text instanceof Uint8Array, "A status must be text");
+  assert(text instanceof Uint8Array, "A status must be stored as text");
   const stored: unknown = JSON.parse(utf8Slice(text, 0, text.length));
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
     return { ...status, failing, replicationId, endedMs: undefined, behindSinceMs: undefined };
   }
-  assert(format === FORMAT, "A status must have a format that this version supports");
+  assert(format === FORMAT, "A status must have a supported format version");
   return decodeStored(stored as StoredStatus);
 }
 

@@ -11,13 +11,13 @@ export class JobStatuses {
     this.#notes = notes;
   }
 
-  /** Returns undefined if there is no such job. */
+  /** Returns the status of a job; undefined if there is no such job. */
   async get(tx: ReadTransaction, jobId: string): Promise<JobStatus | undefined> {
     const note = await this.#notes.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     return note && decodeStatus(note);
   }
 
-  /** In the order of `jobIds`. */
+  /** Returns the status of each job, in the order of `jobIds`; undefined for an unknown job. */
   async getMany(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -31,7 +31,10 @@ export class JobStatuses {
     this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encoded);
   }
 
-  /** Statuses after the job `afterId` ("" for all) up to `lastId` (undefined for no limit). */
+  /**
+   * Returns the statuses of jobs after `afterId` ("" for all) up to `lastId` (undefined for no
+   * limit).
+   */
   async between(
     tx: ReadTransaction,
     afterId: string,

@@ -10,7 +10,7 @@ export interface JobDescription {
   readonly jobId: string;
   /** Name of a persistent job or a job of a rule (`job-name.ts`); absent for a transient job. */
   readonly job?: string;
-  /** URL without credentials, or name of a local database; absent if malformed. */
+  /** URL without credentials, or name of a local database; absent if the document is malformed. */
   readonly source?: string;
   readonly target?: string;
 }

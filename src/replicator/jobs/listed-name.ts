@@ -1,12 +1,12 @@
-/** Maximum length of a name in a key. */
+/** Maximum length of a name that is part of a key. */
 const NAME_LENGTH_MAX = 500;
 
-/** The form of a name in lists. */
+/** Returns the form of a name in lists. */
 export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }
 
-/** Marks local databases in lists of hosts, whose names contain no slash. */
+/** First character of local databases in lists of hosts. Names of hosts contain no slash. */
 export const LOCAL_MARK = "/";
 
 export function localPlace(database: string): string {

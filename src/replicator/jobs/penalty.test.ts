@@ -13,7 +13,7 @@ test.each([
   [13, 172_800],
   [99, 172_800],
 ])(
-  "backoff_micros: after %i errors in a row a job waits %i s at most, and three quarters of that at least",
+  "after %i consecutive errors a job waits at most %i s and at least three quarters of that, as in backoff_micros",
   (errorCount, maxSec) => {
     expect(penaltySec(errorCount, COUCH, random(1))).toBe(maxSec);
     expect(penaltySec(errorCount, COUCH, random(0))).toBe(Math.ceil(maxSec * 0.75));

@@ -6,9 +6,9 @@
 import { backoff, type Random } from "../../base/index.ts";
 
 export interface PenaltyLimits {
-  /** `min_backoff_penalty_sec`. */
+  /** Minimum pause (`min_backoff_penalty_sec`). */
   readonly minSec: number;
-  /** `max_backoff_penalty_sec`. */
+  /** Maximum pause (`max_backoff_penalty_sec`). */
   readonly maxSec: number;
 }
 

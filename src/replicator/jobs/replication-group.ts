@@ -18,7 +18,10 @@ export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string,
   return new Map([...shares].map(([name, count]) => [groupNamed(name), count]));
 }
 
-/** Neither user nor database names contain a colon. */
+/**
+ * Converts a name in `[replicator.shares]` to a group. Names of users and databases contain no
+ * colon, so they cannot be mistaken for those of groups.
+ */
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");
   return isDatabase || name.startsWith(RULE) ? name : userGroup(name);
@@ -26,7 +29,7 @@ function groupNamed(name: string): string {
 
 const RULE = "rule:";
 
-/** The group of a rule's jobs. */
+/** Returns the group of a rule's jobs. */
 export function ruleGroup(rule: string): string {
   return `${RULE}${rule}`;
 }

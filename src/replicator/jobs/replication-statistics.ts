@@ -6,7 +6,7 @@ export interface ReplicationStatistics {
   readonly docsRead: number;
   readonly docsWritten: number;
   readonly docWriteFailures: number;
-  /** Changes and revisions omitted on purpose (`Omissions`). Not in CouchDB. */
+  /** Number of changes and revisions omitted on purpose (`Omissions`). Not in CouchDB. */
   readonly docsLeftOut: number;
   readonly bulkGetAttempts: number;
   readonly bulkGetDocs: number;

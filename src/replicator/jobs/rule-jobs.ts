@@ -30,7 +30,10 @@ export function ruleDatabaseOf(jobId: string): string {
   return jobId.slice(jobId.indexOf("|") + 1);
 }
 
-/** Begins with the rule's uuid, so that lists have the jobs of a rule together. */
+/**
+ * Returns the id of a rule's job. It begins with the rule's uuid, so that lists show the jobs of a
+ * rule together.
+ */
 export function ruleJobId(uuid: string, database: string): string {
   return persistentJobId(uuid, database);
 }

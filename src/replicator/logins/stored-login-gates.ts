@@ -27,14 +27,17 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
-/** Maximum wait for a gate: the pause after a refusal, and the login then in progress. */
+/**
+ * Maximum wait for a login: the pause after a rejected one, and the time for another that is in
+ * progress.
+ */
 const WAIT_MS_MAX = 80_000;
 
 export interface StoredLoginGatesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
-  /** Seals password digests. */
+  /** Encrypts the password digests, if the server has a key. */
   readonly seal?: Seal | undefined;
 }
 
@@ -84,7 +87,10 @@ export class StoredLoginGates implements LoginGates {
     return this.#settle(login, "", verdict);
   }
 
-  /** Lets the next login pass, in the transaction that stores a user's new credential. */
+  /**
+   * Opens the gate for the next login. Called in the transaction that stores a user's new
+   * credential.
+   */
   async open(tx: Transaction, address: EndpointAddress, opening: GateOpening): Promise<void> {
     const account = address.kind === "http" ? accountOf(address) : undefined;
     if (account === undefined) return;
@@ -100,7 +106,7 @@ export class StoredLoginGates implements LoginGates {
         const record = await this.#read(tx, login);
         this.#write(tx, login, settleLogin(record, { ...login, id, verdict }, nowMs));
       },
-      // A failure counted twice only closes the gate for longer.
+      // May be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }
@@ -113,7 +119,8 @@ export class StoredLoginGates implements LoginGates {
       const bytes = seal === undefined ? stored : seal.open(stored, placeOf(account));
       return JSON.parse(utf8Decode(bytes)) as LoginRecord;
     } catch (error) {
-      // Sealed with an earlier key: records are short-lived and not resealed.
+      // The record was sealed with an earlier key. Login records are short-lived, so they are not
+      // resealed.
       if (errorCode(error)?.startsWith("SECRETS_") === true) return LOGIN_RECORD_EMPTY;
       throw error;
     }

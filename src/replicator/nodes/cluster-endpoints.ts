@@ -17,7 +17,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import { NodeStore } from "./node-store.ts";
 
-/** Maximum age of a report. */
+/** Maximum age of a report that is included. */
 const REPORT_MS_MAX = 30_000;
 
 export interface ClusterEndpointsParts {
@@ -29,15 +29,15 @@ export interface ClusterEndpointsParts {
 }
 
 export interface ClusterEndpoint {
-  /** Includes any non-default port. */
+  /** Host of the server, with any non-default port. */
   readonly host: string;
   readonly sourceCount: number;
   readonly targetCount: number;
   /** Number of jobs whose last failure was at this server, by class. */
   readonly failing: ReadonlyMap<FailureClass, number>;
-  /** Set while the server is known to be unreachable. */
+  /** The outage of the server, if it is known to be unreachable. */
   readonly outage: KnownOutage | undefined;
-  /** Requests of all nodes in the last one to two minutes. */
+  /** Number of requests of all nodes in the last one to two minutes. */
   readonly requestCount: number;
   /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
@@ -63,7 +63,7 @@ export class ClusterEndpoints {
     this.#store = new NodeStore(parts.subspace);
   }
 
-  /** Sorted by failing jobs, then by jobs, then by name. */
+  /** Returns a page of servers, sorted by failing jobs, then by jobs, then by name. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<ClusterEndpointsPage> {
     const { kv, index } = this.#parts;
     const all = await index.read(kv, (view) => this.#all(view));

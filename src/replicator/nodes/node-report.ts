@@ -4,7 +4,7 @@ import type { WorkerId } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 
-/** Identifies a process from start to end, across its registrations as a worker. */
+/** Id of a process, which stays the same when it registers as a worker again. */
 export type NodeId = string;
 
 /** Measurements of a process. */
@@ -20,13 +20,13 @@ export interface NodeReport extends ProcessMeasure {
   readonly node: string;
   readonly processId: string;
   readonly version: string;
-  /** The current registration. */
+  /** Current registration of the process as a worker. */
   readonly worker: WorkerId;
   /** Maximum number of running jobs. */
   readonly slots: number;
   /** Number of running jobs; absent in reports of older versions. */
   readonly runningCount?: number;
-  /** Whether it is draining, and thus accepts no jobs. */
+  /** Whether the process is draining, and thus accepts no jobs. */
   readonly isDraining: boolean;
   readonly startedMs: number;
   readonly reportedMs: number;
@@ -34,17 +34,17 @@ export interface NodeReport extends ProcessMeasure {
   readonly hosts: readonly HostMeasure[];
 }
 
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeReport(report: NodeReport): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(report))]);
 }
 
-/** Returns undefined for an unknown format. */
+/** Decodes a report. Returns undefined for an unknown format. */
 export function decodeReport(value: Uint8Array): NodeReport | undefined {
   const [format, text] = unpackTuple(value);
   if (format !== FORMAT) return undefined;
-  assert(text instanceof Uint8Array, "A report must be text");
+  assert(text instanceof Uint8Array, "A report must be stored as text");
   return JSON.parse(utf8Decode(text)) as NodeReport;
 }

@@ -12,7 +12,10 @@ import { NodeStore } from "./node-store.ts";
 import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
-/** Time limit for removing its report; without access to the store its heartbeats stop anyway. */
+/**
+ * Time limit for removing the report. Without access to the store, the process is no longer
+ * reported as alive anyway.
+ */
 const LEAVE_MS_MAX = 2000;
 const ID_BYTES = 6;
 
@@ -23,11 +26,11 @@ export interface NodeIdentity {
   readonly version: string;
 }
 
-/** The scheduler that runs the jobs. */
+/** Members of the scheduler that a drain order affects. */
 export interface DrainedScheduler {
-  /** Undefined while not registered as a worker. */
+  /** Id of the current worker; undefined while the process is not registered. */
   readonly worker: WorkerId | undefined;
-  /** Notified of a new registration. */
+  /** Notified when the process has registered as a worker. */
   readonly registered: Notifier;
   readonly slots: number;
   readonly runningCount: number;
@@ -41,9 +44,9 @@ export interface NodeReporterParts {
   readonly identity: NodeIdentity;
   readonly scheduler: DrainedScheduler;
   readonly measureProcess: () => ProcessMeasure;
-  /** Servers with the most requests. */
+  /** Returns the servers with the most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
-  /** Totals since the process started. */
+  /** Returns the totals since the process started. */
   readonly measureRuns: () => RunCounts;
 }
 
@@ -93,7 +96,7 @@ export class NodeReporter {
         reported = { worker, isDraining: isHeard };
         runtime.trace.event("node.reported", { id: this.id, ...reported });
       }
-      // Report the change immediately.
+      // Do not wait for the interval: report the change immediately.
       if (isDraining !== isHeard) this.#heard.notify();
       isHeard = isDraining;
       await waitAtMost(runtime.clock, INTERVAL_MS, signal, (over) =>
@@ -108,7 +111,10 @@ export class NodeReporter {
     await this.#leave();
   }
 
-  /** Returns undefined while not registered: the previous report shows its last registration. */
+  /**
+   * Returns the report of the process; undefined while it is not registered, because its last
+   * report still names the last registration.
+   */
   #report(isDraining: boolean): NodeReport | undefined {
     const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;
     const { worker } = scheduler;
@@ -126,12 +132,12 @@ export class NodeReporter {
     };
   }
 
-  /** Counts of the current minute. */
+  /** Returns the counts of the current minute. */
   #minute() {
     return this.#minutes.note(this.#parts.measureRuns(), this.#parts.runtime.clock.nowMs());
   }
 
-  /** An orderly shutdown removes the report, so that the process does not appear as dead. */
+  /** Removes the report at an orderly shutdown, so that the process does not appear as dead. */
   async #leave(): Promise<void> {
     const minute = this.#minute();
     const remove = this.#parts.kv.transact(
@@ -141,7 +147,7 @@ export class NodeReporter {
       },
       { timeoutMs: LEAVE_MS_MAX, whenUnknown: "retry" },
     );
-    // Without the store it is shown as dead until its report expires.
+    // Without access to the store, the process is shown as dead until its report expires.
     await remove.catch(() => {});
   }
 }

@@ -26,12 +26,12 @@ export class NodeStore {
     return (await tx.get(this.#keys.drain.key({ node: id }))) !== undefined;
   }
 
-  /** Fires when a drain order of any node changes. */
+  /** Returns a watch that fires when a drain order of any node changes. */
   watchDrains(tx: Transaction): Watch {
     return tx.watch(this.#keys.drainsChanged.key({}));
   }
 
-  /** Returns whether the order changed. */
+  /** Sets or removes a drain order. Returns whether that changed it. */
   async setDraining(tx: Transaction, id: NodeId, isDraining: boolean): Promise<boolean> {
     if ((await this.isDraining(tx, id)) === isDraining) return false;
     if (isDraining) tx.set(this.#keys.drain.key({ node: id }), EMPTY_BYTES);
@@ -40,13 +40,13 @@ export class NodeStore {
     return true;
   }
 
-  /** Removes a process that has ended. */
+  /** Removes the report and the drain order of a process that has ended. */
   remove(tx: Transaction, id: NodeId): void {
     tx.clear(this.#keys.node.key({ node: id }));
     tx.clear(this.#keys.drain.key({ node: id }));
   }
 
-  /** All reports, by id. */
+  /** Returns all reports, by id. */
   async list(tx: ReadTransaction): Promise<readonly StoredNode[]> {
     const found: StoredNode[] = [];
     for await (const { key, value } of tx.getRange(this.#keys.node.range())) {

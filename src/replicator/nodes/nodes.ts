@@ -25,7 +25,9 @@ export interface NodesParts {
 export type NodeState = "running" | "draining" | "dead";
 
 export interface NodeEntry {
-  /** Undefined for a worker that has not reported, or of a version without reports. */
+  /**
+   * Id of the process; undefined if the worker has not reported, or has a version without reports.
+   */
   readonly id: NodeId | undefined;
   readonly node: string;
   readonly processId: string;
@@ -39,7 +41,7 @@ export interface NodeEntry {
   readonly report: NodeReport | undefined;
 }
 
-/** Result of an order: processes matched, and processes changed. */
+/** Number of processes that a drain order matches, and of those whose order changed. */
 export interface DrainOutcome {
   readonly matchedCount: number;
   readonly changedCount: number;
@@ -56,13 +58,13 @@ export class Nodes {
     this.#rates = new RunRates(parts.subspace);
   }
 
-  /** By name and process, dead ones last. */
+  /** Returns all processes by name, dead ones last. */
   async list(): Promise<readonly NodeEntry[]> {
     const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
   }
 
-  /** Counts of all processes for each minute of the last hour, oldest first. */
+  /** Returns the counts of all processes for each minute of the last hour, oldest first. */
   rates(): Promise<readonly MinuteCounts[]> {
     const { kv, runtime } = this.#parts;
     return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));

@@ -14,26 +14,26 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { NodeId } from "./node-report.ts";
 
 export const MINUTE_MS = 60_000;
-/** Includes the current minute. */
+/** Number of minutes counted, including the current one. */
 export const RATE_MINUTES = 60;
-/** Stored form; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export interface RunCounts {
-  /** Runs started. */
+  /** Number of runs started. */
   readonly startCount: number;
-  /** Runs that crashed, stalled or failed permanently. */
+  /** Number of runs that crashed, stalled or failed permanently. */
   readonly failureCount: number;
-  /** Documents written to targets. */
+  /** Number of documents written to targets. */
   readonly documentCount: number;
 }
 
 export const NO_RUNS: RunCounts = { startCount: 0, failureCount: 0, documentCount: 0 };
 
 export interface MinuteCounts {
-  /** Start of the minute. */
+  /** Start of the minute, in milliseconds since the epoch. */
   readonly startMs: number;
-  /** Undefined if no process reported. */
+  /** Counts of all processes in this minute; undefined if none reported. */
   readonly counts: RunCounts | undefined;
 }
 
@@ -70,7 +70,7 @@ export class RunRates {
     tx.set(this.#keys.runRate.key({ startMs, node: id }), encodeCounts(counts));
   }
 
-  /** Counts of the last hour for all processes, oldest minute first. */
+  /** Returns the counts of the last hour for all processes, oldest minute first. */
   async hour(tx: ReadTransaction, nowMs: number): Promise<readonly MinuteCounts[]> {
     const firstMs = minuteOf(nowMs) - (RATE_MINUTES - 1) * MINUTE_MS;
     const { runRate } = this.#keys;
@@ -98,7 +98,7 @@ function minuteOf(timeMs: number): number {
   return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS;
 }
 
-/** Adds the increase from `last` to `totals`. */
+/** Returns `before` plus the increase from `last` to `totals`. */
 function combined(before: RunCounts, totals: RunCounts, last: RunCounts): RunCounts {
   const of = (name: keyof RunCounts): number => before[name] + totals[name] - last[name];
   return {
@@ -114,7 +114,7 @@ function encodeCounts({ startCount, failureCount, documentCount }: RunCounts): U
 
 function decodeCounts(value: Uint8Array): RunCounts {
   const [format, startCount, failureCount, documentCount] = unpackTuple(value);
-  assert(format === FORMAT, "Counts must have a format of this version");
+  assert(format === FORMAT, "Counts must have a supported format version");
   return {
     startCount: Number(startCount),
     failureCount: Number(failureCount),

@@ -11,7 +11,10 @@ import { serverUrlOf } from "../request/watched-place.ts";
 
 /** Number of rows read per transaction. */
 const PAGE_ROWS_MAX = 100;
-/** Jobs woken per transaction, and concurrent transactions, each of which waits for the disk. */
+/**
+ * Maximum number of jobs woken per transaction, and of concurrent transactions, each of which waits
+ * for the disk.
+ */
 const WOKEN_MAX = 20;
 const TRANSACTIONS_MAX = 4;
 /** Number of databases looked up per transaction. */
@@ -34,7 +37,7 @@ export class ParkedJobsWaking {
     this.source = source;
   }
 
-  /** Wakes all jobs. */
+  /** Wakes all parked jobs of the source. */
   async wakeAll(): Promise<void> {
     const { kv, parked } = this.#parts;
     const asked = { limit: PAGE_ROWS_MAX };
@@ -49,7 +52,7 @@ export class ParkedJobsWaking {
     } while (after !== undefined);
   }
 
-  /** Wakes the jobs of some databases. */
+  /** Wakes the parked jobs of some databases. */
   async wakeDatabases(databases: readonly string[]): Promise<void> {
     for (const some of partsOf(databases, DATABASES_MAX)) await this.#wakeThose(some);
   }
@@ -102,7 +105,7 @@ export class ParkedJobsWaking {
       runtime.trace.event("replication.woken", { source: serverUrlOf(this.source), jobCount });
   }
 
-  /** Returns whether the job was parked. */
+  /** Wakes a job. Returns whether it was parked. */
   async #wakeJob(tx: Transaction, jobId: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };

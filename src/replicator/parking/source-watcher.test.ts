@@ -18,9 +18,9 @@ const never = (signal: AbortSignal) =>
   });
 
 /**
- * Watches a server without a feed for two hundred parked jobs, which take two requests per
- * comparison. Returns the pauses between rounds; `changedCounts` are the changed databases per
- * round.
+ * Watches a server without a feed for two hundred parked jobs, whose databases take two requests to
+ * compare. `changedCounts` contains the number of changed databases per round. Returns the pauses
+ * between rounds.
  */
 async function sweep(
   changedCounts: readonly number[],
@@ -54,7 +54,7 @@ async function sweep(
   } as unknown as SourceWatcherParts;
   const source = JSON.stringify(["http://source/"]);
   const waking = { source, wake: async () => {} } as unknown as ParkedJobsWaking;
-  // The initial comparison is not a round.
+  // The comparison at the start precedes the rounds.
   const rounds = [0, ...changedCounts];
   let requestCount = 0;
   const server = {
@@ -70,15 +70,18 @@ async function sweep(
   return pausesMs;
 }
 
-test("without a feed, databases are compared sooner while each request finds a change", async () => {
+test("compares databases sooner without a feed while every request finds a change", async () => {
   expect(await sweep([0, 1, 2, 150, 0])).toEqual([1000, 1000, 250, 250, 1000]);
 });
 
 /**
- * Watches a server whose feed returns `answers` in turn. Returns what is woken, and the pause after
- * each answer. `compare`: the server's comparison result, requested for `a` at the start.
- * `parkedLate`: database of a job parked meanwhile. `latestChanged`: recently changed databases.
- * `ending`: what ends the watch.
+ * Watches a server whose feed returns `answers` in turn. Returns the databases whose jobs
+ * are woken, and the pause after each answer.
+ *
+ * - `compare`: result of comparing database `a` at the start
+ * - `parkedLate`: database of a job that parks during the comparison
+ * - `latestChanged`: recently changed databases
+ * - `ending`: how the watch ends
  */
 async function follow(
   answers: readonly (readonly string[])[],
@@ -152,7 +155,7 @@ test("the more databases change, the longer changes are collected, up to 150 ms"
   expect(pausesMs).toEqual([100, 100, 140, 150]);
 });
 
-test("a database that changes often is woken once, and counts as one that changes", async () => {
+test("wakes a database that occurs several times in a response once", async () => {
   const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
   expect(woken).toEqual([["a"]]);
   expect(pausesMs).toEqual([100]);
@@ -200,7 +203,7 @@ test("a job that parks while databases are compared is included", async () => {
   );
 });
 
-test("a source counts as watched once all its jobs have been compared, with a feed and without", async () => {
+test("reports a source as watched once all its jobs are compared, with and without a feed", async () => {
   let watchedCount = 0;
   const onWatched = (): void => {
     watchedCount++;

@@ -25,18 +25,23 @@ const NEW_MAX = 100;
 const GATHER_MS = 100;
 /** Maximum delay for a busy server: jobs running together cost less per job (decision 205). */
 const GATHER_MS_MAX = 150;
-/** Delay per changed database: above fifty changes a second, more are collected. */
+/**
+ * Delay per changed database. At more than fifty changes per second, each delay therefore collects
+ * more than one.
+ */
 const GATHER_MS_EACH = 20;
-/** Minimum duration of a round without a feed. */
+/** Minimum duration of a round of comparisons, for servers without a feed. */
 const SWEEP_MS_MIN = 1000;
-/** Minimum duration after a round in which every request found a change. */
+/**
+ * Minimum duration of a round of comparisons if every request of the previous round found a change.
+ */
 const SWEEP_MS_MIN_BUSY = 250;
 
 export interface SourceWatcherParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly parked: ParkedJobs;
-  /** Shared by the watchers of this node. */
+  /** Rate limit of comparisons, shared by all watchers of this node. */
   readonly pace: SweepPace;
 }
 
@@ -54,8 +59,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server
-   * cannot be asked. `onWatched` is called when all parked jobs have been compared.
+   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server does
+   * not respond. `onWatched` is called when all parked jobs have been compared.
    */
   async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
     const { trace } = this.#parts.runtime;
@@ -82,7 +87,10 @@ export class SourceWatcher {
     });
   }
 
-  /** Finds changes made while unwatched. A method, so that simulations can omit it. */
+  /**
+   * Finds changes that were made while the source was not watched. A separate method, so that
+   * simulations can replace it.
+   */
   async compareFirst(order: "all" | "latest, then all", signal: AbortSignal): Promise<void> {
     if (order === "latest, then all") await this.#compareLatest(signal);
     await this.#compareAll(signal);
@@ -146,7 +154,7 @@ export class SourceWatcher {
     const { kv, parked, pace } = this.#parts;
     await pace.turn(serverUrlOf(this.#source), this.#server.requestCount(1), signal);
     for (const names of partsOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
-      // Further jobs of such a database are compared with all others.
+      // One page per database is enough here. All others are compared with the rest of the source.
       const pages = await kv.read((tx) =>
         Promise.all(
           names.map((database) =>
@@ -196,12 +204,12 @@ export class SourceWatcher {
   }
 }
 
-/** Result of a comparison. */
+/** Result of comparing databases with the positions of their parked jobs. */
 interface Comparison {
   readonly jobCount: number;
   readonly requestCount: number;
   readonly changedCount: number;
 }
 
-/** No job of the source is parked any more. */
+/** Thrown when no job of the source is parked any more. */
 class Unwatched extends Error {}

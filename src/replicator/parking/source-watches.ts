@@ -27,17 +27,19 @@ export interface SourceWatchesParts extends SlotlessJobsParts {
   readonly parked: ParkedJobs;
   readonly databases: DatabaseRegistry;
   readonly endpoints: Endpoints;
-  /** Shared by all requests about many databases. */
+  /** Rate limit of requests about many databases, shared by watchers and rules of this node. */
   readonly pace: SweepPace;
 }
 
 /**
- * Attempts (about two minutes) after which the jobs of an unreachable source are woken: each then
- * tries itself and appears as failing, rather than as caught up.
+ * Number of attempts (about two minutes) after which the jobs of an unreachable source are woken.
+ * Each then tries itself and appears as failing, rather than as caught up.
  */
 const LOST_ATTEMPTS_MAX = 7;
 
-/** How a watcher's run ended: no parked jobs, stopped, or source unreachable. */
+/**
+ * How a watcher ended: no job was parked any more, it was stopped, or the source was unreachable.
+ */
 type Ending = "unwatched" | "stopped" | "lost";
 
 export class SourceWatches implements SlotlessJobType {
@@ -124,5 +126,5 @@ export class SourceWatches implements SlotlessJobType {
   }
 }
 
-/** No job of the source is parked any more. */
+/** Thrown when no job of the source is parked any more. */
 class Unwatched extends Error {}

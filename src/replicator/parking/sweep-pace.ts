@@ -9,7 +9,7 @@ const REQUESTS_PER_SEC = 50;
 
 export class SweepPace {
   readonly #clock: Clock;
-  /** Time of the next request, for recently used servers. */
+  /** Time of the next request per server, for recently used servers. */
   readonly #nextMs = new Map<string, number>();
 
   constructor(clock: Clock) {

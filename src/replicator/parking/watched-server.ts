@@ -13,23 +13,26 @@ import {
 } from "../endpoints/http/http-server.ts";
 
 export interface WatchedServer {
-  /** End of the server's feed; undefined if this account has none. */
+  /**
+   * Returns the end of the server's feed of updates; undefined if this account has no access to
+   * one.
+   */
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined>;
-  /** Recently changed databases, latest first, up to a thousand. */
+  /** Returns recently changed databases, latest first, up to a thousand. */
   latestChanged(signal: AbortSignal): Promise<readonly string[]>;
-  /** Waits for updates after `since`, up to a time limit. */
+  /** Waits for updates after `since`, up to a time limit. Returns them. */
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates>;
-  /** Positions of up to a hundred databases. */
+  /** Returns the update sequences of up to a hundred databases. */
   sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences>;
-  /** Number of requests made by a call of `sequences`. */
+  /** Returns the number of requests that a call of `sequences` makes. */
   requestCount(databaseCount: number): number;
 }
 
 /** A server whose databases can be listed. */
 export interface ListedServer extends WatchedServer {
-  /** The next names after `after` ("" for the first). */
+  /** Returns the next names after `after` ("" for the first). */
   names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage>;
-  /** The security object of a database as text; undefined if not accessible. */
+  /** Returns the security object of a database as text; undefined if not accessible. */
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
 }
 
@@ -84,7 +87,7 @@ export class WatchedStore implements ListedServer {
       const database = await this.#databases.find(tx, name);
       return database === undefined ? "missing" : database.updateSequence(tx);
     };
-    // Concurrently, because each read from a remote store is a round trip.
+    // Read concurrently, because each read from a remote store is a round trip.
     const sequences = await this.#kv.read((tx) =>
       Promise.all(names.map((name) => sequenceOf(tx, name))),
     );

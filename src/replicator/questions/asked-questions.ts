@@ -16,7 +16,10 @@ import { LISTING_MS_MAX, type RulePlan, type RulePlans } from "../rules/rule-pla
 import type { Rules } from "../rules/rules.ts";
 import { NoReplicationNodeError, type QuestionAnswer, type QuestionKind } from "./question.ts";
 
-/** Time allowance for the queue, in both directions. */
+/**
+ * Time that a question and its answer may spend in the queue, added to the time limit of the
+ * answer.
+ */
 const QUEUE_MS_MAX = 5000;
 
 const NO_NODE =
@@ -28,9 +31,9 @@ export interface AskedQuestionsParts {
   readonly jobs: Jobs;
   readonly replicator: Pick<Replicator, "find">;
   readonly rules: Pick<Rules, "check">;
-  /** Makes the plans that need no connection. */
+  /** Computes plans that need no connection to another server. */
   readonly plans: RulePlans;
-  /** Read at each use. */
+  /** Settings for parsing. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
@@ -43,7 +46,7 @@ export class AskedQuestions {
     this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
   }
 
-  /** As `ReplicationChecks.check`. Throws a NoReplicationNodeError. */
+  /** Has a replication node perform `ReplicationChecks.check`. Throws a NoReplicationNodeError. */
   async check(
     database: string,
     { id, parent, body }: InteractiveEdit,
@@ -58,7 +61,10 @@ export class AskedQuestions {
     return { ...checked, twin };
   }
 
-  /** As `RulePlans.ofPut`. Throws a NoReplicationNodeError. */
+  /**
+   * Has a replication node perform `RulePlans.ofPut`, unless that needs no connection. Throws a
+   * NoReplicationNodeError.
+   */
   async ofPut(
     name: string,
     members: Members,
@@ -67,7 +73,7 @@ export class AskedQuestions {
   ): Promise<RulePlan> {
     const { rules, plans, config } = this.#parts;
     const rule = parseRule(await rules.check(name, members), config);
-    // Security objects are compared with those of the targets.
+    // A plan compares security objects with those of the targets, which may be on other servers.
     const needsConnection = rule.server !== undefined || rule.copiesSecurity;
     if (!needsConnection) return plans.ofPut(name, members, owner, signal);
     const question = { name, text: printJson(members), owner };
@@ -114,7 +120,7 @@ export class AskedQuestions {
     throw new NoReplicationNodeError(reason);
   }
 
-  /** Whether a node answers questions. */
+  /** Whether any node answers questions. */
   async #isAnswered(tx: ReadTransaction): Promise<boolean> {
     return (await this.#parts.jobs.workers.members(tx.snapshot, QUESTION_TYPE)).length > 0;
   }
@@ -137,10 +143,10 @@ export class AskedQuestions {
   }
 }
 
-/** Created once, as in `job-subscriptions.ts`. */
+/** Created once, because creating an error is expensive. */
 const OVER = new Error("The wait has ended");
 
-/** A stored check: its twin is looked up again. */
+/** A check as stored in the answer. The duplicate job is looked up again by its id. */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 
 function answered(answer: QuestionAnswer): JobData {

@@ -6,21 +6,21 @@
 import { OperationalError } from "../../base/index.ts";
 import type { JobData } from "../../jobs/index.ts";
 
-/** `check`: a replication document. `plan`: a changed rule. */
+/** Subject of the question: a replication document (`check`) or a changed rule (`plan`). */
 export type QuestionKind = "check" | "plan";
 
-/** Data of an answered question. */
+/** Result of a question, stored as the job's data. */
 export type QuestionAnswer =
   | { readonly kind: "answered"; readonly answer: JobData }
   | {
       readonly kind: "failed";
-      /** Code of the error, if any. */
+      /** Code of the error, if it has one. */
       readonly code: string | null;
       readonly error: string;
       readonly reason: string;
     };
 
-/** No replication node exists, or none has answered in time. */
+/** Thrown if there is no replication node, or none has answered in time. */
 export class NoReplicationNodeError extends OperationalError {
   override readonly name = "NoReplicationNodeError";
   readonly reason: string;

@@ -13,7 +13,7 @@ import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
 /** Age at which unclaimed questions are deleted. Exceeds the time of any answer. */
 const AGE_MS_MAX = 120_000;
-/** Unclaimed answers deleted along with each question. */
+/** Maximum number of unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;
 
 export interface QuestionsParts extends SlotlessJobsParts {
@@ -57,13 +57,13 @@ export class Questions implements SlotlessJobType {
         { whenUnknown: "retry" },
       );
     } catch (error) {
+      // The job is lost: another node has answered, or the asker has cancelled.
       if (errorCode(error) === "JOBS_HALTED") return;
-      // Another node has answered, or the asker has cancelled.
       runtime.trace.event("replication.question-lost", { error: String(error) });
     }
   }
 
-  /** Aborts when the asker cancels. */
+  /** Answers a question. Stops when the asker cancels. */
   async #answer(held: HeldJob, signal: AbortSignal): Promise<QuestionAnswer> {
     const { kv, jobs } = this.#parts;
     const job = await kv.read((tx) => jobs.get(tx, held));
@@ -132,5 +132,5 @@ export class Questions implements SlotlessJobType {
   }
 }
 
-/** Created once, because the default error costs more than the abort. */
+/** Created once, because the default abort reason costs more than the abort itself. */
 const OVER = new Error("The question is answered");

@@ -1,4 +1,7 @@
-/** Parts of a request reserved for server admins, as they concern the machine. */
+/**
+ * Determines which parts of a request are reserved for server admins, because they concern the
+ * machine.
+ */
 import { certificateFilesRefusal } from "./certificate-files.ts";
 import { referencesRefusal } from "./references.ts";
 import type { HttpAddress, Replication } from "./replication.ts";

@@ -33,19 +33,26 @@ export interface LoginParts extends IamTokenParts {
 }
 
 export interface AuthenticationScheme {
-  /** The first name is the documented one. */
+  /** Names of the scheme in `auth`. The first one is documented. */
   readonly names: readonly string[];
-  /** Throws a ReplicationInvalidError. */
+  /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
-  /** Location of its secret, which may be a reference; absent for a header. */
+  /**
+   * Where the scheme keeps a secret that may be a reference; absent for a scheme that only sets a
+   * header.
+   */
   readonly secret?: {
     readonly place: ReferencePlace;
     readonly of: (credentials: Credentials) => string | undefined;
     readonly replaced: (credentials: Credentials, secret: string) => Credentials;
   };
-  /** Returns `undefined` for an address of another scheme. */
+  /**
+   * Returns the account that the address logs in to; `undefined` for an address of another scheme.
+   */
   readonly account?: (address: HttpAddress) => Account | undefined;
-  /** A login whose grant is shared by all users of the same key. */
+  /**
+   * Returns the login of an address, whose grant is shared by all endpoints with the same `key`.
+   */
   readonly login?: (
     address: HttpAddress,
     parts: LoginParts,
@@ -87,7 +94,7 @@ const BASIC: AuthenticationScheme = {
     basic === undefined || usesSessions ? {} : { authorization: basicAuthorization(basic) },
 };
 
-/** The names used by Cloudant and by IBM. */
+/** The scheme has two names: Cloudant uses `iam`, and IBM `ibm`. */
 const IAM: AuthenticationScheme = {
   names: ["iam", "ibm"],
   parse(field, given) {

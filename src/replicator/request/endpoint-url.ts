@@ -3,13 +3,13 @@ import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";
 
 export interface EndpointUrl {
-  /** `https`, `http`. */
+  /** Scheme without the colon: `https` or `http`. */
   readonly scheme: string;
   /** `https://example.com:6984`. Lower case, without a default port, like `host` and `hostname`. */
   readonly origin: string;
-  /** `example.com:6984`. */
+  /** Host with any non-default port: `example.com:6984`. */
   readonly host: string;
-  /** `example.com`. */
+  /** Host without a port: `example.com`. */
   readonly hostname: string;
   readonly written: WrittenUrl;
 }
@@ -17,24 +17,26 @@ export interface EndpointUrl {
 /** The URL as written, for replication ids: CouchDB neither lowercases nor decodes. */
 export interface WrittenUrl {
   readonly isHttps: boolean;
-  /** Without the brackets of an IPv6 address. */
+  /** Host as written, without the brackets of an IPv6 address. */
   readonly host: string;
-  /** The default port of the scheme if absent. */
+  /** Port; the default one of the scheme if the URL has none. */
   readonly port: number;
-  /** Includes the query. */
+  /** Path as written, with the query. */
   readonly path: string;
 }
 
 const PARSED = new WeakMap<HttpAddress, EndpointUrl>();
 
-/** The URL must be valid, as it is in every parsed or stored address. */
+/**
+ * Returns the parts of an address's URL, which must be valid, as in every parsed or stored address.
+ */
 export function endpointUrl(address: HttpAddress): EndpointUrl {
   const parsed = validEndpointUrl(address);
   assert(parsed !== undefined, "The URL of an address must be valid");
   return parsed;
 }
 
-/** Returns undefined for an invalid URL. */
+/** Returns the parts of an address's URL; undefined if it is invalid. */
 export function validEndpointUrl(address: HttpAddress): EndpointUrl | undefined {
   const known = PARSED.get(address);
   if (known !== undefined) return known;
@@ -68,7 +70,9 @@ export function parseUrl(text: string): URL | undefined {
   }
 }
 
-/** `http`, `https`, `socks5`; empty for an invalid URL. */
+/**
+ * Returns the scheme of a URL, such as `https`, `http` or `socks5`; empty if the URL is invalid.
+ */
 export function schemeOf(text: string): string {
   return parseUrl(text)?.protocol.slice(0, -1) ?? "";
 }

@@ -51,7 +51,7 @@ test("a proxy applies to both sides, or to one", () => {
   ]);
 });
 
-test("certificates next to the endpoints apply to both, and in one to itself", () => {
+test("certificates at the top level apply to both endpoints, and those in an endpoint to it alone", () => {
   const { source } = parseReplication({
     ...at({ cert_file: "/own.pem", verify_ssl_certificates: false }),
     cert_file: "/both.pem",

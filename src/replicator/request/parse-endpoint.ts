@@ -18,7 +18,7 @@ import type { EndpointAddress, HttpAddress, ReferencePlace } from "./replication
 const DATABASE_NAME =
   /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
 
-/** `basic, iam or bearer` */
+/** Names of the schemes, for messages: `basic, iam or bearer`. */
 const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
   .join(", ")
   .replace(/, (\w+)$/, " or $1");
@@ -61,7 +61,10 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Characters allowed in a header: Latin-1 without control characters. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** Headers for routing and framing; custom ones would allow request smuggling. */
+/**
+ * Headers for routing and framing. A job must not set them, because that would allow request
+ * smuggling.
+ */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
@@ -116,12 +119,14 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
     auths.push(scheme.parse(field, given));
   }
   if (auths.length > 1) {
-    throw new ReplicationInvalidError(`\`${side}.auth\` must name one way to authenticate`);
+    throw new ReplicationInvalidError(
+      `\`${side}.auth\` must contain only one authentication scheme`,
+    );
   }
   return auths[0] ?? {};
 }
 
-/** `proxy` applies to both sides, and excludes the proxies of one side. */
+/** Parses the proxies. `proxy` applies to both sides, and excludes proxies for one side. */
 function parseProxy(
   side: Side,
   members: Members,
@@ -148,7 +153,10 @@ function parseProxy(
   return proxyUrl;
 }
 
-/** The names are those of `[replicator]`; `prefix` is the path to them. */
+/**
+ * Parses TLS settings, whose names are those in `[replicator]`. `prefix` precedes them in error
+ * messages.
+ */
 function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   const text = (name: string): string | undefined => optionalString(members, name, prefix + name);
   const verify = members.verify_ssl_certificates;
@@ -173,7 +181,7 @@ function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
-/** `an http://, https:// or socks5:// URL`. */
+/** Returns a phrase for messages, such as `an http://, https:// or socks5:// URL`. */
 function urlsOf(protocols: readonly string[]): string {
   const names = protocols.map((name) => `${name}://`);
   const article = names[0]?.startsWith("http:") || names[0]?.startsWith("https:") ? "an" : "a";
@@ -194,7 +202,7 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
-  // URL parsers drop some of these, and include the rest in the host name.
+  // URL parsers drop some of these characters, and accept others as part of the host name.
   if (/\s|\p{Cc}/u.test(text)) {
     throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
   }
@@ -205,7 +213,7 @@ function parseAddress(
     );
   }
   const { header, rest } = takeBasicHeader(headers);
-  // CouchDB requires a colon after the user name.
+  // As in CouchDB, a user name without a colon is not a credential.
   const [, writtenUsername, writtenPassword] =
     /^https?:\/\/([^/?#:@]*):([^/?#]*)@/i.exec(text) ?? [];
   const userinfo =
@@ -260,7 +268,10 @@ export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpA
   };
 }
 
-/** References are only recognized in dedicated members, not within a URL. */
+/**
+ * Returns the locations of references. These are only recognized in dedicated members, not within a
+ * URL.
+ */
 function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
   const places: ReferencePlace[] = secretsOf(auth)
     .filter(([, secret]) => isReference(secret))

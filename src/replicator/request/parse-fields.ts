@@ -12,7 +12,10 @@ import { percentDecode } from "../../protocol/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** Members whose numbers are compared, hashed or forwarded, and thus keep their form. */
+/**
+ * Members whose numbers are compared, hashed or forwarded. They are kept as text, to preserve the
+ * form of numbers.
+ */
 const EXACT_MEMBERS = ["selector", "query_params", "since_seq", "create_target_params"];
 
 /** Parses a document or body, preserving numbers where needed. The text must be valid JSON. */
@@ -20,7 +23,7 @@ export function replicationMembers(text: JsonText): Members {
   return withExactMembers(JSON.parse(text), text);
 }
 
-/** As `replicationMembers`, for a text already parsed. */
+/** Does the same as `replicationMembers` for a text that is already parsed. */
 export function withExactMembers(parsed: Members, text: JsonText): Members {
   if (!isObject(parsed) || keepsForm(text)) return parsed;
   const exact = splitObject(text).filter(({ name }) => EXACT_MEMBERS.includes(name));
@@ -34,7 +37,7 @@ export function withExactMembers(parsed: Members, text: JsonText): Members {
 export class ReplicationInvalidError extends OperationalError {
   override readonly name = "ReplicationInvalidError";
   readonly reason: string;
-  /** CouchDB's error word. */
+  /** Error name in the response, as in CouchDB. */
   readonly error: string;
 
   constructor(reason: string, error = "bad_request") {
@@ -44,7 +47,7 @@ export class ReplicationInvalidError extends OperationalError {
   }
 }
 
-/** Maximum length of a rejected value in messages. */
+/** Maximum number of characters shown of a rejected value. */
 export const SHOWN_LENGTH_MAX = 100;
 
 /** Formats a rejected value for a message. */

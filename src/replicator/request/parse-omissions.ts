@@ -7,7 +7,10 @@ import type { Omissions } from "./replication.ts";
 
 const BYTES_MAX = "max_bytes";
 
-/** Returns undefined if nothing is omitted. Throws a ReplicationInvalidError. */
+/**
+ * Parses the three members. Returns undefined if nothing is omitted. Throws a
+ * ReplicationInvalidError.
+ */
 export function parseOmissions(members: Members): Omissions | undefined {
   const deleted = parseDeleted(members.deleted);
   const attachmentBytesMax = parseBytesMax(members, "attachments");

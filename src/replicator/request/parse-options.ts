@@ -19,7 +19,7 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
   return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** Raises bounds selected by `applies` to at least the values they bound. */
+/** Sets each bound selected by `applies` to the value of the option that it bounds. */
 function withBounds(
   options: ReplicationOptions,
   applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,
@@ -28,7 +28,10 @@ function withBounds(
   return bounds.length === 0 ? options : { ...options, ...Object.fromEntries(bounds) };
 }
 
-/** Throws a ReplicationInvalidError with the field, its value and the accepted values. */
+/**
+ * Checks a value. Throws a ReplicationInvalidError with the field, its value and the accepted
+ * values.
+ */
 export function parseOption<O extends Option>(
   members: Members,
   option: O,
@@ -51,7 +54,7 @@ export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationO
   );
 }
 
-/** Fast path: whether all options are present, as in most jobs. */
+/** Whether all options are present, as in most jobs. They can then be used unchanged. */
 function isWhole(stored: Partial<ReplicationOptions>): stored is ReplicationOptions {
   if (Object.keys(stored).length !== OPTION_NAMES.length) return false;
   return OPTION_NAMES.every((name) => stored[name] !== undefined && stored[name] !== null);
@@ -83,7 +86,9 @@ function isOf(option: Option, value: unknown): boolean {
   return Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max;
 }
 
-/** The first words are CouchDB's. */
+/**
+ * Returns the error message for an option, beginning with CouchDB's words where it has the option.
+ */
 function expectation(option: Option): string {
   const { name, kind } = option;
   if (kind === "boolean") return `parameter \`${name}\` must be a boolean`;
@@ -92,7 +97,7 @@ function expectation(option: Option): string {
   return `\`${name}\` must be an integer ${max === undefined ? `of at least ${min}` : `from ${min} to ${max}`}`;
 }
 
-/** CouchDB also accepts strings of digits. */
+/** Accepts a string of digits as a number, as CouchDB does. */
 function numberOf(given: unknown): unknown {
   return typeof given === "string" && /^[0-9]+$/.test(given) ? Number(given) : given;
 }

@@ -21,12 +21,18 @@ import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseSchedule } from "./schedule.ts";
 
-/** Each run reads, decodes and hashes all ids. CouchDB has no limit. */
+/**
+ * Maximum number of `doc_ids`, since each run reads, decodes and hashes all of them. CouchDB has no
+ * limit.
+ */
 const DOCUMENT_IDS_MAX = 10_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/** Parses `replicationMembers`. Throws a ReplicationInvalidError for the first invalid field. */
+/**
+ * Parses the members of a document or body. Throws a ReplicationInvalidError for the first invalid
+ * one.
+ */
 export function parseReplication(
   members: Members,
   config: ParseConfig = REPLICATOR_CONFIG_DEFAULT,
@@ -69,10 +75,10 @@ export function replicationFaults(members: Members, config: ParseConfig): readon
   return faults;
 }
 
-/** Parsers of all parts except the options. */
+/** Returns the parsers of all members except the options. */
 function partsOf(members: Members, { protocols }: ParseConfig) {
   return {
-    // Erlang socket options: validated but not used.
+    // Erlang's socket options are validated but not used.
     ignored: () => {
       optionalString(members, "socket_options");
       optionalString(members, "ibrowse_options");
@@ -134,7 +140,10 @@ function parseSince(since: unknown): Pick<Replication, "sinceSequence" | "sinceI
   return { sinceSequence: printJson(since), sinceIsJson: true };
 }
 
-/** As in CouchDB: an empty id never exists, but is part of the replication id. */
+/**
+ * Parses `doc_ids`. As in CouchDB, an empty id is accepted: no document has it, but it is part of
+ * the replication id.
+ */
 function parseDocumentIds(value: unknown): string[] {
   if (!Array.isArray(value)) {
     throw new ReplicationInvalidError("parameter `doc_ids` must be an array");
@@ -149,7 +158,7 @@ function parseDocumentIds(value: unknown): string[] {
     }
     return decode(id);
   });
-  // A set of ten thousand takes more memory than the ids.
+  // Remove duplicates by sorting: a set of ten thousand ids takes more memory than the ids.
   ids.sort();
   return ids.filter((id, index) => id !== ids[index - 1]);
 }

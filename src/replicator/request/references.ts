@@ -9,7 +9,7 @@ import { AUTHENTICATION_SCHEMES } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication } from "./replication.ts";
 
 const REFERENCE = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/;
-/** A header's value: an optional authorization scheme, and the reference. */
+/** Matches a header's value that is a reference, optionally after an authorization scheme. */
 const HEADER = /^((?:bearer|token)\s+)?((?:env|file):.*)$/i;
 
 export function isReference(text: string): boolean {

@@ -64,7 +64,7 @@ test("a user filter's code is part of the id", () => {
   expect(baseId).toBe("49074f98af56641737a5f895de36b575");
 });
 
-test("many document ids change an id like few, without being copied", () => {
+test("hashes many document ids like few, without copying them", () => {
   const doc_ids = Array.from({ length: 3_000 }, (_, at) => `document-${at}`);
   let pieceCount = 0;
   const inPieces = {
@@ -101,11 +101,11 @@ interface Recorded {
   readonly vectors: readonly {
     readonly body: Readonly<Record<string, unknown>>;
     readonly id: string;
-    /** Code of the user filter on the source. */
+    /** Source code of the user filter. */
     readonly filterCode?: string;
-    /** A token or cookie in a header, which affects CouchDB's id but not ours. */
+    /** Whether a header contains a token or cookie, which affects CouchDB's id but not ours. */
     readonly credentialInHeaders?: boolean;
-    /** Why our id differs on purpose. */
+    /** Reason why our id intentionally differs from CouchDB's. */
     readonly differs?: string;
   }[];
 }
@@ -115,7 +115,7 @@ describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s
   const { uuid, vectors }: Recorded = JSON.parse(readFileSync(file, "utf8"));
 
   test.each(vectors.map((vector) => [JSON.stringify(vector.body), vector] as const))(
-    "match those of a CouchDB 3.5: %s",
+    "match those computed by CouchDB 3.5: %s",
     (_, { body, id, filterCode, credentialInHeaders = false, differs }) => {
       const replication = parseReplication({ continuous: true, ...body });
       const ours = replicationId(context(uuid), replication, filterCode);
@@ -139,8 +139,8 @@ test("a token changes neither the replication id nor that of the transient job",
 });
 
 test("ids of versions 3, 2 and 1 match CouchDB's code", () => {
-  // The terms of couch_replicator_ids: [uuid, source, target], [host, port, source, target], [host,
-  // source, target].
+  // Terms of older versions in couch_replicator_ids: [uuid, source, target], [host, port, source,
+  // target], [host, source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
   const md5 = (hex: string): string =>
     createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");
@@ -174,21 +174,21 @@ describe("numbers in a filter", () => {
     ["selector", ['{"n":0}', '{"n":0.0}', '{"n":-0.0}']],
     ["since_seq", ["9007199254740992", "9007199254740993", "9007199254740992.0"]],
     ['filter":"a/b","query_params', ['{"n":1000}', '{"n":1e3}', '{"n":9007199254740993}']],
-  ])("change the id by their exact form: %s %j", (name, values) => {
+  ])("change the replication id if their form differs: %s %j", (name, values) => {
     const ids = values.map((value) => idOf(`"${name}":${value}`));
     expect(new Set(ids).size).toBe(values.length);
   });
 
-  test("give one id for equal terms", () => {
+  test("give the same replication id if they are equal as Erlang terms", () => {
     expect(idOf('"selector":{"n":1.0}')).toBe(idOf('"selector":{"n":1.00}'));
     expect(idOf('"selector":{"n":1e3}')).toBe(idOf('"selector":{"n":1000.0}'));
     expect(idOf('"selector":{"n":0}')).toBe(idOf('"selector":{"n":-0}'));
   });
 
-  test("are sorted as CouchDB sorts names", () => {
+  test("sort as strings if they are member names, as in CouchDB", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
-    // {"o":{"$eq":{"10":1,"9":2}}} as a term: "10" is before "9".
+    // Compared as Erlang strings, "10" precedes "9".
     const body = replicationMembers(`{"source":"a","target":"b",${sorted}}`);
     const { selection } = parseReplication(body);
     expect(selection).toEqual({ kind: "selector", selector: '{"o":{"$eq":{"10":1,"9":2}}}' });

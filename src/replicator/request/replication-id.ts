@@ -31,14 +31,14 @@ export interface ReplicationId {
   readonly baseId: string;
   /** Other ids under which a CouchDB may have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
-  /** Includes suffixes. */
+  /** The full id, with suffixes. */
   readonly id: string;
 }
 
-/** Inputs of the ids besides the replication itself. */
+/** Inputs of replication ids, apart from the replication. */
 export interface ReplicationIdContext {
   readonly digests: Digests;
-  /** 32 hex digits, one for the whole cluster (`[couchdb] uuid`). */
+  /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */
   readonly serverUuid: string;
   /** Host name of the server: part of ids before version 3. */
   readonly hostName: string;
@@ -47,7 +47,10 @@ export interface ReplicationIdContext {
   readonly serverUrl: string;
 }
 
-/** `filterCode` is the source code of a user filter in its design document. */
+/**
+ * Computes the replication ids. `filterCode` is the source code of a user filter in its design
+ * document.
+ */
 export function replicationId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -61,7 +64,7 @@ export function replicationId(
   let olderBaseIds: readonly string[] | undefined;
   return {
     baseId,
-    // Lazy, because most runs do not need them.
+    // Computed on demand, because most runs need no older ids.
     get olderBaseIds() {
       olderBaseIds ??= [
         hash(uuid, ...endpoints(endpointTermWithCredentials)),
@@ -75,7 +78,7 @@ export function replicationId(
   };
 }
 
-/** Returns a function that hashes a list of terms followed by those of the selection. */
+/** Returns a function that hashes the given terms together with those of the selection. */
 function hashWithSelection(
   { digests }: ReplicationIdContext,
   replication: Replication,
@@ -85,7 +88,8 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // Encoded once, since it may contain ten thousand ids and is part of five hashes.
+  // Each term is encoded only once, since the terms may contain ten thousand ids and are part of
+  // five hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
 }
@@ -107,7 +111,7 @@ export function baseIdOf(id: string | undefined): string | undefined {
   return id?.replace(/\+.*$/s, "");
 }
 
-/** Id of a transient job: computed without the network, and different for each user. */
+/** Returns the id of a transient job: computed without the network, and different for each user. */
 export function transientJobId(
   context: ReplicationIdContext,
   replication: Replication,
@@ -172,12 +176,15 @@ function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
   return [jsonTerm(sinceIsJson ? parseJson(String(sinceSequence)) : sinceSequence)];
 }
 
-/** Omissions, unknown to CouchDB, affect only ids of replications that use them. */
+/**
+ * Returns the terms for omissions, which CouchDB does not know. They only affect ids of
+ * replications that use them.
+ */
 function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
 }
 
-/** Trims as CouchDB does: only blanks, and only around one-line code. */
+/** Trims source code as CouchDB does: only blanks, and only around one-line code. */
 function trimmed(code: string): string {
   return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }
@@ -187,10 +194,13 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
   http: [80, 5984],
 };
 
-/** Headers with credentials: a new token does not make a new replication. */
+/**
+ * Headers that contain credentials. They are not part of the id, so that a new token does not start
+ * a new replication.
+ */
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
-/** Version 4, without credentials in headers. */
+/** Returns the term of an endpoint in version 4, without credentials in headers. */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(
     ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
@@ -198,7 +208,9 @@ function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): 
   return termOf(context, address, Object.fromEntries(headers));
 }
 
-/** CouchDB's version 4, where a token in a header affects the id. */
+/**
+ * Returns the term of an endpoint in CouchDB's version 4, where a token in a header affects the id.
+ */
 function endpointTermWithCredentials(
   context: ReplicationIdContext,
   address: EndpointAddress,
@@ -221,10 +233,10 @@ function termOf(context: ReplicationIdContext, address: EndpointAddress, headers
   );
 }
 
-/** CouchDB ignores a header with exactly its default value. */
+/** Default of the header `Accept`. CouchDB's ids omit a header with exactly this value. */
 const DEFAULT_ACCEPT = "application/json";
 
-/** Versions 1 to 3. */
+/** Returns the term of an endpoint in versions 1 to 3. */
 function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
 }

@@ -14,7 +14,7 @@ export type Selection =
   | {
       readonly kind: "filter";
       readonly name: string;
-      /** An object. */
+      /** Parameters of the filter, as the text of a JSON object. */
       readonly queryParameters: JsonText;
     };
 
@@ -24,17 +24,17 @@ export type ReferencePlace = string;
 /** A database on a server. */
 export interface HttpAddress {
   readonly kind: "http";
-  /** Without credentials; ends in `/` unless it has a query. */
+  /** URL without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
   /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
-  /** Names as given, without a Basic authorization. */
+  /** Additional headers, with the names as written. Does not include Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Includes the proxy's credentials. */
+  /** URL of a proxy, with its credentials. */
   readonly proxyUrl?: string;
-  /** Overrides the node's settings. */
+  /** TLS settings that override those of the node. */
   readonly tls?: Partial<TlsSettings>;
   /** Locations of references to credentials (`references.ts`). */
   readonly references?: readonly ReferencePlace[];
@@ -53,11 +53,14 @@ export type EndpointAddress = HttpAddress | LocalAddress;
  * or not at all, since a part of it would be a different revision.
  */
 export interface Omissions {
-  /** Deleted revisions. */
+  /** Whether deleted revisions are omitted. */
   readonly deleted?: true;
-  /** Revisions with a larger attachment. */
+  /** Maximum size of attachments; a revision with a larger one is omitted. */
   readonly attachmentBytesMax?: number;
-  /** Revisions with a larger JSON body, not counting protocol members. */
+  /**
+   * Maximum size of the JSON body, not counting protocol members; a revision with a larger one is
+   * omitted.
+   */
   readonly documentBytesMax?: number;
 }
 
@@ -69,13 +72,13 @@ export interface Replication {
   readonly createTargetParameters: Readonly<Record<string, string>>;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
-  /** Nothing is omitted if absent. */
+  /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /** Start of the first run; from the beginning if absent. */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;
-  /** Determines how long the job keeps its slot within its group; `WEIGHT.default` if absent. */
+  /** Relative length of the job's time slice within its group; `WEIGHT.default` if absent. */
   readonly weight?: number;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;

@@ -1,4 +1,4 @@
-/** Due times of scheduled jobs: syntax, time zones, windows, and missed runs. */
+/** Tests the due times of scheduled jobs: syntax, time zones, windows, and missed runs. */
 import { describe, expect, test } from "vitest";
 import { firstRunSec, intoWindow, nextRunSec, parseSchedule, windowEndSec } from "./schedule.ts";
 
@@ -22,7 +22,7 @@ describe("a cron expression", () => {
     expect(shown(nextRunSec(parseSchedule(text), 0, at(now)))).toBe(expected);
   });
 
-  test("applies once in the hour that is repeated at the end of DST", () => {
+  test("is due only once in the hour that is repeated at the end of daylight saving time", () => {
     const schedule = parseSchedule("30 2 * * * Europe/Berlin");
     const first = firstRunSec(schedule, at("2026-10-24T12:00:00Z"));
     const times = [first, nextRunSec(schedule, first, first)].map(shown);
@@ -30,7 +30,7 @@ describe("a cron expression", () => {
   });
 });
 
-test("`every` counts from the start of the last run; missed runs are made up for once", () => {
+test("`every` counts from the start of the last run, and one run makes up for all missed ones", () => {
   const schedule = parseSchedule("every 15m");
   expect(firstRunSec(schedule, 100)).toBe(100);
   expect(nextRunSec(schedule, 100, 130)).toBe(1000);
@@ -46,14 +46,14 @@ describe("a window", () => {
     ["2026-01-01T21:00:00Z", "2026-01-01T21:00:00", "2026-01-02T05:00:00"],
     ["2026-01-02T04:59:59Z", "2026-01-02T04:59:59", "2026-01-02T05:00:00"],
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
-    // The night of the change to daylight saving time is an hour shorter.
+    // At the change to daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
-  ])("at %s opens at %s, and ends at %s", (now, opens, ends) => {
+  ])("when checked at %s opens at %s, and ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);
     expect(shown(windowEndSec(night, at(now)))).toBe(ends);
   });
 
-  test("moves runs of `every` outside of it", () => {
+  test("moves runs of `every` that are due outside it to its next start", () => {
     const schedule = parseSchedule("every 1h between 22:00 and 06:00");
     const late = nextRunSec(schedule, at("2026-01-01T05:30:00Z"), at("2026-01-01T05:31:00Z"));
     expect(shown(late)).toBe("2026-01-01T22:00:00");

@@ -26,7 +26,7 @@ export type Schedule =
 
 const UNIT_SEC: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const INTERVAL_SEC_MAX = 366 * 86_400;
-/** Exceeds a cron expression with lists in all fields. */
+/** Maximum length of a schedule, more than a cron expression with lists in all fields needs. */
 const LENGTH_MAX = 500;
 
 const EVERY = /^every ([1-9]\d{0,8})([smhd])(?: (between .*))?$/;
@@ -37,7 +37,7 @@ const CRON = /^((?:[\d*,/?LW#A-Za-z-]+ ){4}[\d*,/?LW#A-Za-z-]+)(?: (\S+))?$/;
 const EXAMPLES =
   '"every 15m", "0 3 * * * Europe/Berlin", "after 100 changes" or "between 22:00 and 06:00 Europe/Berlin"';
 
-/** Throws a ReplicationInvalidError that says what is accepted. */
+/** Parses a schedule. Throws a ReplicationInvalidError that names what is accepted. */
 export function parseSchedule(value: unknown): Schedule {
   if (typeof value !== "string" || value.length > LENGTH_MAX) throw invalid(value, "");
   const every = EVERY.exec(value);
@@ -82,7 +82,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   } catch (error) {
     throw invalid(value, `: ${(error as Error).message}`);
   }
-  // Any start will do: the next leap day is at most eight years away.
+  // The start time does not matter: the next leap day is at most eight years away.
   if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never occurs");
   return line;
 }
@@ -100,13 +100,13 @@ export function scheduleOf(
   return text === undefined ? undefined : parseSchedule(text);
 }
 
-/** When a job added now runs first. */
+/** Returns when a job that is added now runs first. */
 export function firstRunSec(schedule: Schedule | undefined, nowSec: number): number {
   if (schedule?.kind === "cron") return after(schedule.line, nowSec);
   return intoWindow(schedule, nowSec);
 }
 
-/** When a job runs again. One run makes up for all that were missed. */
+/** Returns when a job runs again. One run makes up for all missed ones. */
 export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: number): number {
   switch (schedule.kind) {
     case "every":
@@ -119,14 +119,14 @@ export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: numbe
   }
 }
 
-/** Returns the time if the window is open or absent, otherwise when it opens next. */
+/** Returns the given time if the window is open then or absent, otherwise when it opens next. */
 export function intoWindow(schedule: Schedule | undefined, timeSec: number): number {
   const window = schedule?.window;
   if (window === undefined || isOpen(window, timeSec)) return timeSec;
   return after(window.opens, timeSec);
 }
 
-/** When a run must end; undefined without a window, or if started outside it. */
+/** Returns when a run must end; undefined without a window, or if it started outside. */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;

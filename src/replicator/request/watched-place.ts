@@ -9,28 +9,34 @@ import { decode } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
-  /** `LOCAL_SOURCE`, or a server's root URL and a digest of the account. Contains no secret. */
+  /**
+   * `LOCAL_SOURCE`, or the root URL of a server with a digest of the account. Contains no secret.
+   */
   readonly source: string;
   readonly database: string;
 }
 
-/** Local databases. */
+/** Stands for the server of local databases. */
 export const LOCAL_SOURCE = "local";
 
-/** Returns undefined if the database cannot be determined from the URL. */
+/**
+ * Returns the watched place of a source; undefined if its database cannot be determined from the
+ * URL.
+ */
 export function watchedPlace(digests: Digests, address: EndpointAddress): WatchedPlace | undefined {
   if (address.kind === "local") return { source: LOCAL_SOURCE, database: address.database };
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
   const { basic, iam, headers, proxyUrl, tls, references } = address;
-  // Excludes passwords: they do not affect permissions, and a digest would allow guessing them.
+  // The digest excludes passwords: they do not affect permissions, and a digest would allow
+  // guessing them.
   const proxy = proxyUrl && maskCredentials(proxyUrl);
   const account = [basic?.username, iam, headers, proxy, tls, references];
   const digest = digests.md5Hex(utf8Encode(JSON.stringify(account)));
   return { source: `${parts.server.url} ${digest}`, database: parts.database };
 }
 
-/** Source for display: without the digest, which is derived from secrets. */
+/** Returns the root URL of a source's server, without the digest, which is derived from secrets. */
 export function serverUrlOf(source: string): string {
   return source.replace(/ .*$/, "");
 }

@@ -18,7 +18,7 @@ test("each star captures the text that it matches", () => {
   expect(match("a.c", "abc")).toBeUndefined();
 });
 
-/** Reference implementation that tries every length for every star. */
+/** Reference implementation, which tries every length for each star. */
 function matchesSlowly(pattern: string, name: string): boolean {
   if (pattern === "") return name === "";
   if (pattern[0] !== "*") {
@@ -33,7 +33,7 @@ function matchesSlowly(pattern: string, name: string): boolean {
 const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 6 });
 const name = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 8 });
 
-test("a name matches exactly if the stars can be filled in, and the captures fill them in", () => {
+test("a name matches if and only if some text for each star yields it, as the captures do", () => {
   fc.assert(
     fc.property(pattern, name, (text, given) => {
       const captures = match(text, given);
@@ -45,7 +45,7 @@ test("a name matches exactly if the stars can be filled in, and the captures fil
   );
 });
 
-test("two patterns overlap exactly if some name matches both, and one covers the other if all its names match", () => {
+test("`meets` and `covers` agree with the names that two patterns match", () => {
   fc.assert(
     fc.property(pattern, pattern, name, (left, right, given) => {
       const [one, other] = [new Glob(left), new Glob(right)];
@@ -63,7 +63,7 @@ test("two patterns overlap exactly if some name matches both, and one covers the
   expect(new Glob("*").meets(new Glob(""))).toBe(true);
 });
 
-test("a pattern of many stars takes no longer for a name that nearly matches", () => {
+test("matching a pattern of many stars takes linear time for a name that nearly matches", () => {
   const stars = new Glob(`${"a*".repeat(100)}b`);
   for (let count = 0; count < 20_000; count++) expect(stars.match("a".repeat(238))).toBeUndefined();
 });

@@ -13,7 +13,7 @@ export class Glob {
     this.#pieces = text.split("*");
   }
 
-  /** Number of captures. */
+  /** Number of stars, each of which captures a text. */
   get captureCount(): number {
     return this.#pieces.length - 1;
   }
@@ -37,17 +37,17 @@ export class Glob {
     return [...captures, name.slice(from, end)];
   }
 
-  /** Whether it matches everything that the other one matches. */
+  /** Whether this pattern matches every name that the other one matches. */
   covers(other: Glob): boolean {
     // A star in the other pattern's text can only be matched by a star here.
     return this.match(other.text) !== undefined;
   }
 
-  /** Whether there is a name that both match. */
+  /** Whether some name matches both patterns. */
   meets(other: Glob): boolean {
     const [left, right] = [this.text, other.text];
-    // `reached[j]`: whether the first `i` and `j` characters of the patterns can match the same
-    // text.
+    // `reached[j]`: whether a text exists that matches the first `i` characters of the left pattern
+    // and the first `j` of the right one.
     let reached = starsFrom(right, [true, ...Array.from(right, () => false)]);
     for (const character of left) {
       const next: boolean[] = [character === "*" && reached[0] === true];

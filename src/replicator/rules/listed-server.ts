@@ -12,7 +12,10 @@ export interface ListedServerParts {
   readonly endpoints: Endpoints;
 }
 
-/** Throws an EndpointError if the owner may not list local databases, or a secret is missing. */
+/**
+ * Opens the source. Throws an EndpointError if the owner may not list local databases, or a secret
+ * is missing.
+ */
 export async function openListedServer(
   { kv, databases, endpoints }: ListedServerParts,
   { rule, owner }: { readonly rule: Rule; readonly owner: Authority },

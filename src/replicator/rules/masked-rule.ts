@@ -1,4 +1,4 @@
-/** A rule for display with masked secrets, which `withStoredSecrets` restores. Pure. */
+/** Masks the secrets of a rule for display; `withStoredSecrets` restores them. Pure. */
 import { maskCredentials } from "../../protocol/index.ts";
 import { MASK } from "../documents/masked-secrets.ts";
 import { isObject, type Members } from "../request/parse-fields.ts";
@@ -6,7 +6,7 @@ import { isHeaderReference, isReference } from "../request/references.ts";
 
 const ENDPOINTS = ["source", "target"];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of `auth` that are not secrets. */
+/** Members of the schemes in `auth` that are not secret. */
 const NO_SECRETS = ["username", "token_url"];
 
 export function maskedRule(members: Members): Members {
@@ -30,7 +30,7 @@ function maskedUrl(value: unknown): unknown {
   return typeof value === "string" ? maskCredentials(value) : value;
 }
 
-/** A reference reveals no secret. */
+/** Masks a secret. References are shown, because they reveal none. */
 function maskedText(value: unknown): unknown {
   return typeof value === "string" && isReference(value) ? value : MASK;
 }

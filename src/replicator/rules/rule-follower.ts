@@ -39,11 +39,13 @@ const CHANGED_MAX = 20;
 const ROWS_MAX = 500;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
-/** Pause between listings, with and without a feed. A database gets its job within ten seconds. */
+/**
+ * Pause between listings, with and without a feed. A database thus gets its job within ten seconds.
+ */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
 /** Minimum duration of a round through all security objects. */
 const SECURITY_ROUND_MS_MIN = 30_000;
-/** Cost of reading the local store, relative to a request. */
+/** Cost of a local read for the rate limit, where a request to a server costs 1. */
 const LOCAL_COST = 0.1;
 
 export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
@@ -52,18 +54,18 @@ export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
   readonly jobs: Jobs;
   readonly store: RuleStore;
   readonly pace: SweepPace;
-  /** Live: read at each use. */
+  /** Settings for parsing rules. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
-/** A rule as loaded by its follower. */
+/** A rule as loaded by the node that follows it. */
 export interface FollowedRule extends RuleIdentity {
   readonly name: string;
   readonly rule: Rule;
   readonly owner: Authority;
 }
 
-/** Result of a listing. */
+/** Result of listing the source's databases. */
 export interface Listing {
   readonly count: ListingCount;
   readonly followedBy: "feed" | "lists";
@@ -90,7 +92,10 @@ export class RuleFollower {
     this.#onListed = onListed;
   }
 
-  /** Follows until the signal aborts. Rejects if the source cannot be asked, or the job is lost. */
+  /**
+   * Follows the rule until the signal aborts. Rejects if the source does not respond, or the job is
+   * lost.
+   */
   async follow(signal: AbortSignal): Promise<void> {
     const last = await this.#server.lastUpdate(signal);
     const followedBy = last === undefined ? "lists" : "feed";
@@ -109,7 +114,7 @@ export class RuleFollower {
     }
   }
 
-  /** Follows the feed after `since`. */
+  /** Follows the feed of updates from `since`. */
   async #hear(since: SourceSequence, signal: AbortSignal): Promise<void> {
     let from = since;
     while (!signal.aborted) {
@@ -136,7 +141,7 @@ export class RuleFollower {
     return count;
   }
 
-  /** Creates or updates jobs of matching databases without one of the current generation. */
+  /** Creates jobs for matching databases without one, and updates jobs of an earlier generation. */
   async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
@@ -174,8 +179,9 @@ export class RuleFollower {
   }
 
   /**
-   * Checks the rows within the range of the listed names: ends jobs of databases that no longer
-   * match and, if the rule says so, of those not listed. The others are updated to the rule.
+   * Checks the rows within the range of the listed names. Ends jobs of databases that no longer
+   * match and, if the rule is configured so, of databases that are not listed. Updates the other
+   * jobs to the current rule.
    */
   async #endOthers(listed: ListedNames, signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
@@ -193,7 +199,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing on the source, if the rule says so. */
+  /** Ends jobs of databases missing on the source, if the rule is configured so. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;
@@ -248,7 +254,10 @@ export class RuleFollower {
     });
   }
 
-  /** Whether a later run of the job will copy it: the current one may have read it before. */
+  /**
+   * Whether a later run of the job will copy the security object; schedules a parked job for that.
+   * A run in progress may have read the object before it changed.
+   */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
     const id = ruleJobId(this.#followed.uuid, database);

@@ -92,7 +92,7 @@ export class RuleFollowers implements SlotlessJobType {
     return { name, uuid, generation, rule, owner: content.owner };
   }
 
-  /** Rejects when the rule has changed, or its job is lost. */
+  /** Waits. Rejects when the rule has changed, or its job is lost. */
   async #watch(held: HeldJob, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { watch, isChanged } = await kv.transact(async (tx) => ({
@@ -137,7 +137,7 @@ export class RuleFollowers implements SlotlessJobType {
   }
 }
 
-/** The rule has changed, or another node has its job. */
+/** Thrown when the rule has changed, or another node has its job. */
 class Changed extends Error {}
 
 function isHalt(error: unknown): boolean {

@@ -1,4 +1,7 @@
-/** Iterates in parallel over the databases of a rule's source, and the rows of those with jobs. */
+/**
+ * Reads the databases of a rule's source and the rows of databases with jobs, both in the order of
+ * names.
+ */
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
@@ -11,18 +14,24 @@ const LISTED_MAX = 1_000_000;
 /** Number of rows read per transaction. */
 const ROWS_MAX = 500;
 
-/** Names after `after` up to and including `last`; undefined for the end of the list. */
+/**
+ * A range of names, after `after` up to and including `last`. Without `last`, it extends to the
+ * end.
+ */
 export interface NameRange {
   readonly after: string;
   readonly last: string | undefined;
 }
 
-/** All names listed by the server within a range. */
+/** The names that the server lists within a range. None are missing. */
 export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }
 
-/** Yields all names once, in consecutive ranges. Awaits `turn` before each request. */
+/**
+ * Yields all names once, in consecutive ranges. Calls `turn` before each request, to limit the
+ * rate.
+ */
 export async function* listNames(
   server: Pick<ListedServer, "names">,
   turn: () => Promise<void>,

@@ -16,16 +16,16 @@ import type { Rules } from "./rules.ts";
 
 /** Time limit for listing the source. */
 export const LISTING_MS_MAX = 60_000;
-/** Concurrent plans per node. */
+/** Maximum number of concurrent plans per node. */
 const PLANS_MAX = 4;
-/** Security objects compared concurrently. */
+/** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Text used if the rule has no job for the database. */
+/** Stands for the previous rule if the database has no job. */
 const NO_JOB = "no job";
-/** Names shown per kind. */
+/** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;
 
-/** Number of databases, with some of their names. */
+/** Number of databases affected by a change, with the names of the first ones. */
 export class PlannedDatabases {
   count = 0;
   readonly first: string[] = [];
@@ -47,7 +47,7 @@ export interface RulePlan {
   readonly ended: PlannedDatabases;
   /** Databases that match but cannot be copied. */
   readonly faulty: PlannedDatabases;
-  /** Targets whose security object would be replaced; undefined if the rule does not copy them. */
+  /** Targets whose security objects would be replaced; undefined if the rule copies none. */
   readonly overwritten: PlannedDatabases | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface RulePlansParts extends ListedServerParts {
   readonly runtime: Runtime;
   readonly ruleStore: RuleStore;
   readonly rules: Rules;
-  /** Live: read at each use. */
+  /** Settings for parsing rules. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
@@ -67,7 +67,10 @@ export class RulePlans {
     this.#parts = parts;
   }
 
-  /** Plans a change of a rule. Throws as `Rules.check`, or a ChecksBusyError. */
+  /**
+   * Plans the creation or change of a rule. Throws the errors of `Rules.check`, or a
+   * ChecksBusyError.
+   */
   async ofPut(
     name: string,
     members: Members,
@@ -93,7 +96,7 @@ export class RulePlans {
     }
   }
 
-  /** Plans the removal of a rule; undefined if it does not exist. */
+  /** Plans the removal of a rule. Returns undefined if it does not exist. */
   async ofRemoval(name: string): Promise<RulePlan | undefined> {
     const { kv, ruleStore } = this.#parts;
     const stored = await kv.read((tx) => ruleStore.get(tx, name));
@@ -195,7 +198,7 @@ export class RulePlans {
     if (!stays) plan.ended.add(name);
   }
 
-  /** Text of a database's replication, for comparison. */
+  /** Returns the text of a database's replication, for comparison. */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;

@@ -12,18 +12,18 @@ export interface RuleFault {
 }
 
 export interface RuleProgress {
-  /** Consecutive runs that could not reach the source. */
+  /** Number of consecutive runs that could not reach the source. */
   readonly attempt: number;
   /** When the last complete listing ended, if any. */
   readonly listedMs: number | undefined;
-  /** Matching databases in the last listing, if any. */
+  /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
-  /** How many of these cannot be copied, and the first ones. */
+  /** Number of matching databases that cannot be copied, and the first ones. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
   /** How the rule notices new databases; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
-  /** Why the source could not be listed, if so. */
+  /** Reason why the source could not be listed, if any. */
   readonly failure: ReplicationFailure | undefined;
 }
 
@@ -37,7 +37,7 @@ export const NO_PROGRESS: RuleProgress = {
   failure: undefined,
 };
 
-/** Counts of one listing. */
+/** Counts the databases of one listing. */
 export class ListingCount {
   matchedCount = 0;
   faultCount = 0;
@@ -56,7 +56,7 @@ export function encodeRuleProgress(progress: RuleProgress): JobData {
   return { ...progress };
 }
 
-/** The data is empty before the first run. */
+/** Decodes the data of a follower's job, which is empty before its first run. */
 export function decodeRuleProgress(data: JobData): RuleProgress {
   const stored: Partial<RuleProgress> = data;
   return { ...NO_PROGRESS, ...stored };

@@ -23,26 +23,29 @@ import {
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Members, replicationMembers } from "../request/parse-fields.ts";
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
-/** Readable without the key. `uuid` distinguishes a re-created rule from the deleted one. */
+/**
+ * Identity of a rule, readable without the key. `uuid` distinguishes a re-created rule from the
+ * deleted one.
+ */
 export interface RuleIdentity {
   readonly uuid: string;
-  /** Incremented by each change of the rule. */
+  /** Number incremented by each change of the rule. */
   readonly generation: number;
 }
 
 export interface RuleContent {
-  /** As given, including secrets. */
+  /** Members of the rule as given, including secrets. */
   readonly members: Members;
-  /** The last author, who owns the jobs. */
+  /** Last author of the rule, who owns its jobs. */
   readonly owner: Authority;
   readonly changedMs: number;
 }
 
 export interface StoredRule extends RuleIdentity {
-  /** Undefined if this node lacks the key. */
+  /** Content of the rule; undefined if this node lacks the key. */
   readonly content: RuleContent | undefined;
 }
 
@@ -54,7 +57,9 @@ export interface NamedRule extends StoredRule {
 export interface RuleDatabase {
   readonly database: string;
   readonly generation: number;
-  /** Digest of the security object being or last copied; undefined if unknown. */
+  /**
+   * Digest of the security object that is being copied, or was copied last; undefined if unknown.
+   */
   readonly securityDigest: string | undefined;
 }
 
@@ -84,7 +89,7 @@ export class RuleStore {
     tx.set(this.#keys.rule.key({ name }), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
   }
 
-  /** Also removes the rows of its databases in the background, but not its jobs. */
+  /** Removes a rule and, in the background, the rows of its databases. Does not remove its jobs. */
   remove(tx: Transaction, name: string, { uuid }: RuleIdentity, nowMs: number): void {
     tx.clear(this.#keys.rule.key({ name }));
     removeInBackground(tx, this.#keys.ruleDatabase.range({ uuid }), {
@@ -94,7 +99,7 @@ export class RuleStore {
     });
   }
 
-  /** By name, after `after`. */
+  /** Returns a page of rules by name, starting after `after`. */
   async page(
     tx: ReadTransaction,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -120,7 +125,7 @@ export class RuleStore {
     return true;
   }
 
-  /** Databases of a rule by name, after `after`, up to and including `last`. */
+  /** Returns databases of a rule by name, after `after`, up to and including `last`. */
   async databases(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -145,7 +150,10 @@ export class RuleStore {
     );
   }
 
-  /** In the order of the names; undefined for a database without a job of the rule. */
+  /**
+   * Returns the rows of these databases, in the order of `names`; undefined for a database without
+   * a job of the rule.
+   */
   async databasesNamed(
     tx: ReadTransaction,
     { uuid }: Pick<RuleIdentity, "uuid">,
@@ -178,7 +186,10 @@ export class RuleStore {
     return { uuid, generation, content: this.#open(name, bytes, isSealed) };
   }
 
-  /** An unreadable rule must not prevent listing the others. */
+  /**
+   * Returns the content of a rule; undefined if it is unreadable, which must not prevent listing
+   * the others.
+   */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
     if (isSealed && this.#seal === undefined) return undefined;
     try {
@@ -195,22 +206,22 @@ function rowOf(value: Uint8Array) {
   const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
   assert(
     format === FORMAT && bytes instanceof Uint8Array,
-    "A rule must have a format of this version",
+    "A rule must have a supported format version",
   );
   return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
 }
 
-/** Numbers in the members keep their form where `replicationMembers` keeps it. */
+/** Decodes a rule. The form of numbers is preserved as in `replicationMembers`. */
 function decodeContent(text: JsonText): RuleContent {
   const content = JSON.parse(text) as RuleContent;
   const members = splitObject(text).find(({ name }) => name === "members");
-  assert(members !== undefined, "A stored rule has members");
+  assert(members !== undefined, "A stored rule must have members");
   return { ...content, members: replicationMembers(members.value) };
 }
 
 function decodeDatabase(database: string, value: Uint8Array): RuleDatabase {
   const [format, generation, digest] = unpackTuple(value);
-  assert(format === FORMAT, "A database of a rule must have a format of this version");
+  assert(format === FORMAT, "A database of a rule must have a supported format version");
   const securityDigest = typeof digest === "string" ? digest : undefined;
   return { database, generation: Number(generation), securityDigest };
 }

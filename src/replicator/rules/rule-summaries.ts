@@ -79,7 +79,7 @@ export class RuleSummaries {
     const range = this.#keys.statusRow.range({ list: ruleBehindList(uuid) });
     const [row] = await view.rows(range, { limit: 1, reverse: true });
     if (row === undefined) return 0;
-    // The row's value is the negated time.
+    // Rows of the list `rule-behind` contain negated times.
     const sinceMs = -Number(row.value);
     return Math.max(0, Math.floor((this.#parts.runtime.clock.nowMs() - sinceMs) / 1000));
   }

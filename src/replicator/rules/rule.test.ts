@@ -10,7 +10,10 @@ const USERS = {
   databases: ["user-*"],
 };
 
-/** The target of a database, or why it cannot be copied; undefined if the rule does not match. */
+/**
+ * Returns the target of a database, or why it cannot be copied; undefined if the rule does not
+ * match.
+ */
 function targetOf(members: Members, name: string): string | undefined {
   const match = matchRule(parseRule(members, CONFIG), name);
   if (match.kind === "none") return undefined;
@@ -61,7 +64,7 @@ test.each([
   [["*-*"], "https://b.example/{1}%2F_{2}", "joe-users", "joe/_users"],
   [["*"], "{db}_changes", "a/_global", "a/_global_changes"],
   [["*", "joe/_users"], "{db}/_users", "joe", "joe/_users"],
-])("%j and %s create no system database for %s", (databases, target, name, made) => {
+])("%j to %s creates no system database for %s", (databases, target, name, made) => {
   expect(targetOf({ ...USERS, databases, target }, name)).toBe(
     `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
   );
@@ -123,7 +126,7 @@ test("the replication of a database has the endpoints, credentials and options o
 test.each([
   ["every 1h", false],
   ["between 22:00 and 06:00", true],
-])("the jobs of a rule may have a schedule, %s, and failed documents", (schedule, continuous) => {
+])("options of a rule include a schedule (%s) and omissions", (schedule, continuous) => {
   const options = { schedule, deleted: "skip", documents: { max_bytes: 9 } };
   const rule = parseRule({ ...USERS, options }, CONFIG);
   const target = "https://b.example/user-joe";
@@ -169,7 +172,7 @@ test.each<[Members, string]>([
   [{ options: { documents: 1 } }, "`documents` must be an object like"],
   [{ options: [] }, "`options` must be an object, but is []"],
   [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
-])("%j is refused with what is accepted", (members, reason) => {
+])("%j is rejected, naming the accepted values", (members, reason) => {
   expect(() => parseRule({ ...USERS, ...members }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );

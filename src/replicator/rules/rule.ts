@@ -21,16 +21,18 @@ import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { Glob } from "./glob.ts";
 import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
-/** Bounds the cost of matching each name. */
+/** Maximum number of patterns, which bounds the cost of matching a name. */
 const PATTERNS_MAX = 100;
 /** Maximum length of database names. */
 const PATTERN_LENGTH_MAX = 238;
-/** Excludes design documents, since no other ids begin with an underscore. */
+/** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of a replication, besides its options, for schedule and omissions. */
+/** Members of `options` that are not options of a replication: its schedule and omissions. */
 const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
 
-/** For validating what all replications of the rule have in common. */
+/**
+ * Name of an example database, for validating the members that all replications of the rule share.
+ */
 const SAMPLE_DATABASE = "a";
 
 const ENDPOINT_MEMBERS = [
@@ -67,23 +69,28 @@ export interface Rule {
   readonly databases: readonly Glob[];
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
-  /** For a deleted database: keep the job, which then fails, or cancel it. */
+  /** Whether the job of a deleted database is kept, and then fails, or is cancelled. */
   readonly whenDeleted: "keep" | "stop";
   /** Maximum number of jobs running concurrently; undefined for no limit. */
   readonly concurrency: number | undefined;
-  /** Whether security objects are copied to created targets, including later changes. */
+  /**
+   * Whether security objects are copied to targets that the rule creates, including later changes.
+   */
   readonly copiesSecurity: boolean;
-  /** Existing targets whose security objects may be replaced. */
+  /** Patterns of existing targets whose security objects may be replaced. */
   readonly overwritten: readonly Glob[];
   /** Members shared by all replications, including the endpoints without their URLs. */
   readonly common: Members & { readonly source: Members; readonly target: Members };
-  /** Ends in a slash, and includes the credentials given. Undefined for local databases. */
+  /**
+   * URL of the source's server, with the credentials given and a trailing slash; undefined for
+   * local databases.
+   */
   readonly sourceUrl: string | undefined;
 }
 
 type Config = Pick<ReplicatorConfig, "options" | "protocols">;
 
-/** Throws a ReplicationInvalidError for the first invalid member. */
+/** Parses a rule. Throws a ReplicationInvalidError for the first invalid member. */
 export function parseRule(members: Members, config: Config): Rule {
   refuseUnknown(members, MEMBERS, "");
   const databases = parsePatterns(members, "databases", ["*"]);
@@ -147,7 +154,10 @@ export function ruleReplication(
   return { ...replication, copiesSecurity, ...(overwritesSecurity ? { overwritesSecurity } : {}) };
 }
 
-/** Whether the operator named the database: a target in `security`, or exactly in `databases`. */
+/**
+ * Whether the operator has named the target in `security`, or the database in `databases`, without
+ * a star. Only then may the target's security object be replaced.
+ */
 function mayOverwrite(
   { databases, overwritten, target }: Rule,
   name: string,
@@ -159,7 +169,10 @@ function mayOverwrite(
   return overwritten.some((pattern) => pattern.match(targetName) !== undefined);
 }
 
-/** `true` for targets created by the rule, or patterns for existing ones to be replaced, too. */
+/**
+ * Parses `security`: `true` to copy security objects to targets that the rule creates, or patterns
+ * for existing targets whose security objects are also replaced.
+ */
 function parseSecurity(members: Members): Pick<Rule, "copiesSecurity" | "overwritten"> {
   if (!Array.isArray(members.security)) {
     return { copiesSecurity: boolean(members, "security", false), overwritten: [] };
@@ -175,7 +188,7 @@ function endpointOf(
   const endpoint = typeof given === "string" ? { url: given } : given;
   if (!isObject(endpoint) || typeof endpoint.url !== "string") {
     const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
-    // The value may contain a password.
+    // The message shows the type only, because the value may contain a password.
     throw new ReplicationInvalidError(
       `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
     );
@@ -206,7 +219,7 @@ function serverAddress(
   throw new ReplicationInvalidError("`source.url` must be the URL of a server");
 }
 
-/** Members shared by all replications, except their endpoints. */
+/** Returns the members that all replications of the rule share, apart from their endpoints. */
 function commonMembers(members: Members, config: Config): Members {
   const { create_target_params } = members;
   const options = optionsOf(members, config);
@@ -214,7 +227,8 @@ function commonMembers(members: Members, config: Config): Members {
   return {
     ...proxiesOf(members),
     ...options,
-    // A schedule repeats the job; only a plain time window keeps it continuous.
+    // A job with a schedule runs repeatedly instead of continuously, unless the schedule is only a
+    // time window.
     continuous: schedule === undefined || parseSchedule(schedule).kind === "window",
     create_target: boolean(members, "create_target", true),
     ...(create_target_params === undefined ? {} : { create_target_params }),

@@ -27,7 +27,7 @@ import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
-/** Each rule has a job on some node. */
+/** Maximum number of rules, since each has a job on some node. */
 const RULES_MAX = 1000;
 /** Maximum size of a rule's JSON, to fit into a value of the store. */
 const RULE_BYTES_MAX = 32_768;
@@ -35,7 +35,7 @@ const RULE_BYTES_MAX = 32_768;
 const PAGE_ROWS_MAX = 50;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
 
-/** A masked secret has no stored counterpart, or would be sent to another server. */
+/** Thrown if a masked secret has no stored counterpart, or would be sent to another server. */
 export class RuleSecretError extends OperationalError {
   override readonly name = "RuleSecretError";
   readonly reason: string;
@@ -56,7 +56,7 @@ export interface RulesParts {
   readonly subspace: Subspace;
   readonly ruleStore: RuleStore;
   readonly removedDatabases: RemovedDatabases;
-  /** Live: read at each use. */
+  /** Settings for parsing rules. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
 
@@ -91,7 +91,7 @@ export class Rules {
     });
   }
 
-  /** By name, after `after`. */
+  /** Returns a page of rules by name, starting after `after`. */
   async page(after: string | undefined, limit: number): Promise<readonly ShownRule[]> {
     const { kv, index, ruleStore: store } = this.#parts;
     const found = await kv.read((tx) => store.page(tx.snapshot, { after, limit }));
@@ -116,14 +116,18 @@ export class Rules {
     return all.map(({ name }) => name);
   }
 
-  /** Returns the uuid in the ids of its jobs; undefined if there is no such rule. */
+  /**
+   * Returns the uuid of the rule, which is part of its jobs' ids; undefined if there is no such
+   * rule.
+   */
   async uuidOf(name: string): Promise<string | undefined> {
     const { kv, ruleStore: store } = this.#parts;
     return (await kv.read((tx) => store.get(tx, name)))?.uuid;
   }
 
   /**
-   * Validates a rule and restores masked secrets. Throws ReplicationInvalid- or RuleSecretError.
+   * Validates a rule and restores masked secrets. Throws a ReplicationInvalidError or
+   * RuleSecretError.
    */
   async check(name: string, members: Members): Promise<Members> {
     const { kv, ruleStore: store } = this.#parts;
@@ -131,7 +135,7 @@ export class Rules {
     return this.#checked(name, members, stored?.content?.members).whole;
   }
 
-  /** Creates or changes the rule. Throws as `check`, and if there are too many rules. */
+  /** Creates or changes a rule. Throws like `check`, also if there are too many rules. */
   async put(name: string, members: Members, owner: Authority): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
     return kv.transact(async (tx): Promise<PutOutcome> => {
@@ -152,9 +156,9 @@ export class Rules {
   }
 
   /**
-   * Applies `change` to the members of a rule, keeping its owner. `change` also receives an example
-   * replication, and returns undefined for no change. Returns false if the rule is unchanged,
-   * missing or unreadable.
+   * Replaces the members of a rule by the result of `change`, keeping its owner. `change` is called
+   * with the members and an example replication; it returns undefined to leave the rule unchanged.
+   * Returns false if the rule is unchanged, missing or unreadable.
    */
   async amend(
     name: string,

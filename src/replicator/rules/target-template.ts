@@ -10,7 +10,10 @@ import { percentEncode } from "../../protocol/index.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { Glob } from "./glob.ts";
 
-/** The server with a trailing slash, and the database name, optionally with a slash. */
+/**
+ * Splits an address into its server, with a trailing slash, and the database name, which may have
+ * one.
+ */
 const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
 const PLACEHOLDER = /\{([^{}]*)\}/g;
 const CAPTURES_MAX = 9;
@@ -18,17 +21,17 @@ const CAPTURES_MAX = 9;
 /** Part of a name: text, the source's name (`db`), or a capture (from 1). */
 type Piece = string | { readonly capture: number | "db" };
 
-/** A target as in documents, a URL or the name of a local database; or why it is invalid. */
+/** Result of expanding a template: a URL or the name of a local database, or why it is invalid. */
 export type ExpandedTarget =
   | { readonly kind: "target"; readonly url: string }
   | { readonly kind: "invalid"; readonly reason: string };
 
 export class TargetTemplate {
-  /** Undefined for local databases. */
+  /** URL of the server, with a trailing slash; undefined for local databases. */
   readonly serverUrl: string | undefined;
   readonly #pieces: readonly Piece[];
 
-  /** Throws a ReplicationInvalidError for an invalid template. */
+  /** Parses a template. Throws a ReplicationInvalidError if it is invalid. */
   constructor(text: string) {
     const [, serverUrl, name = text] = SERVER_AND_NAME.exec(text) ?? [];
     const isUrl = /^[a-z][a-z0-9+.-]*:/i.test(text);
@@ -43,7 +46,7 @@ export class TargetTemplate {
     }
   }
 
-  /** Highest capture used; 0 if none. */
+  /** Highest number of a capture that the template uses; 0 if none. */
   get captureMax(): number {
     const asked = this.#pieces.map((piece) =>
       typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,
@@ -51,12 +54,15 @@ export class TargetTemplate {
     return largest(asked, 0);
   }
 
-  /** A pattern that matches all possible names, and perhaps more. */
+  /** Pattern that matches all names that the template can yield, and perhaps others. */
   get glob(): Glob {
     return new Glob(this.#filled(() => "*"));
   }
 
-  /** Returns the target of a source database. A system database must be in `spelledOut`. */
+  /**
+   * Returns the target of a source database. A system database is only accepted if it is in
+   * `spelledOut`.
+   */
   expand(
     database: UntrustedName,
     captures: readonly string[],
@@ -85,7 +91,7 @@ export function at(serverUrl: string, database: string): string {
 }
 
 function piecesOf(text: string, name: string): readonly Piece[] {
-  // Text and placeholder names alternate.
+  // The split alternates between text and the names of placeholders.
   return name.split(PLACEHOLDER).map((part, index): Piece => {
     if (index % 2 === 0) {
       if (/[{}*]/.test(part)) throw invalid(text, "an address with whole placeholders, and no *");

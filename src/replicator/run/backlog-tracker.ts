@@ -1,4 +1,4 @@
-/** Backlog of a held job: stored, measured by this run, and due to be stored. */
+/** Tracks the backlog of a held job: the stored one, and what this run has measured since. */
 import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../job-lists/backlog.ts";
 
 export class BacklogTracker {
@@ -14,7 +14,7 @@ export class BacklogTracker {
     this.#stored = backlog;
   }
 
-  /** `sinceMs` is undefined if everything known has arrived. */
+  /** Records a measurement. `sinceMs` is undefined if all known changes have arrived. */
   noteMeasured(sinceMs: number | undefined): void {
     this.#measured = { sinceMs };
   }
@@ -31,7 +31,7 @@ export class BacklogTracker {
     return actual && backlogToLeave(this.#stored, actual);
   }
 
-  /** Lag in seconds; undefined if unknown. */
+  /** Lag in seconds; undefined while unknown. */
   lagSec(pending: number | undefined, nowMs: number): number | undefined {
     const known = this.#actual(pending, nowMs) ?? this.#stored;
     return known && lagSec(known, nowMs);

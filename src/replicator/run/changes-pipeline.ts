@@ -1,5 +1,5 @@
 /**
- * Takes the changes of a feed in batches, and copies several batches concurrently:
+ * Reads the changes of a feed into a queue, and copies them in batches, several at a time:
  *
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
@@ -32,9 +32,9 @@ export interface ChangesPipelineParts {
   readonly clock: Clock;
   readonly replication: Replication;
   readonly batchCopier: BatchCopier;
-  /** Notified when each batch starts and finishes. */
+  /** Sequence up to which all batches are finished; updated when a batch starts or finishes. */
   readonly sequence: ThroughSequence;
-  /** Notified when changes are read and when they have arrived. */
+  /** Lag of the run; updated when changes are read, and when they have arrived. */
   readonly lag: LagMeter;
   readonly secrets: BatchObserver["secrets"];
 }
@@ -59,12 +59,14 @@ export class ChangesPipeline {
     );
   }
 
-  /** When the feed last delivered something or began (monotonic ms); undefined before that. */
+  /**
+   * When the feed last delivered something, or began (monotonic ms); undefined if it has not begun.
+   */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
   }
 
-  /** Whether it has copied a batch with changes. */
+  /** Whether a batch with changes has been copied. */
   get hasCopied(): boolean {
     return this.#hasCopied;
   }
@@ -100,7 +102,8 @@ export class ChangesPipeline {
     try {
       return await this.#copyBatch(signal);
     } catch (error) {
-      // Also ends copiers waiting for a batch: a continuous feed may be idle for long.
+      // Failing the queue also ends copiers that wait for a batch: a continuous feed may be idle
+      // for long.
       this.#queue.fail(error);
       throw error;
     }
@@ -115,7 +118,7 @@ export class ChangesPipeline {
     const items = await this.#queue.takeUpTo(workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
       const end = last.kind === "change" ? last.change.sequence : last.sequence;
-      // From here on the sequence is stored and displayed.
+      // Check the sequence here: later it is stored and displayed.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
     });

@@ -22,7 +22,7 @@ interface BegunFeed {
   readonly unfollow: () => void;
 }
 
-/** Aborts a feed started at a different sequence. */
+/** Abort reason for a feed that was requested from a different sequence. */
 const NOT_WANTED = new Error("The run starts at a different sequence");
 
 export class EarlyChanges {
@@ -35,7 +35,10 @@ export class EarlyChanges {
     this.#request = request;
   }
 
-  /** Requests the changes after `since`, unless requested. Aborts a feed from elsewhere. */
+  /**
+   * Requests the changes after `since`, unless that was done before. Aborts a feed with another
+   * start.
+   */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
     if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;
     await this.giveUp();
@@ -44,7 +47,7 @@ export class EarlyChanges {
     const feed = this.#source.changes({ ...this.#request, since }, controller.signal);
     const iterator = feed[Symbol.asyncIterator]();
     const first = iterator.next();
-    // The error is reported to the consumer, if any.
+    // Avoid an unhandled rejection. A consumer of the feed gets the error.
     first.catch(() => {});
     this.#begun = { since, iterator, first, controller, unfollow };
   }

@@ -18,14 +18,16 @@ export class HazardRecord {
     this.#parts = parts;
   }
 
-  /** `decision` is the operator's latest decision, which clears earlier hazards. */
+  /**
+   * Loads the stored record, unless the operator has made another decision since: that clears it.
+   */
   load(stored: Hazard, decision: number): void {
     this.#hazard = stored.decision === decision ? stored : { ...NO_HAZARD, decision };
   }
 
   /**
-   * Returns why the job is quarantined, if so, and counts a node's death not yet counted. Called
-   * once, after `load` and before the run.
+   * Counts a node's death that is not yet counted, and returns the failure if the job is
+   * quarantined. Called once, after `load` and before the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;

@@ -105,7 +105,7 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /** Its runtime's events identify the job. */
+  /** Events of its runtime contain the identity of the job. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   /** Notified of calls to the worker, and when it starts watching (`watch`). */
@@ -120,13 +120,19 @@ export class HeldReplication {
   #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
-  /** A previous run that never ended (node died or job lost), recorded with the start. */
+  /**
+   * The previous run, if it never ended because its node died or lost the job. Recorded with the
+   * start of this one.
+   */
   readonly #lostRun: JobRun | undefined;
   /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;
   #stored: ReplicationJobData;
   #storedAtMs: number;
-  /** The queue's value, which applies to all nodes regardless of their configuration. */
+  /**
+   * Activity timeout stored with the job type in the queue, which applies to all nodes regardless
+   * of their configuration.
+   */
   #activityTimeoutSec: number;
 
   /** `job` is the job as accepted. Throws if a newer version stored it in an unknown format. */
@@ -160,7 +166,10 @@ export class HeldReplication {
     return this.parts.jobs.verify(tx, this.held);
   }
 
-  /** Throws if the job is lost. Used before writes that the store cannot fence. */
+  /**
+   * Verifies that the job is held, and throws if it is lost. Used before writes to servers, which
+   * do not check the lock.
+   */
   verifyNow(): Promise<void> {
     return this.parts.kv.read((tx) => this.verify(tx));
   }
@@ -184,25 +193,25 @@ export class HeldReplication {
     this.#control = control;
     this.hazards.load(hazard, control.decision);
     this.#backlog.noteStored(backlog);
-    // The source was asked after the last run.
+    // The source's changes were counted after the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
     return this.#control;
   }
 
-  /** Changes pending before this run, if any were known. */
+  /** Changes known to be pending before this run, if any. */
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // The count is relative to another run's position.
+    // After a restart at another position, the number no longer applies.
     return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
   }
 
   /**
-   * Fires when the job is lost or its worker is called, for example after an operator's decision.
-   * Throws a StopRequest if there was a decision since the start. To be re-created after it has
-   * fired.
+   * Returns a watch that fires when the job is lost or its worker is called, for example after an
+   * operator's decision. Throws a StopRequest if there was a decision since the start. Must be
+   * created again after it has fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -225,8 +234,8 @@ export class HeldReplication {
 
   /**
    * Records the start of the run, unless another job owns the replication. For an `isShort` run,
-   * this is left to the next write, usually that of its end. Returns `halting` while a removed
-   * job's run of the replication is ending.
+   * that is left to the next write, usually the one at its end. Returns `halting` while a run of a
+   * removed job is still copying for this replication.
    */
   async begin(
     replicationId: string,
@@ -363,7 +372,7 @@ export class HeldReplication {
     this.#counts = counts;
   }
 
-  /** Sets the time since which changes are pending; undefined if everything known has arrived. */
+  /** Sets the time since which changes are pending; undefined if all known changes have arrived. */
   noteBehind(sinceMs: number | undefined): void {
     this.#backlog.noteMeasured(sinceMs);
     if (sinceMs === undefined && this.#data.changesPending !== undefined) {
@@ -376,7 +385,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether there is progress or a change of state worth storing. */
+  /** Whether there is progress, or a change of state, that has to be stored. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -416,7 +425,8 @@ export class HeldReplication {
     const stored = this.#data;
     const backlog = this.#backlogToStore();
     const begins = isStartUnstored(this.#phase);
-    // The start must be recorded only once, while progress may be stored repeatedly.
+    // Recording the start must not be repeated, so an unknown outcome is checked. Storing progress
+    // may be repeated.
     const whenUnknown = begins ? "check" : "retry";
     const store = async (tx: Transaction): Promise<number | undefined> => {
       await this.#write(tx, stored);
@@ -430,7 +440,7 @@ export class HeldReplication {
     if (begins) this.#phase = phaseAfter(this.#phase, "store");
     if (backlog !== undefined) this.#backlog.noteStored(backlog);
     runtime.trace.event("replication.reported", { jobId: this.held.id });
-    // The restart position is no longer needed.
+    // The run has a checkpoint, so the next one must not restart again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
@@ -438,7 +448,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** Records what other nodes can see. */
+  /** Remembers what has been stored, and is therefore visible to other nodes. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;
@@ -466,7 +476,7 @@ export class HeldReplication {
     const disposition = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, disposition, nowSec);
     const { state, unreachable } = disposition;
-    // The feed has ended: later changes belong to the next run.
+    // All changes of the feed have arrived. Later ones belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
@@ -499,7 +509,10 @@ export class HeldReplication {
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
   }
 
-  /** Like the store's `transact`, but repeats while the store rejects writes. */
+  /**
+   * Runs `body` in a transaction. Repeats this while the store rejects writes, until `leaving`
+   * aborts.
+   */
   async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
     const { kv, runtime } = this.parts;
     for (;;) {
@@ -512,7 +525,10 @@ export class HeldReplication {
     }
   }
 
-  /** Deletes a job `keep_finished_sec` after completion, with its document. False if it stays. */
+  /**
+   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if it
+   * stays.
+   */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
     const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;
@@ -538,16 +554,16 @@ export class HeldReplication {
     const { runtime, parked } = this.parts;
     const { replication } = this.#data;
     const place = replication && watchedPlace(runtime.digests, replication.source);
-    assert(place !== undefined, "A job parks whose source can be watched");
+    assert(place !== undefined, "A parked job must have a source that can be watched");
     await parked.add(tx, place, { jobId: this.held.id, updateSequence });
   }
 
-  /** Returns undefined for a run that ended before doing anything. */
+  /** Returns the record of the run; undefined if it ended before doing anything. */
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
     const isNothing = ["stopped", "outside-schedule"].includes(cause) || cause.startsWith("list-");
     if (isNothing && this.#phase === "accepted") return undefined;
-    // The run only counted pending changes.
+    // A run that only counted pending changes is not recorded.
     if (ending.kind === "caught-up" && ending.pending > 0) return undefined;
     return {
       startMs: this.#phase === "accepted" ? this.#acceptedMs : this.#data.lastStartMs,
@@ -598,7 +614,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // A malformed document has no options.
+    // The job of a malformed document has no options.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;
@@ -641,7 +657,9 @@ function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): st
   return JSON.stringify([statistics, checkpointedSequence]);
 }
 
-/** Heartbeats of an idle feed also transfer bytes, so only documents count. */
+/**
+ * Whether the run copies documents. Bytes do not count, because an idle feed receives heartbeats.
+ */
 function isMoving({ docsPerSec }: ReplicationJobData["rates"]): boolean {
   return docsPerSec > 0;
 }

@@ -11,12 +11,12 @@ const PENDING_INTERVAL_MS = 30_000;
 /** Delay before the first request. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** A run with its meters. */
+/** A run with the meters for its lag, rates and transfers. */
 export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
-  /** Written documents already reported. */
+  /** Number of written documents in the events so far. */
   #toldCount = 0;
   readonly #rates = new RateMeter();
 
@@ -26,7 +26,7 @@ export class MeasuredRun {
     this.#activity = activity;
   }
 
-  /** Updates the job's progress from the run, once that has begun. */
+  /** Updates the job from the run. Its progress counts only once the run has begun. */
   observe(job: HeldReplication): void {
     const { run, lag } = this;
     const { progress, ownStatistics, hasBegun, hasCheckpoint } = run;
@@ -56,7 +56,7 @@ export class MeasuredRun {
   }
 }
 
-/** The job's progress so far. */
+/** Returns the progress stored with the job. */
 function placeOf({ data }: HeldReplication): ReplicationProgress {
   const { statistics, checkpointedSequence, throughSequence, sourceSequence } = data;
   return { statistics, checkpointedSequence, throughSequence, highestSequence: sourceSequence };
@@ -77,10 +77,10 @@ export async function showLife(
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();
-    const end = (): void => over.abort(new Error("The waiting is over"));
+    const end = (): void => over.abort(new Error("The wait has ended"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
-    // A single listener for all pauses, since each would leave a registration on the watch.
+    // All pauses share one listener, because each `fired` would leave a registration on the watch.
     const called = watch.fired(over.signal).then(end, end);
     try {
       while (!over.signal.aborted) {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LagMeter } from "./lag-meter.ts";
 
-/** A possible next event, `afterMs` later. */
+/** An event, `afterMs` after the previous one. */
 const step = fc.record({
   kind: fc.constantFrom("read", "arrived", "announced"),
   count: fc.nat(20),
@@ -28,7 +28,7 @@ class Model {
   }
 }
 
-test("the oldest undelivered change is known to a second for as long as it is measured", () => {
+test("measures since when the oldest change is pending, accurate to a second", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const meter = new LagMeter();
@@ -60,7 +60,7 @@ test("the oldest undelivered change is known to a second for as long as it is me
   );
 });
 
-test("a job that never catches up is as far behind as its oldest change, and no further", () => {
+test("a job that never catches up has the lag of its oldest pending change", () => {
   const meter = new LagMeter();
   for (let second = 0; second < 10_000; second++) {
     meter.read(10, second * 1000);
@@ -71,7 +71,7 @@ test("a job that never catches up is as far behind as its oldest change, and no 
   expect(lagMs).toBeLessThanOrEqual(31_000);
 });
 
-test("if there are more marks than are kept, the lag is overestimated", () => {
+test("overestimates the lag if there were more marks than are kept", () => {
   const meter = new LagMeter();
   for (let second = 0; second < 1000; second++) meter.read(1, second * 1000);
   for (let arrived = 1; arrived < 1000; arrived++) {

@@ -6,14 +6,14 @@
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
-/** Above this, every other mark is dropped: a long lag is accurate to 1/30. */
+/** Number of marks above which every other one is dropped. A long lag is thus accurate to 1/30. */
 const MARKS_MAX = 64;
-/** Below this number, the interval is halved. */
+/** Number of marks below which the interval between them is halved. */
 const MARKS_MIN = 16;
 
 interface Mark {
   readonly timeMs: number;
-  /** Number of changes known; infinite if unknown. */
+  /** Number of changes known at that time; infinite if unknown. */
   count: number;
 }
 
@@ -36,7 +36,9 @@ export class LagMeter {
     });
   }
 
-  /** Whether `sinceMs` is meaningful. */
+  /**
+   * Whether the lag is known: changes have been read or counted, or were pending before the run.
+   */
   get isKnown(): boolean {
     return this.#isKnown;
   }
@@ -64,7 +66,10 @@ export class LagMeter {
     this.#forgetArrived();
   }
 
-  /** Changes read but not arrived will be read again. */
+  /**
+   * Called when the feed is read again from its start: changes that have not arrived will be
+   * counted again.
+   */
   startOver(): void {
     this.#readCount = this.#arrivedCount;
   }
@@ -73,7 +78,8 @@ export class LagMeter {
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // Missing changes were superseded by later ones, or do not match the filter.
+    // The marks counted more changes: the missing ones were superseded by later ones, or do not
+    // match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();
     this.#learn(count, nowMs);

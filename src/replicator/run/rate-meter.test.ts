@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RateMeter } from "./rate-meter.ts";
 
-test("rates are those of the last ten seconds, and end with the last change", () => {
+test("averages over the last ten seconds, and drops to zero after the last change", () => {
   const meter = new RateMeter();
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
   for (let second = 0; second <= 60; second++) {

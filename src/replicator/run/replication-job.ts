@@ -50,13 +50,16 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** Created once, as in `replication-run.ts`. */
+/** Created once, because creating an error is expensive. */
 const OVER = new Error("The run has ended");
 /** Error word for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
-/** Short runs usually end earlier; watching them would cost more. */
+/**
+ * Time until background tasks of a short run start. Most short runs end earlier, and the tasks
+ * would cost more than the run.
+ */
 const UNWATCHED_MS = 1000;
 
 export interface ReplicationJobParts {
@@ -68,7 +71,7 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Expected start of a run, and how it ends. */
+/** Positions at which a run may start, and whether it ends when caught up. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
@@ -82,9 +85,9 @@ export class ReplicationJob {
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
-  /** Only this job's secrets: otherwise masking would reveal a guess of another job's secret. */
+  /** Secrets of this job only: masking those of another job would reveal that a guess was right. */
   readonly #secrets = new SecretsInUse();
-  /** Set if the run ends itself: caught up, outside its schedule, or a duplicate. */
+  /** Ending chosen by the run itself: caught up, outside its schedule, or a duplicate. */
   #ownEnding:
     | Extract<RunEnding, { kind: "caught-up" | "outside-schedule" }>
     | Collision
@@ -105,12 +108,12 @@ export class ReplicationJob {
     this.#dueAtSec = job.scheduledAtSec;
   }
 
-  /** Undefined for a malformed document. */
+  /** The requested replication; undefined for a malformed document. */
   get replication(): Replication | undefined {
     return this.#job.data.replication;
   }
 
-  /** Its events identify the job. */
+  /** Trace whose events contain the identity of the job. */
   get trace(): Trace {
     return this.#job.parts.runtime.trace;
   }
@@ -145,7 +148,7 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
     const control = await this.#job.readControl();
-    // An ended job keeps its state, even if its failures cannot be retried.
+    // An ended job keeps its state, even if retrying its failures is impossible.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
@@ -156,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // Another job with the same list has retried it.
+      // Another job with the same list has already retried it.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
@@ -186,7 +189,10 @@ export class ReplicationJob {
     }
   }
 
-  /** A run that ended to park the job fails if its last checkpoint did. */
+  /**
+   * Returns why a run failed. If the run ended itself in order to park, that is the failure of its
+   * last checkpoint, if any.
+   */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
     this.#ownEnding = undefined;
@@ -237,7 +243,7 @@ export class ReplicationJob {
     return replicationId(this.#parts.ids, replication, code);
   }
 
-  /** Settles as `task` does, with heartbeats. Aborts when the job is lost or must stop. */
+  /** Performs `task`, sending heartbeats meanwhile. Aborts it when the job is lost or must stop. */
   async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     let result: { readonly value: T } | undefined;
@@ -271,7 +277,10 @@ export class ReplicationJob {
     return this.#collision(claim);
   }
 
-  /** Another user's job does not end this one permanently: its credentials may fail. */
+  /**
+   * Returns the ending of a run that met another job of the same replication. Another user's job
+   * does not end this one permanently, because its credentials may fail.
+   */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;
     const other = otherName ?? "a job of another user";
@@ -283,7 +292,9 @@ export class ReplicationJob {
     return { kind: isFinal ? "duplicate-of-persistent" : "duplicate-of-transient", failure };
   }
 
-  /** Returns the ending if the schedule waits for more changes; undefined if the run may copy. */
+  /**
+   * Returns the ending if the schedule waits for more changes; undefined if the run may copy now.
+   */
   async #tooEarly(replication: Replication, signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
     if (replication.schedule === undefined || this.#job.restartAt !== undefined) return undefined;
@@ -307,7 +318,8 @@ export class ReplicationJob {
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? {} : { generation: stallCount };
     const open: OpenSide = (side) => this.#open(replication, side, { ...connections, activity });
-    // Requests outside copying do not count as progress.
+    // Endpoints for background tasks do not record activity, so that their requests do not count as
+    // progress.
     const beside: OpenSide = (side) => this.#open(replication, side, connections);
     const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
@@ -371,7 +383,7 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Where a job woken by a watcher resumes, and whether it ends when caught up. */
+  /** Returns where a job woken by a watcher resumes, and whether it ends when caught up. */
   #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
@@ -384,7 +396,10 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  /** Settles when a run that ends by itself must be watched; later on a busy node. */
+  /**
+   * Settles when the background tasks of a short run start, which is later on a node with many
+   * jobs.
+   */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
@@ -401,7 +416,10 @@ export class ReplicationJob {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /** Ends the run when the filter has changed: the next run has another id, and starts over. */
+  /**
+   * Ends the run when its filter function has changed. The next run then has a different
+   * replication id, and starts from the beginning.
+   */
   async #watchFilter(
     replication: Replication,
     { id }: ReplicationId,
@@ -449,7 +467,7 @@ export class ReplicationJob {
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
-    // A run that ends on its own is not parked.
+    // A run that ends when caught up is parked then.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const source = beside("source");
@@ -468,7 +486,10 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Returns the request to retry failures, if the job has ended otherwise. */
+  /**
+   * Returns the retry request, if any, of an ended job, which runs only to retry its failures.
+   * Returns undefined for any other job.
+   */
   async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;
     if (!hasEnded(this.#job.data.state)) return undefined;
@@ -539,7 +560,7 @@ export class ReplicationJob {
   }
 }
 
-/** Last checkpoint written or found by the previous run of this replication, if any. */
+/** Returns the last checkpoint written or found by the previous run of this replication, if any. */
 function lastCheckpoint(
   { replicationId, checkpointedSequence }: ReplicationJobData,
   { id }: ReplicationId,
@@ -558,7 +579,7 @@ function parkedPlace({
   return { sequence, statistics, startTimes };
 }
 
-/** Ending of a run that has copied everything up to `updateSequence`. */
+/** Returns the ending of a run that has copied everything up to `updateSequence`. */
 function quietAt(
   { startTimes }: ReplicationRun,
   updateSequence: SourceSequence,
@@ -566,7 +587,7 @@ function quietAt(
   return { kind: "caught-up", updateSequence, pending: 0, startTimes };
 }
 
-/** Ending of a run that failed. */
+/** Returns the ending of a run that failed. */
 function endingOf(
   error: unknown,
   replication: Replication,
@@ -582,7 +603,7 @@ function endingOf(
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // Behind a proxy, unreachability may not apply to other nodes.
+  // A server that cannot be reached through a proxy may be reachable from other nodes.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );
@@ -590,7 +611,7 @@ function endingOf(
   return { kind: "crashed", failure, cause, unreachable };
 }
 
-/** Fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
+/** Options with fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
 function gently(replication: Replication): Replication {
   const { options } = replication;
   return {
@@ -618,7 +639,10 @@ function isRefusal(error: unknown): boolean {
   return errorCode(error) === "KV_UNAVAILABLE";
 }
 
-/** Whether the node is stopping, or an operator acted. */
+/**
+ * Whether the run was stopped in an orderly way, because the node is stopping, another job needs
+ * the slot, or an operator acted.
+ */
 function isStop(error: unknown): boolean {
   return errorCode(error) === "REPLICATOR_STOPPED";
 }

@@ -53,7 +53,10 @@ export class StopRequest extends OperationalError {
   }
 }
 
-/** Abort reason at the end of a run. Created once, because errors are expensive. */
+/**
+ * Abort reason for tasks of a run that has ended. Created once, because creating an error is
+ * expensive.
+ */
 const OVER = new Error("The run has ended");
 
 export interface ReplicationRunParts extends CheckpointWriterParts {
@@ -63,7 +66,7 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly copyLimits: CopyLimits;
   /** Start position overriding the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
-  /** Sequence of the last known checkpoint, where the run probably starts. */
+  /** Sequence of the last known checkpoint, at which the run is expected to start. */
   readonly expectedAt?: SourceSequence;
   /** Whether a continuous replication also ends once it has caught up. */
   readonly endsCaughtUp?: boolean;
@@ -71,11 +74,14 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly mayCopy?: () => Promise<void>;
   /** Whether the job created the target; if absent, the caller decides. */
   readonly targetOrigin?: TargetOrigin;
-  /** Measures the lag, if needed. */
+  /** Measures the lag of the run, if that is needed. */
   readonly lag?: LagMeter;
 }
 
-/** Recorded for jobs that copy the security object only to a target they created. */
+/**
+ * Whether the job has created the target. Recorded for jobs that copy the security object only in
+ * that case.
+ */
 export interface TargetOrigin {
   readonly isCreatedHere: boolean;
   note(isCreatedHere: boolean): Promise<void>;
@@ -104,7 +110,7 @@ export class ReplicationRun {
   readonly #checkpoints: CheckpointWriter;
   readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
-  /** Expected start; undefined if unknown or refuted. */
+  /** Sequence at which the run is expected to start; undefined if unknown, or if that was wrong. */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
   #lostCheckpoint: { readonly error: unknown } | undefined;
@@ -138,7 +144,7 @@ export class ReplicationRun {
     return this.#checkpoints.log !== undefined;
   }
 
-  /** Whether changes taken from the feed are unfinished. */
+  /** Whether some changes taken from the feed are not copied yet. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
   }
@@ -172,7 +178,10 @@ export class ReplicationRun {
     };
   }
 
-  /** Runs to the end. Rejects with the first failure, or a reason other than StopRequest. */
+  /**
+   * Runs to the end. Rejects with the first failure, or with an abort reason other than a
+   * StopRequest.
+   */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
     const attributes = () => ({
@@ -204,7 +213,7 @@ export class ReplicationRun {
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // A read-only source has no checkpoint to verify it.
+    // Without a log on the source, its checkpoint cannot be verified later by continuing it.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -230,7 +239,8 @@ export class ReplicationRun {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
-    // Not the job's statistics: work after its last checkpoint is repeated and counted again.
+    // Use the statistics of the checkpoint rather than of the job: work after the checkpoint is
+    // repeated, and counted again.
     const isRestart = this.#parts.restartAt !== undefined;
     const statistics = isRestart ? this.#statistics : recordedStatistics(history);
     this.#begin(this.#startAfter(sequence), found, statistics);
@@ -261,7 +271,7 @@ export class ReplicationRun {
     await this.#checkpoints.write(signal);
   }
 
-  /** Settles when background tasks should start: short runs are over before. */
+  /** Settles when background tasks should start. Short runs have ended by then. */
   async #undisturbed(copied: AbortSignal): Promise<void> {
     const { runtime, replication, endsCaughtUp = false } = this.#parts;
     if (replication.continuous && !endsCaughtUp) return;
@@ -272,7 +282,8 @@ export class ReplicationRun {
   /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // A run that ends when caught up has tried this without asking, or its source is read-only.
+    // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
+    // is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -302,7 +313,7 @@ export class ReplicationRun {
     return checkpoints;
   }
 
-  /** The start of the run, given the common sequence. */
+  /** Returns the start of the run, given the common sequence. */
   #startAfter(common: SourceSequence): SourceSequence {
     const { restartAt, replication } = this.#parts;
     if (restartAt !== undefined) return restartAt.sequence;
@@ -349,12 +360,12 @@ export class ReplicationRun {
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run resuming a parked job checks this at its end.
+    // A run that resumes a parked job checks for unlisted failures at its end.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
-    // An unread feed would time out meanwhile.
+    // Abort the early feed, which would time out while the earlier changes are rescanned.
     await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
@@ -429,7 +440,8 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, endsCaughtUp = false } = this.#parts;
-    // The run ends soon; the job is then due for the request.
+    // A run that ends when caught up leaves requests to the next run, for which the job is then
+    // due.
     while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
@@ -445,7 +457,7 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // Counted from the last retry by any run, since runs may be shorter than the interval.
+    // Count from the last retry by any run, since runs may be shorter than the interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
     while (intervalMs > 0 && !copied.aborted) {
@@ -455,7 +467,10 @@ export class ReplicationRun {
     }
   }
 
-  /** The run has ended in any case; if this checkpoint fails, some changes are checked again. */
+  /**
+   * Writes the last checkpoint of a run that ends in any case. If it fails, the next run checks
+   * some changes again.
+   */
   async #lastCheckpoint(): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
     const limit = new AbortController();

@@ -10,7 +10,7 @@ import {
 
 const PAGE = readFileSync(new URL("../../../docs/spec/replicator.md", import.meta.url), "utf8");
 
-test("the specification has the phase after each event", () => {
+test("the table in the specification contains the phase after each event", () => {
   const rows = RUN_PHASES.map((phase) =>
     [phase, ...PHASE_EVENTS.map((event) => phaseAfter(phase, event))].join(" | "),
   );
@@ -19,7 +19,7 @@ test("the specification has the phase after each event", () => {
 });
 
 test.each(RUN_PHASES)(
-  "a stored start stays stored, and a checkpoint is kept, after %s",
+  "no event loses the stored start or the checkpoint of the phase %s",
   (phase) => {
     for (const event of PHASE_EVENTS) {
       const after = phaseAfter(phase, event);

@@ -19,6 +19,7 @@ export const RUN_PHASES = [
 export type RunPhase = (typeof RUN_PHASES)[number];
 
 /**
+ * Events of a run:
  *   begin          a short run has begun
  *   begin-stored   a run has begun, and its start is stored
  *   checkpoint     the run has a checkpoint

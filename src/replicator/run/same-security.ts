@@ -6,7 +6,9 @@ export function isSameSecurity(left: JsonText, right: JsonText): boolean {
   return canonicalJson(left) === canonicalJson(right);
 }
 
-/** Equal exactly if `isSameSecurity`. */
+/**
+ * Returns a digest that is equal for two objects if and only if `isSameSecurity` is true for them.
+ */
 export function securityDigest(digests: Digests, text: JsonText): string {
   return digests.md5Hex(utf8Encode(canonicalJson(text)));
 }

@@ -8,7 +8,10 @@ import { intoWindow, nextRunSec, scheduleOf, windowEndSec } from "../request/sch
 /** Polling interval for a job waiting for a number of changes, if its source is not watched. */
 const LOOK_SEC = 60;
 
-/** Converts the ending of a run: a scheduled job does not end with its run. */
+/**
+ * Converts the ending of a run that has completed. A job with a schedule does not complete, but
+ * waits for its next run.
+ */
 export function scheduledEnding(
   ending: RunEnding,
   replication: Replication,
@@ -67,7 +70,7 @@ export async function tooFewChanges(
 ): Promise<RunEnding | undefined> {
   const schedule = scheduleOf(replication);
   if (schedule?.kind !== "changes") return undefined;
-  // A watcher sees changes after this request.
+  // Requested before counting, so that a watcher from this position misses no change.
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;

@@ -4,7 +4,7 @@ import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** Checks per timeout. */
+/** Number of checks per stall timeout. */
 const LOOKS_PER_TIMEOUT = 8;
 
 export class StallError extends OperationalError {
@@ -18,7 +18,10 @@ export class StallError extends OperationalError {
 export interface WatchedRun {
   readonly run: ReplicationRun;
   readonly activity: Activity;
-  /** Whether the feed sends heartbeats, as a server's does. */
+  /**
+   * Whether the feed shows activity while it is idle: a server sends heartbeats, but a local
+   * database does not.
+   */
   readonly hasLiveFeed: boolean;
 }
 
@@ -49,7 +52,7 @@ export async function watchRun(
   }
 }
 
-/** Options after consecutive stalls: half as many copiers for each after the first. */
+/** Returns the options after consecutive stalls: half as many copiers for each after the first. */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));

@@ -3,7 +3,7 @@ import { openClock } from "../../http-client/fetch.fixture.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { onceQuiet } from "./when-quiet.ts";
 
-test("a run that worked while its source was queried has not caught up yet", async () => {
+test("does not report a run as idle if it copied a change while its source was queried", async () => {
   const clock = openClock();
   const startMs = clock.monotonicMs();
   const run = { hasWork: false, quietSinceMs: startMs, progress: { highestSequence: 7 } };
@@ -11,7 +11,7 @@ test("a run that worked while its source was queried has not caught up yet", asy
   const source = {
     info: async () => {
       askedAtMs.push(clock.monotonicMs() - startMs);
-      // A change arrives and is copied during the first question.
+      // While the source is queried for the first time, a change arrives and is copied.
       if (askedAtMs.length === 1) run.quietSinceMs = clock.monotonicMs();
       return { updateSequence: askedAtMs.length };
     },

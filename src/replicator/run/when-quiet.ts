@@ -31,7 +31,7 @@ const OFF_MS = 10_000;
 export function canPark(digests: Digests, replication: Replication): boolean {
   const schedule = scheduleOf(replication);
   return (
-    // Watchers do not know schedules with hours.
+    // A watcher would wake a job outside its scheduled hours, so such a job is not parked.
     (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
@@ -45,7 +45,7 @@ export function parksCaughtUp(
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // With a slot, the job would have received the change without delay.
+  // A job woken so soon after it was parked would have received the change in a slot without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }

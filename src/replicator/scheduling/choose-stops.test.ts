@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // Only as many as matter are counted.
+  // A count capped at the useful maximum yields the same stops.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -135,7 +135,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   expect(waitingCount(before, now)).toBe(expected);
 });
 
-test("in a group over capacity, jobs past their minimum run time stop, the longest running first, at most as many as wait", () => {
+test("stops jobs of a group over capacity after their minimum run time, the longest running first, and no more than are waiting", () => {
   const running = [
     job("young", 10),
     job("old", 90),
@@ -155,7 +155,7 @@ test("in a group over capacity, jobs past their minimum run time stop, the longe
   expect(turns(new Map())).toEqual([]);
 });
 
-test("max_churn bounds the stops of all groups over capacity together, and the other stops of the cycle count", () => {
+test("limits all stops of a cycle to max_churn, including those of groups over capacity", () => {
   const groups = ["a", "b", "c", "d"];
   const running = groups.map((group, index) => job(group, 100 + index, { group }));
   const crowded = new Map(groups.map((group) => [group, 5] as const));
@@ -171,7 +171,7 @@ test("max_churn bounds the stops of all groups over capacity together, and the o
   expect(stops(4, 1)).toEqual(["a", "d", "c", "b"]);
 });
 
-test("a node stops jobs over its share, unless few, and never one-shot jobs or those within their minimum run time", () => {
+test("stops jobs that exceed the node's share by more than a tenth, except one-shot jobs and those within their minimum run time", () => {
   const slots = { ...SLOTS, jobsMax: 100, churnMax: 3 };
   const running = [
     ...Array.from({ length: 9 }, (_, index) => job(`old-${index}`, 100 + index)),
@@ -195,7 +195,7 @@ test("a node stops jobs over its share, unless few, and never one-shot jobs or t
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
-  // A rule whose jobs constantly take turns must not prevent balancing between nodes.
+  // Jobs of a rule that constantly take turns must not prevent nodes from sharing the load evenly.
   const idle = [{ slots: 100, runningCount: 0 }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);

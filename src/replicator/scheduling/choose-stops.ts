@@ -12,19 +12,19 @@
  */
 
 export interface RunningJob {
-  /** Undefined for a job without a group. */
+  /** Fair-share group of the job; undefined if it has none. */
   readonly group: string | undefined;
   readonly isContinuous: boolean;
   readonly startedAtMs: number;
   /** Relative length of the job's time slice; 100 is the default. */
   readonly weight: number;
-  /** Already requested to stop. */
+  /** Whether the job has already been requested to stop. */
   readonly isStopping: boolean;
 }
 
 export interface Slots {
   readonly jobsMax: number;
-  /** Maximum stops per cycle. */
+  /** Maximum number of stops per cycle. */
   readonly churnMax: number;
   /** Length of a cycle. */
   readonly cycleMs: number;
@@ -35,9 +35,12 @@ export interface Slots {
 
 /** Jobs waiting for slots. */
 export interface Waiting {
-  /** Result of `waitingCount`. */
+  /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
-  /** Groups that yield: standing not below any waiting job's group, highest first. */
+  /**
+   * Groups whose jobs yield, highest standing first: those whose standing is not below that of any
+   * waiting job's group.
+   */
   readonly givingWay: readonly string[];
 }
 
@@ -81,7 +84,7 @@ export function chooseStops<Job extends RunningJob>(
       ...oldestFirst.filter(({ isContinuous }) => !isContinuous),
     ].slice(0, excess);
   }
-  // Free and soon-to-be-free slots are used first.
+  // Waiting jobs first fill the slots that are free or about to be free.
   const wanted = waiting.count - freeCount(staying, slots);
   const stopCount = Math.min(wanted, stopCountMax(slots));
   if (stopCount <= 0) return [];
@@ -94,9 +97,9 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Continuous jobs of groups that exceed their limit, or have waiting jobs while at it; longest
- * running first. `crowded` is the number to stop per group. `stopCount` jobs already stop in this
- * cycle; the total is at most `max_churn`.
+ * Chooses continuous jobs of groups that exceed their limit, or that are at it and have waiting
+ * jobs. The longest running ones stop first. `crowded` contains the number of jobs to stop per
+ * group. `stopCount` jobs already stop in this cycle, which stops at most `max_churn` in total.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -126,7 +129,7 @@ export interface OtherNode {
 /** Excess over its fair share, relative to the share, from which a node yields jobs. */
 const SURPLUS_RATIO = 0.1;
 
-/** The node's share of all running jobs, in proportion to its slots. */
+/** Returns the node's share of all running jobs, in proportion to its slots. */
 export function shareOf(
   { jobsMax }: Slots,
   runningCount: number,
@@ -138,9 +141,9 @@ export function shareOf(
 }
 
 /**
- * Continuous jobs that have run for their full time slice and move to less busy nodes, such as a
- * new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs take
- * their place.
+ * Chooses continuous jobs that have run for their full time slice and move to less busy nodes, such
+ * as a new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs
+ * take their place.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -158,11 +161,14 @@ function chooseSurplus<Job extends RunningJob>(
     .slice(0, Math.max(0, Math.min(surplus, slots.churnMax - stopping.length)));
 }
 
-/** Jobs that stop in a cycle: at most `max_churn`, unless there are fewer slots than jobs. */
+/**
+ * The jobs that stop in a cycle. There are at most `max_churn`, unless the node has fewer slots
+ * than jobs.
+ */
 export interface Cycle<Job> {
-  /** Their slots are for waiting jobs. */
+  /** Jobs that stop so that waiting ones get their slots. */
   readonly forWaiting: readonly Job[];
-  /** Their slots stay free for a while, so that other nodes take these jobs. */
+  /** Jobs that stop so that other nodes run them. Their slots stay free for a while. */
   readonly surplus: readonly Job[];
 }
 
@@ -185,7 +191,7 @@ export function chooseCycle<Job extends RunningJob>(
   return { forWaiting, surplus: chooseSurplus(running, slots, others, forWaiting) };
 }
 
-/** Slots that are free, or whose job has been requested to stop. */
+/** Returns the number of slots that are free, or whose job has been requested to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;
 }

@@ -29,7 +29,7 @@ export class RunningJobs {
   readonly #config: ReplicatorConfig;
   readonly #openJob: OpenJob;
   readonly #runs = new Map<HeldJob, Run>();
-  /** Aborts when the node ends all jobs, to leave them to other nodes. */
+  /** Aborts when all runs have to end because the node leaves its jobs to others. */
   #leaving = new AbortController();
   /** Notified when a run has ended. */
   readonly ended = new Notifier();
@@ -60,7 +60,7 @@ export class RunningJobs {
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal, this.#leaving.signal)
-      // The store failed.
+      // A run only rejects if the store fails.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);
@@ -78,7 +78,10 @@ export class RunningJobs {
     });
   }
 
-  /** Returns undefined for an unknown format of a newer version; other nodes may know it. */
+  /**
+   * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
+   * nodes may know.
+   */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
       return this.#openJob(held, job, () => this.count);
@@ -93,7 +96,9 @@ export class RunningJobs {
     await job.run(signal, leaving, jitterMs);
   }
 
-  /** Each writes a last checkpoint, and is due again immediately. */
+  /**
+   * Requests the runs to stop. Each writes a last checkpoint, and its job is due again immediately.
+   */
   stop(runs: Iterable<Run>): void {
     for (const run of runs) {
       run.isStopping = true;
@@ -130,7 +135,10 @@ export class RunningJobs {
   }
 }
 
-/** Writes nothing: the queue requeues the job after the activity timeout. */
+/**
+ * Reports a run that could not return its job to the queue, which requeues it after the activity
+ * timeout.
+ */
 function reportLoss(trace: Trace, { id: jobId }: HeldJob, error: unknown): void {
   trace.event("replication.abandoned", { jobId, error: String(error) });
 }

@@ -47,18 +47,23 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 /** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
 const CHARGE_MS_MIN = 1000;
-/** Maximum random extension of a cycle, so that nodes started together drift apart (CouchDB 4). */
+/**
+ * Maximum random extension of a cycle, so that nodes started at the same time do not stay in step
+ * (CouchDB 4).
+ */
 const CYCLE_JITTER = 1 / 3;
 /**
- * A full node checks for waiting jobs twice per cycle: this part of it before the end, and at the
- * end. Only jobs waiting at both checks count, since no node had room for them.
+ * Time between the two checks for waiting jobs at the end of a cycle, as a fraction of the cycle,
+ * on a full node. Only jobs waiting at both checks count, since no node had room for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
-/** Time for other nodes to take jobs that were yielded to them. */
+/** Time during which slots stay free so that other nodes accept the jobs yielded to them. */
 const YIELD_MS = 5000;
 
-/** Nothing is due before the watch fires, or before `untilMs` (monotonic). */
+/**
+ * Result of finding no job due: none is due until `untilMs` (monotonic), unless the watch fires.
+ */
 interface EmptyQueue {
   readonly enqueued: Watch;
   readonly untilMs: number;
@@ -70,13 +75,13 @@ export interface SchedulerParts {
   readonly jobs: Jobs;
   readonly halted: Pick<HaltedRuns, "serve">;
   readonly nodes: Pick<NodeStore, "list">;
-  /** Live: read at each use. */
+  /** Settings of the replicator. Read at each use, so that changed settings apply. */
   readonly config: ReplicatorConfig;
 }
 
 /** A service run under the same worker, outside the slots. */
 export interface SlotlessJobsRunner {
-  /** Settles when the signal aborts or the worker is expelled. */
+  /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
   setDraining(isDraining: boolean): void;
 }
@@ -93,7 +98,7 @@ export class Scheduler {
   readonly #nodes: Pick<NodeStore, "list">;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
-  /** Notified when it has registered as a new worker. */
+  /** Notified when the scheduler has registered as a new worker. */
   readonly registered = new Notifier();
   #member: WorkerId | undefined;
   #isDraining = false;
@@ -102,9 +107,9 @@ export class Scheduler {
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Temporary limit after jobs were yielded to other nodes. */
+  /** Lower limit on running jobs, for a while after jobs were yielded to other nodes. */
   #yielding = { untilMs: 0, jobsMax: 0 };
-  /** Set while no job is known to be due. */
+  /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
 
   constructor(
@@ -149,12 +154,15 @@ export class Scheduler {
     return this.#running.count;
   }
 
-  /** Maximum number of running jobs. */
+  /** Maximum number of running jobs on this node. */
   get slots(): number {
     return this.#config.jobsMax;
   }
 
-  /** While draining, it accepts no jobs, and running ones stop with a checkpoint. */
+  /**
+   * Sets whether the node is draining. A draining node accepts no jobs, and stops running ones with
+   * a checkpoint.
+   */
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
@@ -190,10 +198,10 @@ export class Scheduler {
     } finally {
       this.#member = undefined;
       this.#forgetEmpty();
-      // No effect on jobs already stopping.
+      // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Some run time is not charged; the reason for the end matters more to the caller.
+        // Some run time is then not charged, but the caller needs the original reason for the end.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -215,7 +223,9 @@ export class Scheduler {
     this.#waitedBefore = undefined;
   }
 
-  /** A changed interval applies immediately. */
+  /**
+   * Time of the next cycle. Computed at each use, so that a changed interval applies immediately.
+   */
   get #cycleAtMs(): number {
     const { atMs, stretch } = this.#cycle;
     return atMs + this.#config.intervalSec * 1000 * stretch;
@@ -261,7 +271,7 @@ export class Scheduler {
       others: running.length < 2 ? [] : await this.#others(),
     });
     if (surplus.length > 0) {
-      // Leave these jobs to less busy nodes for a while.
+      // Leave their slots free for a while, so that less busy nodes accept these jobs.
       this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
     }
     const stops = [...forWaiting, ...surplus];
@@ -270,7 +280,7 @@ export class Scheduler {
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
   }
 
-  /** Other nodes that run jobs, from their last reports. */
+  /** Returns the other nodes that run jobs, from their last reports. */
   async #others(): Promise<readonly OtherNode[]> {
     const found = await this.#kv.read(async (tx) => {
       const members = await this.#jobs.workers.members(tx.snapshot);
@@ -289,7 +299,9 @@ export class Scheduler {
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
   }
 
-  /** Groups at or above their limit with jobs here, and how many of these jobs should stop. */
+  /**
+   * Returns groups at or above their limit with jobs here, and how many of these jobs should stop.
+   */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
     const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
@@ -316,7 +328,7 @@ export class Scheduler {
     await this.#sendBill();
   }
 
-  /** Next time to charge groups; infinite if nothing is owed. */
+  /** Returns when groups have to be charged next; infinite if nothing is owed. */
   get #chargeAtMs(): number {
     if (this.#running.meter.hasEnded) return this.#chargedAtMs + CHARGE_MS_MIN;
     if (this.#running.count === 0) return Number.POSITIVE_INFINITY;
@@ -349,8 +361,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting a job processes its request, which may be long. An expulsion is handled after this
-    // loop, and includes all jobs.
+    // Starting a job processes its request, which may take long, so yield in between. If the worker
+    // is expelled meanwhile, that is handled after the loop, for all jobs.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
@@ -382,11 +394,11 @@ export class Scheduler {
     const heard = async (enqueued: Watch): Promise<void> => {
       try {
         await enqueued.fired(over);
-        // Other nodes have been woken as well.
+        // The same watch has woken other nodes. Delay acceptance so that the jobs are shared.
         const acceptDelayMs = this.#jobs.acceptDelayMs();
         if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {
-        // A broken watch is unreliable, so the queue must be asked.
+        // The watch has fired or is broken, so the queue has to be read.
         if (!over.aborted) this.#forgetEmpty();
       }
     };

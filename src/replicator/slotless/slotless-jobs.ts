@@ -20,7 +20,10 @@ import {
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
-/** Jobs accepted per transaction. Their total is unlimited, because all sources must be watched. */
+/**
+ * Number of jobs accepted per transaction. Their total is unlimited, because all sources must be
+ * watched.
+ */
 const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
@@ -29,7 +32,7 @@ export interface SlotlessJobsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  /** Live: read at each use. */
+  /** Interval for heartbeats. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
@@ -51,7 +54,7 @@ export class SlotlessJobs {
     this.#all = works.map((work) => new SlotlessJobsOfType(parts, work));
   }
 
-  /** While draining, other nodes run these jobs. */
+  /** Sets whether the node is draining, so that it leaves these jobs to other nodes. */
   setDraining(isDraining: boolean): void {
     for (const jobs of this.#all) jobs.setDraining(isDraining);
   }

@@ -22,7 +22,7 @@ export async function readKeyRecord(tx: ReadTransaction): Promise<KeyRecord | un
   const value = await tx.get(KEY_RECORD_KEY);
   if (value === undefined) return undefined;
   const { format, sealingId, inUse } = JSON.parse(utf8Decode(value));
-  assert(format === FORMAT, "The key record must have a format of this version");
+  assert(format === FORMAT, "The key record must have a supported format version");
   return { sealingId, inUse };
 }
 

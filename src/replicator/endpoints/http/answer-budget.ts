@@ -12,7 +12,7 @@ export const ANSWER_BYTES_MAX = 64 * MIB;
 
 export interface AnswerBudget {
   readonly bytesMax: number;
-  /** Number of values at all levels. */
+  /** Maximum number of JSON values, counted at all levels. */
   readonly valuesMax: number;
 }
 
@@ -22,13 +22,19 @@ export interface AnswerBudget {
  */
 export const SHORT_ANSWER: AnswerBudget = { bytesMax: 64 * KIB, valuesMax: 1_000 };
 
-/** A replication log. CouchDB stores 50 sessions of a dozen members, including three sequences. */
+/**
+ * A replication log. CouchDB stores 50 sessions with a dozen members each, three of which are
+ * sequences.
+ */
 export const LOG_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 20_000 };
 
 /** A security object, whose lists contain users and roles. */
 export const SECURITY_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 250_000 };
 
-/** One document. It is scanned but never parsed, so its values take no memory. */
+/**
+ * One document. Its number of values is unlimited, because it is scanned but not parsed, so values
+ * take no memory.
+ */
 export const DOCUMENT_ANSWER: AnswerBudget = {
   bytesMax: ANSWER_BYTES_MAX,
   valuesMax: ANSWER_BYTES_MAX,
@@ -40,13 +46,13 @@ export const DOCUMENT_ANSWER: AnswerBudget = {
  */
 export const CHANGES_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 
-/** Many documents. A larger batch is requested document by document. */
+/** A bulk read. If the response exceeds this budget, each document is requested individually. */
 export const BULK_GET_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 2_000_000 };
 
-/** Names or updates of databases, from a server that ignores `limit`. */
+/** A list of database names or updates. A server that ignores `limit` may send all of them. */
 export const NAMES_ANSWER: AnswerBudget = { bytesMax: 32 * MIB, valuesMax: 1_000_000 };
 
-/** Information about `count` databases. */
+/** Response to `_dbs_info` for `count` databases. */
 export function databasesAnswer(count: number): AnswerBudget {
   return perItem(count, { bytesMax: 64 * KIB, valuesMax: 100 });
 }

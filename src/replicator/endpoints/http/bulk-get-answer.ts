@@ -13,25 +13,29 @@ import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
 
 /**
- * Nesting level of a document's members, inside a list of documents, a row, and the list of rows.
+ * Nesting level of a document's members in a `_bulk_get` response: below the list of rows, the row,
+ * its list of documents, and the document.
  */
 const MEMBERS_DEPTH = 6;
 
 /**
- * The response to `_bulk_get` as expected by `parseBulkGet`: scanned down to the members of
- * documents. If one is nested too deeply, each document is requested separately.
+ * Scanning depth of a `_bulk_get` response: down to the members of documents. If a document is
+ * nested too deeply, all are requested individually.
  */
 export const BULK_GET: Outline = {
   depthMax: MEMBERS_DEPTH,
   nestingMax: MEMBERS_DEPTH - 1 + DOCUMENT_NESTING_MAX,
 };
 
-/** Scanned down to the members of attachments, two levels further. */
+/**
+ * Scanning depth of a `_bulk_get` response with inlined attachments: down to the members of each
+ * attachment.
+ */
 export const BULK_GET_WITH_ATTACHMENTS: Outline = { ...BULK_GET, depthMax: MEMBERS_DEPTH + 2 };
 
 /**
- * Results in the order of the requests; undefined if the response does not match or is invalid.
- * `attachments`: their bytes were requested.
+ * Returns the results in the order of the requests, or undefined if the response is invalid or does
+ * not match them. `attachments` says whether attachments were requested.
  */
 export function parseBulkGet(
   answer: JsonValue | undefined,
@@ -43,8 +47,8 @@ export function parseBulkGet(
   const rows = results.elements();
   const read: BulkReadResult[] = [];
   for (const [index, { id }] of requests.entries()) {
-    // If the order differs from the requests, a row with an error does not identify what is
-    // missing.
+    // Rows must be in the order of the requests: a row with an error does not identify the revision
+    // that is missing.
     const result = resultOf(rows[index] as JsonValue, id, attachments);
     if (result === undefined) return undefined;
     read.push(result);
@@ -84,7 +88,7 @@ function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {
   return value?.isArray === true ? value.elements() : undefined;
 }
 
-/** Keeps the received bytes. */
+/** A document of a bulk read. It keeps the received bytes, and creates its text on each access. */
 class ReadDocument implements PlainDocument {
   readonly id: string;
   readonly #value: JsonValue;

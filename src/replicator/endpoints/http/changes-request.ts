@@ -13,7 +13,7 @@ import { type Method, query } from "./requests.ts";
 export interface AskedChanges {
   readonly method: Method;
   readonly path: string;
-  /** Filter of the source, if it is not a parameter. */
+  /** Body of a POST request: the document ids or selector that filter the feed. */
   readonly body?: string;
 }
 
@@ -22,13 +22,13 @@ export interface FeedOptions {
   /** Longest silence of the server while nothing changes. */
   readonly timeoutMs: number;
   /**
-   * For a feed that ends: whether few changes are expected, because the run was woken, or because
-   * few documents exist.
+   * Whether a short response is expected, because a watcher has woken the run or the database has
+   * few documents. Only for a feed that ends.
    */
   readonly isShort: boolean;
 }
 
-/** `feed`: the parameters for the kind of feed. */
+/** Builds the request for a feed. `feed` contains the parameters that depend on its kind. */
 export function askedChanges(
   { selection, winningRevisionsOnly }: ChangesRequest,
   since: SourceSequence,
@@ -56,8 +56,8 @@ export function askedChanges(
 }
 
 /**
- * Responses of servers that cannot filter by ids, or not in this kind of feed. All changes are then
- * read and filtered here.
+ * Status codes of servers that cannot filter by document ids, at least in this kind of feed. All
+ * changes are then read, and filtered here.
  */
 const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
 

@@ -10,12 +10,12 @@ import {
 } from "../endpoint.ts";
 import type { ServerWords } from "./server-words.ts";
 
-/** Nesting level of a revision in a row, including the row. */
+/** Nesting level of a revision in a row, counted from the row. */
 export const REVISION_DEPTH = 3;
 
 /**
- * The changes in the rows, in order. Throws an EndpointError for an invalid row or a sequence that
- * is too long.
+ * Returns the changes in the rows, in order. Throws an EndpointError for an invalid row or a
+ * sequence that is too long.
  */
 export function changesOf(
   rows: readonly JsonValue[],
@@ -26,7 +26,7 @@ export function changesOf(
     const id = row.member("id")?.string;
     if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
     if (id === undefined || row.member("changes")?.isArray !== true) throw noRow(row, words);
-    // As in CouchDB, rows with an empty id are skipped: there is nothing to request.
+    // Rows with an empty id are skipped, as in CouchDB: such a document cannot be requested.
     if (id !== "") changes.push(new ChangesRow(id, row));
   }
   return changes;
@@ -38,13 +38,16 @@ function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
   return new EndpointError("changes_req_failed", reason);
 }
 
-/** The sequence of the last row, whether or not it is a change; `before` without rows. */
+/** Returns the sequence of the last row, whether or not it is a change; `before` without rows. */
 export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequence): SourceSequence {
   const lastRow = rows.at(-1);
   return (lastRow && sequenceOf(lastRow)) ?? before;
 }
 
-/** Thousands wait in the queue, so a row keeps its bytes until it is processed. */
+/**
+ * A row of the feed. Thousands of rows wait in the queue, so each is kept as bytes and parsed when
+ * it is processed.
+ */
 class ChangesRow implements ChangedDocument {
   readonly id: string;
   readonly #row: JsonValue;
@@ -86,8 +89,8 @@ function sequenceOf(row: JsonValue): SourceSequence {
 }
 
 /**
- * The sequence in a response; undefined if it is missing. Throws an EndpointError if it is too
- * long.
+ * Returns the sequence in a response; undefined if it is missing. Throws an EndpointError if it is
+ * too long.
  */
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   if (isTooLong(value?.length)) throw sequenceTooLong();
@@ -95,12 +98,12 @@ export function sequenceValue(value: JsonValue | undefined): SourceSequence {
   return storableSequence(value.string ?? parseSequence(value.text));
 }
 
-/** Whether a response contains a sequence as its end. */
+/** Whether a response states the sequence at which it ends. */
 export function saysWhere(sequence: SourceSequence): boolean {
   return sequence !== undefined && sequence !== null;
 }
 
-/** The storable form of a parsed sequence. Throws an EndpointError if it is too long. */
+/** Converts a parsed sequence to the storable form. Throws an EndpointError if it is too long. */
 export function checkedSequence(sequence: SourceSequence): SourceSequence {
   if (isTooLong(JSON.stringify(sequence)?.length)) throw sequenceTooLong();
   return storableSequence(sequence);

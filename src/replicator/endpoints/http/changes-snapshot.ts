@@ -34,7 +34,7 @@ import {
 } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
-/** Rows are split off a response and scanned down to their revisions. */
+/** Options for splitting a response into rows, each scanned down to its revisions. */
 const ROWS = {
   depthMax: 1 + REVISION_DEPTH,
   nestingMax: NESTING_MAX,
@@ -43,10 +43,13 @@ const ROWS = {
 
 type Rows = readonly JsonValue[];
 
-/** Rows as they arrive, and finally the end of the feed. */
+/** Yields rows as they arrive, and returns the end of the feed. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
-/** `timeoutMs`: heartbeat interval of the server while a filter passes nothing. */
+/**
+ * Reads the feed of existing changes. `timeoutMs` is the interval of the server's heartbeats, which
+ * it sends while a filter rejects all changes.
+ */
 export async function* readChangesSnapshot(
   requests: HttpRequests,
   options: FeedOptions,
@@ -77,7 +80,7 @@ export async function* readChangesSnapshot(
       if (hasNews && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
-      // A response without rows has already been requested again.
+      // The last attempt returned no rows, and the request layer has already repeated it.
       const hasMoved = !sameSequence(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);
@@ -130,7 +133,7 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // A proxy may properly end a body that broke off.
+  // The response ended without an error but is incomplete, as when a proxy ends it.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);
 }

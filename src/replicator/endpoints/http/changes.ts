@@ -39,7 +39,7 @@ const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Nesting level of the rows in a response. */
 const ROWS_DEPTH = 2;
 
-/** A page of changes, scanned down to its revisions. */
+/** Scanning depth of a page of changes: down to the revisions. */
 const PAGE: Outline = { depthMax: ROWS_DEPTH + REVISION_DEPTH, nestingMax: NESTING_MAX };
 
 export function readHttpChanges(
@@ -79,13 +79,14 @@ async function* readPages(
     }
     if (items.length > 0) yield items;
     const next = ended ? page.lastSequence : page.lastRowSequence;
-    // A server that responds immediately without changes would be polled without pause.
+    // Pause before the next request: a server that responds immediately without changes would
+    // otherwise be polled in a tight loop.
     if (sameSequence(next, since)) await requests.pause(signal);
     since = next;
   }
 }
 
-/** Twice as many rows, if they fit into a page at the current row length. */
+/** Returns twice as many rows, if they fit into a page at the current row length. */
 function moreRows(rowsMax: number, changes: readonly ChangedDocument[]): number {
   const byteCount = changes.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const fitting = Math.floor((FAR_BYTES_MAX * changes.length) / Math.max(1, byteCount));

@@ -24,12 +24,12 @@ import { readOpenRevisions } from "./open-revisions.ts";
 import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 
 /**
- * CouchDB keeps request lines below this (`couch_replicator_api_wrap`); further ancestors are
- * omitted.
+ * Maximum length of a request line, as in CouchDB (`couch_replicator_api_wrap`). Ancestors that do
+ * not fit are omitted.
  */
 const URL_LENGTH_MAX = 7000;
 
-/** The response for this many documents is usually short. */
+/** Number of documents up to which a short response is expected. */
 const FEW_DOCUMENTS = 20;
 
 export interface HttpDocumentReaderParts {
@@ -70,14 +70,14 @@ export class HttpDocumentReader {
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
-      // It breaks off because of one document, is too large, or takes too long for all: each is
-      // requested separately.
+      // The response is too large, takes too long, or breaks off because of one document: request
+      // each individually.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
   }
 
-  /** Whether a server that did not respond to something responds at all. */
+  /** Whether the server responds at all, after it failed to respond to a request. */
   async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     if (suspicionOf(error) === undefined) return false;
@@ -154,8 +154,8 @@ export class HttpDocumentReader {
   }
 
   /**
-   * For servers that answer `open_revs` without the bytes of attachments: one request per
-   * attachment.
+   * Reads an attachment with its own request, for servers that respond to `open_revs` without the
+   * bytes of attachments.
    */
   async *#readAttachment(
     id: string,
@@ -163,7 +163,7 @@ export class HttpDocumentReader {
     { name, encoding }: WireAttachment,
     signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
-    // The stored bytes of an encoded attachment.
+    // The header lets the server send an encoded attachment as stored.
     const headers = encoding === undefined ? {} : { "accept-encoding": encoding };
     yield* (await this.#attachment(id, revision, name, signal, headers)).body;
   }

@@ -64,12 +64,12 @@ function attachmentPart(
   };
 }
 
-/** A name as the content of a quoted string in a header. */
+/** Escapes a name as the content of a quoted string in a header. */
 function quotable(name: string): string {
   return headerText(name).replace(/["\\]/g, "\\$&");
 }
 
-/** Text of the source as a header value, which it cannot end. */
+/** Makes a text of the source safe as a header value, by replacing line breaks and NUL. */
 function headerText(text: string): string {
   return text.replace(/[\r\n\0]/g, " ");
 }

@@ -17,8 +17,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Responses to a whole `_bulk_docs` that may concern a single document, with the error used if the
- * server gives none.
+ * Status codes with which a `_bulk_docs` is rejected as a whole, although a single document may be
+ * the cause, with the error used if the server names none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -27,7 +27,8 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * Responses with a row per document. A cluster responds with 202 while some of its nodes are down.
+ * Status codes of responses with a row per document. A cluster responds with 202 while some of its
+ * nodes are down.
  */
 const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
 
@@ -56,7 +57,7 @@ export class HttpDocumentWriter {
           isShort: true,
           signal,
         });
-        // The target refused all of them because of some.
+        // The target rejected the whole batch because of some of its documents.
         if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
         append(failures, this.#rowFailures(batch, answer));
         return [];
@@ -95,8 +96,8 @@ export class HttpDocumentWriter {
   }
 
   /**
-   * The documents without those whose attachments were damaged: a server computes the digest of
-   * inline bytes itself.
+   * Removes the documents whose attachments do not match their digests: a server would compute new
+   * digests for inlined bytes. Adds them to `failures`.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#runtime;
@@ -119,7 +120,7 @@ export class HttpDocumentWriter {
   }
 }
 
-/** The parsed document, or `undefined` for one that only its target may judge. */
+/** Parses a document, or returns `undefined` for an invalid one, which the target has to reject. */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
     return document.wire;
@@ -141,7 +142,7 @@ function isWritten(
   return named === id && typeof rev === "string" && rev.toLowerCase() === revision.toLowerCase();
 }
 
-/** The target refuses the document even by itself. */
+/** Returns the failure of a document that the target rejects even when it is written alone. */
 function batchRefusal(
   { id, text: sent }: PlainDocument,
   { status, text }: Answer,
@@ -174,13 +175,16 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
   return writer.finish();
 }
 
-/** For parts that a document's length omits, and for a few multi-byte characters. */
+/**
+ * Allowance per document for what its approximate length omits, and for a few multi-byte
+ * characters.
+ */
 const MARGIN_CHARACTERS = 256;
 
 /**
- * The rows of a `_bulk_docs` answer that name an error, or `undefined` if some are not rows or do
- * not fit what was sent. CouchDB answers with errors only. A server that confirms documents has to
- * confirm each that it did not refuse.
+ * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if some
+ * elements are no rows or do not match the request. CouchDB responds with errors only. A server
+ * that also confirms documents must confirm each one that it does not reject.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -200,14 +204,14 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A server that created its own revision did not write the one that was sent.
+      // A server that assigned a revision of its own has not written the one that was sent.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may refer to any that was sent for the document: none of them counts
-    // as written.
+    // A row without a revision may refer to any revision sent for the document. If it is an error,
+    // all of them count as not written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {
       failures.push({
@@ -235,7 +239,7 @@ function isRow(element: unknown): element is Partial<Record<string, unknown>> {
   return row !== undefined && ROW_MEMBERS.some((name) => row[name] !== undefined);
 }
 
-/** A row has at least one of these. */
+/** Members of which every row has at least one. */
 const ROW_MEMBERS = ["id", "rev", "ok", "error"];
 
 /** Whether a member of a row is an HTTP status. */

@@ -45,21 +45,23 @@ import { asObject } from "./json-answer.ts";
 import { type Answer, HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 import { missingOf } from "./revisions-difference.ts";
 
-/** A server may delay a page of changes for a third of the inactivity timeout; CouchDB's rule. */
+/**
+ * Fraction of the inactivity timeout for which a server may delay a page of changes, as in CouchDB.
+ */
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
-/** Response to creating an existing database. */
+/** Status of an attempt to create an existing database. */
 const ALREADY_THERE = 412;
-/** Responses of a server that is temporarily unable, and of one that lacks the resource. */
+/** Status codes of a server that timed out, and of one without this resource. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
-/** Responses to a user without write access. */
+/** Status codes for users without write access. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
 const SECURITY = "_security";
 
-/** For requests about one database or a few of its documents (`RequestParts`). */
+/** Marks requests about one database or a few of its documents as short (`RequestParts`). */
 const isShort = true;
 
 /**
@@ -72,17 +74,19 @@ const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 /** Pattern of the `Server` header of servers that support `_continue` (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
 /**
- * Responses to it if there is no log, if the server lacks it, if the log is too long, and to users
- * without write access.
+ * Status codes of `_continue` if there is no log, the server lacks the resource, the log is too
+ * long, or the user has no write access.
  */
 const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 
-/** The changes of this many documents are usually a short response. */
+/** Number of documents up to which a short response to a changes request is expected. */
 const FEW_DOCUMENTS = 500;
 
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
-  /** The cost of documents, for endpoints with a budget. `fetch` charges requests and bytes. */
+  /**
+   * Budgets of the endpoint, from which documents are charged. `fetch` charges requests and bytes.
+   */
   readonly spending?: EndpointSpending | undefined;
   /** Silence after which a run counts as stalled. Default: not checked. */
   readonly stallTimeoutMs?: number;
@@ -97,7 +101,7 @@ export class HttpEndpoint implements Endpoint {
   readonly #feedTimeoutMs: number;
   /** Number of documents, including deleted ones, as last reported; infinite or NaN if unknown. */
   #documentCount = Number.POSITIVE_INFINITY;
-  /** Reason why the database was not created. If it exists anyway, that is not a failure. */
+  /** Why creating the database failed. Ignored if the database turns out to exist. */
   #creationFailure: EndpointError | undefined;
 
   constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
@@ -192,7 +196,7 @@ export class HttpEndpoint implements Endpoint {
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    // A server that ignores the limit sends rows; a page of them is parsed in vain.
+    // A server that ignores `limit=0` responds with rows, so the budget is that of a page.
     const response = await this.#requests.ask("GET", path, {
       budget: CHANGES_ANSWER,
       isShort,
@@ -384,29 +388,29 @@ export class HttpEndpoint implements Endpoint {
   }
 }
 
-/** A document that is passed on whole, scanned down to its members. */
+/** Scanning depth of a document that is passed on whole: its members. */
 const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
 
-/** Whether the response to a change confirms it. */
+/** Whether the server confirms that it made the requested change. */
 function isDone({ status, json }: Answer): boolean {
   return status >= 200 && status < 300 && asObject(json)?.ok === true;
 }
 
-/** The new revision of a `_local` document, if the response is about that document. */
+/** Returns the new revision of a `_local` document, if the response is about that document. */
 function localRevision(json: unknown, id: string): string | undefined {
   const { id: named, rev } = asObject(json) ?? {};
   return named === `_local/${id}` && typeof rev === "string" && rev !== "" ? rev : undefined;
 }
 
-/** NaN for anything else, since `Number` throws for some objects. */
+/** Returns a number unchanged, and NaN for any other type: `Number` throws for some objects. */
 function countOf(value: unknown): number {
   return typeof value === "number" ? value : Number.NaN;
 }
 
-/** Real start times have 16 characters. */
+/** Maximum length kept of a server's start time; real ones have 16 characters. */
 const START_TIME_LENGTH_MAX = 1_000;
 
-/** In the form of `EndpointInfo`, from any response. */
+/** Converts `instance_start_time` of a response to a string; "0" for any other type. */
 function startTimeOf(value: unknown): string {
   return typeof value === "string" || typeof value === "number"
     ? String(value).slice(0, START_TIME_LENGTH_MAX)

@@ -9,64 +9,73 @@ import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
-/** Longer than CouchDB permits for a name. For these characters, string order equals byte order. */
+/**
+ * Names of databases to be processed. The length limit exceeds CouchDB's; the characters are those
+ * for which string order equals byte order.
+ */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
- * Longest name in a feed, where other servers may use other characters. A longer one would not fit
- * into a key.
+ * Maximum length of a name in a feed, as a longer one would not fit into a key. Servers other than
+ * CouchDB may use other characters.
  */
 const NAME_LENGTH_MAX = 1000;
 /** Time for which the server may delay a response while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
-/** Updates that are read at once. */
+/** Maximum number of updates per request. */
 export const UPDATES_MAX = 1000;
-/** Concurrent requests for single databases. */
+/** Maximum number of concurrent requests for single databases. */
 const SINGLE_REQUESTS_MAX = 4;
 
 /** Databases that have changed, and the sequence from which to continue. */
 export interface ServerUpdates {
   readonly names: readonly string[];
-  /** Those that are known to be deleted. */
+  /** Names of databases known to be deleted. */
   readonly deleted: ReadonlySet<string>;
   readonly last: SourceSequence;
 }
 
-/** Names of databases after a given one, in byte order. */
+/** A page of the names of databases after a given one, in byte order. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be more. */
+  /** Whether there may be further names. */
   readonly hasMore: boolean;
 }
 
-/** The parts of an update that show which databases are deleted. */
+/** Members of an update that show which databases are deleted. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;
 }
 
-/** The latest event of a database wins. */
+/** Returns the databases whose latest event is a deletion. */
 export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string> {
   const latest = new Map(events.map(({ name, isDeletion }) => [name, isDeletion]));
   return new Set([...latest].flatMap(([name, isDeletion]) => (isDeletion ? [name] : [])));
 }
 
-/** `missing`: the database does not exist, or the account may not see it. */
+/**
+ * Update sequences by database. `missing`: the database does not exist, or the account may not see
+ * it.
+ */
 export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 
 export class HttpServer {
   readonly #requests: HttpRequests;
-  /** Whether the server answers for several databases at once (`_dbs_info`), as far as known. */
+  /**
+   * Whether the server supports requests about several databases (`_dbs_info`). True until one
+   * fails.
+   */
   #hasDatabasesInfo = true;
 
-  /** `address`: the root of the server, with the connection settings. */
+  /** `address` is the server's root, with its connection settings. */
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
   }
 
   /**
-   * The end of the server's feed of updates; undefined if the account may not follow it, or if it
-   * does not exist.
+   * Returns the end of the server's feed of updates; undefined if the account may not follow it, or
+   * if it does not exist.
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
@@ -81,8 +90,8 @@ export class HttpServer {
   }
 
   /**
-   * The names of up to a thousand most recently changed databases, latest first; empty if the feed
-   * does not report them.
+   * Returns the names of up to a thousand most recently changed databases, latest first; empty if
+   * the feed does not report them.
    */
   async latestChanged(signal: AbortSignal): Promise<readonly string[]> {
     const path = `_db_updates${query({ descending: "true", limit: String(UPDATES_MAX) })}`;
@@ -95,7 +104,7 @@ export class HttpServer {
     return [...new Set(names)].slice(0, UPDATES_MAX);
   }
 
-  /** Updates after `since`, waiting for one for a while. */
+  /** Returns the updates after `since`. Waits for the first one up to a time limit. */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
@@ -111,8 +120,8 @@ export class HttpServer {
   }
 
   /**
-   * The next names after `after`, which is "" for the first. A server without support for limits
-   * returns all. Throws an EndpointError if the account may not list them.
+   * Returns the next names after `after`, which is "" for the first. A server without support for
+   * limits returns all. Throws an EndpointError if the account may not list them.
    */
   async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
     const wanted = limit + 1;
@@ -135,8 +144,8 @@ export class HttpServer {
   }
 
   /**
-   * The security object of a database as text; undefined if the database does not exist, or if the
-   * account may not see it.
+   * Returns the security object of a database as text; undefined if the database does not exist, or
+   * if the account may not see it.
    */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${percentEncode(name)}/_security`;
@@ -148,7 +157,10 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /** The sequences of up to a hundred databases, in as many requests as `requestCount` says. */
+  /**
+   * Returns the update sequences of up to a hundred databases. Makes as many requests as
+   * `requestCount` returns.
+   */
   async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
     if (this.#hasDatabasesInfo) {
       const found = await this.#databasesInfo(names, signal);
@@ -166,7 +178,7 @@ export class HttpServer {
     return this.#hasDatabasesInfo ? 1 : databaseCount;
   }
 
-  /** Returns `undefined` if the server or the account cannot do this. */
+  /** Requests `_dbs_info`. Returns `undefined` if the server lacks it or rejects the account. */
   async #databasesInfo(
     names: readonly string[],
     signal: AbortSignal,
@@ -189,7 +201,7 @@ export class HttpServer {
     return found;
   }
 
-  /** The sequence of one database. */
+  /** Returns the update sequence of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
     const path = percentEncode(name);
     const { status, json } = await this.#requests.ask("GET", path, {
@@ -201,7 +213,10 @@ export class HttpServer {
     return sequence === undefined ? "missing" : sequence;
   }
 
-  /** A server with problems of its own says nothing about its databases. */
+  /**
+   * Throws for a 5xx status, except 501, since a failing server's response says nothing about its
+   * databases.
+   */
   #throwIfAway(status: number, path: string): void {
     if (status < 500 || status === 501) return;
     const { shownUrl } = this.#requests;
@@ -209,7 +224,7 @@ export class HttpServer {
   }
 }
 
-/** The rows of a `_db_updates` response, in order. Invalid ones are dropped. */
+/** Returns the rows of a `_db_updates` response, in order. Invalid ones are dropped. */
 function eventsOf(answer: unknown): readonly DatabaseEvent[] {
   const results: unknown = asObject(answer)?.results;
   if (!Array.isArray(results)) return [];

@@ -18,7 +18,7 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Whether the response itself is the reason why it cannot be scanned. */
+/** Whether a scan failed because of the text itself: invalid JSON, or a limit exceeded. */
 export function isNoAnswer(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof JsonLimitError;
 }
@@ -29,21 +29,21 @@ export function isTooMuch(error: unknown): error is JsonLimitError {
 }
 
 /**
- * Whether an invalid response begins like JSON, or is empty: a proxy may properly end a body that
- * broke off.
+ * Whether an invalid response begins like JSON or is empty. It is then incomplete, even if it ended
+ * without an error: a proxy may end it.
  */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];
   return first === undefined || first === "{" || first === "[";
 }
 
-/** A JSON object, or `undefined` for any other value. */
+/** Returns a JSON object, or `undefined` for any other value. */
 export function asObject(json: unknown): Record<string, unknown> | undefined {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   return isObject ? (json as Record<string, unknown>) : undefined;
 }
 
-/** Like `asObject`, for the text of a response. */
+/** Parses the text of a response. Returns `undefined` if it is not an object. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   return asObject(parseJson(text));
 }

@@ -46,7 +46,7 @@ export interface OpenRevisionsAnswer {
   readonly parseMultipart: MultipartParser;
   readonly compression: Compression;
   readonly outline: OutlineDocument;
-  /** The stored bytes of an attachment that the response does not include. */
+  /** Requests the stored bytes of an attachment that the response does not include. */
   readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
 }
 
@@ -80,7 +80,8 @@ export async function readOpenRevisions(
       continue;
     }
     const document = await readJson({ body: plainBody(answer, part) }, DOCUMENT_DEPTH, outline);
-    // Its stubs are attachments that the target has: the server would have sent any others.
+    // The response contains all attachments that the target lacks, so the stubs in this document
+    // are ones that it has.
     await consume(withoutAttachments(document));
     found = true;
   }
@@ -103,7 +104,7 @@ async function readArray(
   return found;
 }
 
-/** The document first, then the attachments that follow, in the order of `_attachments`. */
+/** Reads the document first, then the attachments that follow, in the order of `_attachments`. */
 async function consumeRelated(
   answer: OpenRevisionsAnswer,
   parts: AsyncIterable<MultipartPart>,
@@ -129,7 +130,7 @@ async function consumeRelated(
   }
 }
 
-/** The bytes of a part, without the codings that its document does not mention. */
+/** Yields the bytes of a part, decoding its Content-Encoding. */
 async function* plainBody(
   { compression }: OpenRevisionsAnswer,
   { headers, body }: MultipartPart,
@@ -173,14 +174,17 @@ function withoutAttachments(document: JsonValue): StreamedDocument {
   return { id: idOf(id), text: document.text, hasStubs, outline: [], attachments: none() };
 }
 
-/** A document from a server without multipart responses. Its stubs are requested one by one. */
+/**
+ * Converts a document from a server without multipart responses. The attachments of its stubs are
+ * requested one by one.
+ */
 function streamed(answer: OpenRevisionsAnswer, document: JsonValue): StreamedDocument {
   const { id, revision, attachments } = parseDocument(document);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
   if (stubs.length === 0) return withoutAttachments(document);
   return {
     id: idOf(id),
-    // The bytes are sent with the document, so its stubs become `follows`.
+    // Stubs become `follows`, because the bytes are sent with the document.
     text: withFollowing(document.text),
     hasStubs: false,
     outline: stubs.map(describe),
@@ -217,7 +221,10 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
   };
 }
 
-/** The bytes up to the length in the document, since a longer stream might never end. */
+/**
+ * Yields the attachment's bytes. Throws if there are more than the document states, since such a
+ * stream might never end.
+ */
 async function* bounded(
   { encoding, length, encodedLength }: WireAttachment,
   body: AsyncIterable<Uint8Array>,
@@ -259,7 +266,7 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** The JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
+/** Reads the JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
 async function readJson(
   json: Pick<FetchResponse | MultipartPart, "body">,
   depthMax: number,
@@ -279,7 +286,7 @@ async function readJson(
         `more than ${isDeep ? `${DOCUMENT_NESTING_MAX} levels` : `${MEMBERS_MAX} members`}`,
       );
     }
-    // A response that broke off counts as missing, and is not the document's fault.
+    // Reported like a lost response, which is not attributed to the document.
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
 }
@@ -290,7 +297,7 @@ function tooLarge(what: string): InvalidDocumentError {
 
 async function drain(body: AsyncIterable<Uint8Array>): Promise<void> {
   for await (const _ of body) {
-    // Read to its end, so that the next part can be read.
+    // Discard the rest of the part, so that the next one can be read.
   }
 }
 

@@ -3,7 +3,7 @@ import type { JsonValue } from "../../../base/index.ts";
 import { parseRevision } from "../../../protocol/index.ts";
 import { parseObject } from "./json-answer.ts";
 
-/** A history begins like this on all servers, which saves parsing a thousand ancestors. */
+/** Usual beginning of a history. Matching it avoids parsing a thousand ancestors. */
 const USUAL_BEGINNING = /^\{"start":(\d+),"ids":\["([^"\\]*)"/;
 
 /**
@@ -27,8 +27,8 @@ export function historyFault(document: JsonValue): string | undefined {
 }
 
 /**
- * The newest revision, or `undefined` for an invalid history, which is refused when the document is
- * parsed.
+ * Returns the newest revision of a history, or `undefined` if the history is invalid; the document
+ * is then rejected when it is parsed.
  */
 function leafOf(text: string): { readonly start: number; readonly hash: string } | undefined {
   const usual = USUAL_BEGINNING.exec(text);

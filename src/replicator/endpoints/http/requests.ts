@@ -1,6 +1,6 @@
 /**
- * The requests of one endpoint: with its headers and credentials, at the rate that its server
- * permits, repeated if a response is incomplete. Errors name the endpoint.
+ * Sends the requests of one endpoint. Adds its headers and credentials, observes the server's rate
+ * limits, and repeats a request whose response is incomplete. Errors name the endpoint.
  */
 import {
   EMPTY_BYTES,
@@ -63,7 +63,7 @@ import { ServerWords } from "./server-words.ts";
 /** Length of the beginning of an unexpected response that is shown. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** Resources of a database and of a server that respond when something changes. */
+/** Paths of changes feeds. Their response may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
 /** Longest wait for a write when a node stops or gives a slot to another job. */
@@ -84,10 +84,10 @@ const LINGERING = {
 /** Pause before a response that broke off is requested again. */
 const BREAK_PAUSE_MS = 250;
 
-/** The error for a response beyond its budget. */
+/** Error word for a response that exceeds its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
 
-/** A response that is parsed as a whole. */
+/** Scanning depth for a response that is parsed as a whole. */
 const PARSED: Outline = { depthMax: 1, nestingMax: NESTING_MAX };
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
@@ -97,10 +97,10 @@ export interface HttpRequestsParts {
   /** Performs one request, without retries. */
   readonly fetch: Fetch;
   readonly retry: RetryOptions;
-  /** Shared by all endpoints of the node. */
+  /** Rate limits of servers and granted logins, shared by all endpoints of the node. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
-  /** Secrets that were sent and must not be shown. */
+  /** Secrets that this endpoint sends, which must not appear in messages. */
   readonly secrets: SecretsInUse;
   /** Default TLS settings for addresses. */
   readonly tls: TlsSettings;
@@ -108,13 +108,13 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** A higher number requests new connections. */
+  /** Number of the connection pool. A higher number than before opens new connections. */
   readonly generation?: number | undefined;
-  /** Default: nothing is stored about long responses. */
+  /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
 }
 
-/** Performs work that may kill the node, after storing a description of it. */
+/** Performs work that may crash the node, and stores its description meanwhile. */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
 /** Length at which parsing a response may kill the node. */
@@ -125,34 +125,34 @@ export type Method = "GET" | "PUT" | "POST";
 export interface RequestParts {
   readonly body?: FetchRequest["body"];
   readonly headers?: Readonly<Record<string, string>>;
-  /** Does not wait if the response asks to retry later. */
+  /** Whether to send the request only once, even if the response asks to retry it later. */
   readonly once?: boolean | undefined;
   /**
-   * Request and response are short and prompt: a Tandem may get it in a batch with those of other
-   * runs.
+   * Whether request and response are short and the server responds promptly. A Tandem server may
+   * then receive the request in a batch with those of other runs.
    */
   readonly isShort?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
-/** A complete response. */
+/** A response that was read completely. */
 export interface Answer<Json = unknown> {
   readonly status: number;
-  /** Invalid UTF-8 becomes U+FFFD. */
+  /** The response text. Invalid UTF-8 is replaced by U+FFFD. */
   readonly text: string;
   /** The parsed text; undefined for invalid JSON or deep nesting. */
   readonly json: Json | undefined;
 }
 
-/** A response that has been partly read, or a different one. */
+/** The result of `begin`, or a response with a status other than 200, read in full. */
 export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** Limits of a response that is read completely, and the form in which it is needed. */
+/** Limits of a response that is read completely, and how to scan it. */
 interface Whole {
   readonly budget: AnswerBudget;
-  /** Default: parsed. */
+  /** How to scan the response. If absent, it is parsed as a whole. */
   readonly outline?: Outline;
 }
 
@@ -162,7 +162,10 @@ export interface Outline {
   readonly nestingMax: number;
 }
 
-/** A server must not redirect us to a system database that was not named. */
+/**
+ * Whether a redirect may be followed. A server must not redirect us to a system database unless the
+ * address named one.
+ */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
 }
@@ -170,10 +173,10 @@ function mayMove(from: URL, to: URL): boolean {
 export class HttpRequests {
   /** URL of the database or server, with a trailing slash and without credentials. */
   readonly url: string;
-  /** For display. */
+  /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
   /** Root of a database's server. */
-  /** Converts the server's words for display. */
+  /** Formats the server's texts for display. */
   readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
@@ -204,7 +207,7 @@ export class HttpRequests {
       ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
-    // A header given by a user may be a secret, whatever its name.
+    // Any header given by a user may contain a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
@@ -218,7 +221,7 @@ export class HttpRequests {
       this.#isFeed(url) ? feedConnection : this.#connection,
     );
     const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
-      // A feed may be silent for long and never end.
+      // Feeds have no time limit: they may be silent for long, and may never end.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
     const grant = this.#sharedGrant(address);
@@ -237,7 +240,7 @@ export class HttpRequests {
   }
 
   /** The `Server` header of the last response, if any. */
-  /** Whether a response had CouchDB's form. */
+  /** Whether any response was in CouchDB's form. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
@@ -251,7 +254,10 @@ export class HttpRequests {
     return this.#roundTrip.leastMs;
   }
 
-  /** The error of a request, cleaned: a server may repeat a secret in a redirect URL. */
+  /**
+   * Removes secrets from the error of a request. The server may have repeated one in a redirect
+   * URL.
+   */
   #withoutSecrets(error: unknown): unknown {
     if (!(error instanceof RequestFailedError)) return error;
     const { url } = error.details;
@@ -274,7 +280,10 @@ export class HttpRequests {
     return FEEDS.some((feed) => url.startsWith(this.url + feed));
   }
 
-  /** The grant for our credentials, shared with all jobs that have the same ones. */
+  /**
+   * Returns the grant for the endpoint's credentials, which is shared with all jobs that have the
+   * same ones.
+   */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
     const { runtime, grants, secrets, userAgent, client } = this.#parts;
     for (const [, secret] of secretsOf(address)) secrets.add(secret);
@@ -288,8 +297,8 @@ export class HttpRequests {
   }
 
   /**
-   * A complete response within its budget. One that breaks off is requested again, like one that is
-   * missing.
+   * Returns a complete response within its budget. If the response is missing or breaks off, the
+   * request is repeated.
    */
   ask(
     method: Method,
@@ -304,7 +313,8 @@ export class HttpRequests {
       const response = await this.#once(request);
       const isRefusal = response.status >= 300;
       const { bytesMax } = parts.budget;
-      // A refusal is shown to users, however long it is.
+      // An error response is shown to users, so it is cut off at the budget instead of being
+      // rejected.
       body = isRefusal
         ? await readBeginning(response, bytesMax)
         : await this.readWhole(response, path, bytesMax);
@@ -332,8 +342,8 @@ export class HttpRequests {
   }
 
   /**
-   * The JSON of a body, scanned before it is parsed. Returns `undefined` for invalid JSON, or for a
-   * refusal beyond its budget.
+   * Returns the JSON of a body, scanned before it is parsed. Returns `undefined` for invalid JSON,
+   * or for an error response beyond its budget.
    */
   async #jsonOf(
     body: Uint8Array,
@@ -355,9 +365,9 @@ export class HttpRequests {
   }
 
   /**
-   * Returns the result of `begin`, which reads the beginning of an answer. If the connection breaks
-   * during that, the request is repeated, as if no answer had come. `begin` gets answers with
-   * status 200 only; all others are returned unread.
+   * Sends a request, and returns the result of `begin`, which reads the beginning of the response.
+   * If the connection breaks during that, the request is repeated, as if no response had arrived.
+   * `begin` is called for responses with status 200 only; others are read in full.
    */
   async begin<T>(
     method: Method,
@@ -381,14 +391,14 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** The whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
+  /** Reads the whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
   async readWhole(response: FetchResponse, path: string, bytesMax: number): Promise<Uint8Array> {
     const body = await readBytes(response, bytesMax);
     if (body !== undefined) return body;
     throw this.tooLong(path, `more than ${bytesMax} bytes`);
   }
 
-  /** The error for a response to this path beyond its budget. */
+  /** Returns the error for a response to this path beyond its budget. */
   tooLong(path: string, limit: string): EndpointError {
     const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
@@ -402,8 +412,8 @@ export class HttpRequests {
   }
 
   /**
-   * Performs work on a response to this path. If a node dies during work on a long one, the next
-   * run of the job knows.
+   * Performs work on a response to this path. Work on a long response is recorded, so that the
+   * job's next run detects if it crashed the node.
    */
   #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
     const { during } = this.#parts;
@@ -415,25 +425,25 @@ export class HttpRequests {
     return new Yielder(this.#parts.runtime.clock);
   }
 
-  /** Pauses before a response that broke off is requested again. */
+  /** Waits before a response that broke off is requested again. */
   pause(signal: AbortSignal): Promise<void> {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
 
-  /** The error for a response to this path with incomplete JSON. */
+  /** Returns the error for a response to this path with incomplete JSON. */
   brokenOff(method: Method, path: string): RequestFailedError {
     const url = this.shownUrl + shownPath(path);
     return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
   }
 
-  /** A response whose body has not been read. */
+  /** Sends a request. The caller has to read the body of the response. */
   async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     const response = await this.#patiently(this.#request(method, path, parts));
     this.#checkRate(response.status);
     return response;
   }
 
-  /** Like `send`, without retries: for a body that cannot be sent again. */
+  /** Sends a request without retries, because its body can be read only once. */
   sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     return this.#once(this.#request(method, path, parts));
   }
@@ -451,7 +461,10 @@ export class HttpRequests {
     };
   }
 
-  /** A server that keeps responding with 429 is tried again later (`max_backoff`). */
+  /**
+   * Throws if a server still responds with 429 after all retries. The job is then retried later
+   * (`max_backoff`).
+   */
   #checkRate(status: number): void {
     if (status !== 429) return;
     throw new EndpointError("max_backoff", `repeated answers 429 from ${this.shownUrl}`);
@@ -465,8 +478,8 @@ export class HttpRequests {
   }
 
   /**
-   * A response with a success status but the wrong content: a login page, or the response for a
-   * different path.
+   * Returns the error for a success status with unexpected content, such as a login page, or the
+   * response for a different path.
    */
   misread(
     error: string,
@@ -495,7 +508,7 @@ export class HttpRequests {
   }
 }
 
-/** Information about a database, or an error. */
+/** Whether a response is information about a CouchDB database, or an error in CouchDB's form. */
 function hasCouchdbForm(json: unknown): boolean {
   const { update_seq, error, reason } = asObject(json) ?? {};
   return update_seq !== undefined || (typeof error === "string" && typeof reason === "string");
@@ -511,7 +524,7 @@ function shownPath(path: string): string {
   return path.replace(/\?.*$/s, "");
 }
 
-/** The query of a path; empty without parameters. */
+/** Formats the query of a path; empty without parameters. */
 export function query(parameters: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(parameters).map(
     ([name, value]) => `${percentEncode(name)}=${percentEncode(value)}`,

@@ -1,4 +1,4 @@
-/** The response to `_revs_diff`, from untrusted servers. */
+/** Interprets responses to `_revs_diff` from untrusted servers. */
 import { isRevision, type MissingRevisions } from "../../../databases/index.ts";
 import { asObject } from "./json-answer.ts";
 
@@ -9,8 +9,8 @@ import { asObject } from "./json-answer.ts";
 const ANCESTORS_MAX = 1_000;
 
 /**
- * The missing ones among the requested revisions. Undefined if the response names others or is
- * malformed, since it is then unknown what else is missing.
+ * Returns the missing revisions among those requested. Returns undefined if the response is
+ * malformed or names other revisions: it is then unknown what is missing.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,
@@ -28,8 +28,8 @@ export function missingOf(
 }
 
 /**
- * The named revisions of one document, spelled as requested; undefined if others are named too. A
- * server may spell a hash differently. Revisions without a hash may differ in case.
+ * Returns the named revisions of one document, spelled as in the request; undefined if others are
+ * named too. A server may spell a hash differently. Revisions without a hash may differ in case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

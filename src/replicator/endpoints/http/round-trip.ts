@@ -1,6 +1,6 @@
 /**
- * Distance of a server: the shortest time in which it began to respond. The shortest time measures
- * the distance alone, without waiting; it is dropped after some minutes, because distances may
+ * Measures the distance of a server: the shortest time in which it began to respond, which includes
+ * no waiting for other work. Measurements are dropped after some minutes, since the distance may
  * grow.
  */
 import type { Clock } from "../../../base/index.ts";

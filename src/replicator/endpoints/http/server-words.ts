@@ -15,7 +15,7 @@ export class ServerWords {
     this.#secrets = secrets;
   }
 
-  /** A value in a response: a string unchanged, anything else as JSON. */
+  /** Formats a value in a response: a string unchanged, anything else as JSON. */
   shown(value: unknown): string {
     const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
     return this.#secrets.redact(text, LENGTH_MAX);
@@ -26,7 +26,7 @@ export class ServerWords {
     if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
-  /** The error in a response, or its status. */
+  /** Returns the error in a response, or its status. */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};
     return {

@@ -18,8 +18,8 @@ import { percentEncode } from "../../../protocol/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
 /**
- * Their documents contain secrets and name rights of other users. A user who may read some of them
- * may not read all.
+ * Databases whose documents contain secrets or the rights of other users. A user who may read some
+ * of the documents may not read all.
  */
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
@@ -34,13 +34,13 @@ export interface LocalEndpointParts {
   /** Filters in design documents. */
   readonly functions: DesignFunctions;
   /**
-   * Current rights of a directory user by name; undefined for an unknown one. Null is any client of
-   * a server without administrators.
+   * Returns the current rights of a directory user, or undefined if there is no such user. The name
+   * is null for clients of a server without administrators.
    */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject | undefined>;
-  /** Read on each use. */
+  /** Limits for written documents. Read at each use, so that changed settings apply. */
   readonly documentLimits: {
-    /** `max_document_size` */
+    /** Maximum size of a document (`max_document_size`). */
     readonly documentBytesMax: number;
   };
   /** The external URL of local databases, with a trailing slash. */
@@ -48,7 +48,7 @@ export interface LocalEndpointParts {
 }
 
 export class LocalAccess {
-  /** For display. */
+  /** External URL of the database, for messages and pages. */
   readonly shownUrl: string;
   readonly name: string;
   readonly parts: LocalEndpointParts;
@@ -61,7 +61,7 @@ export class LocalAccess {
     this.#owner = owner;
   }
 
-  /** The owner with current rights. Throws if the user no longer exists. */
+  /** Returns the owner with current rights. Throws if the user no longer exists. */
   async user(): Promise<SecuritySubject> {
     const { userName, vouched } = this.#owner;
     if (vouched !== undefined) return vouchedSubject(userName, vouched);
@@ -79,7 +79,7 @@ export class LocalAccess {
     }
   }
 
-  /** Throws if the user has no access. */
+  /** Opens the database. Throws if the user has no access. */
   async open(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
     const database = await this.parts.databases.open(tx, this.name);
     if (!user.isAdmin && SYSTEM_DATABASE.test(this.name)) {
@@ -96,7 +96,7 @@ export class LocalAccess {
     throw new EndpointError("forbidden", COPIED);
   }
 
-  /** The form in which a job shows a failure of the store. */
+  /** Converts an error of the store to one that a job can show. */
   shown(error: unknown): unknown {
     if (error instanceof SandboxError) {
       return new EndpointError(error.error, error.reason, { cause: error });

@@ -28,11 +28,12 @@ export async function* readLocalChanges(
   let since = startOf(request.since);
   let changed = request.showsEnd === true;
   const select = await openSelection(access, request, signal);
-  // A one-shot job copies what exists when it begins.
+  // A one-shot job copies only the changes that exist when it starts.
   const until = request.continuous
     ? {}
     : { until: await access.read((tx, database) => database.updateSequence(tx)) };
-  // Existing changes of a few documents are looked up; later ones are fewer.
+  // The existing changes of a few documents are looked up by id. For later changes, the feed is
+  // scanned: there are fewer of them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
@@ -49,7 +50,8 @@ export async function* readLocalChanges(
     changed ||= items.length > 0;
     if (page.lastSequence !== undefined) {
       since = page.lastSequence;
-      // Changes skipped by the selection need not be read again.
+      // The sequence of the last row is passed on, so that changes skipped by the selection need
+      // not be read again.
       const lastItem = items.at(-1);
       const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
       if (passed && (changed || request.continuous)) {
@@ -63,7 +65,7 @@ export async function* readLocalChanges(
   }
 }
 
-/** The selected ids, if they are few. */
+/** Returns the selected ids, if they are few. */
 function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
   if (selection.kind !== "doc-ids") return undefined;
   const ids = [...new Set(selection.ids)];
@@ -82,8 +84,8 @@ async function readPage(
 }
 
 /**
- * Our sequences are strings; 0, where a replication without a checkpoint begins, precedes all of
- * them.
+ * Converts a sequence to the local form, a string. 0, at which a replication without a checkpoint
+ * starts, precedes all others.
  */
 export function startOf(sequence: SourceSequence): string {
   return typeof sequence === "string" ? sequence : String(sequence);

@@ -53,7 +53,7 @@ export class LocalDocumentReader {
     return results;
   }
 
-  /** Excludes documents with a compressed attachment. */
+  /** Reads the attachments of these documents. Skips documents with a compressed attachment. */
   async #inlineData(
     database: Database,
     documents: readonly Document[],
@@ -136,8 +136,8 @@ export class LocalDocumentReader {
 }
 
 /**
- * Attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks, and those
- * of unknown age. CouchDB gives position 0 to attachments that came without one.
+ * Returns the attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks,
+ * and those of unknown age. CouchDB gives position 0 to attachments that came without one.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);
@@ -146,7 +146,7 @@ function sentAttachments(document: Document, ancestors: readonly string[]): read
   );
 }
 
-/** The bytes of attachments. */
+/** Contents of the attachments to be inlined. */
 type InlineData = ReadonlyMap<Attachment, Uint8Array>;
 
 const NO_DATA: InlineData = new Map();
@@ -159,8 +159,8 @@ function bulkReadResult(documents: readonly Document[], data: InlineData): BulkR
 }
 
 /**
- * Keeps the stored form: a local target takes the parsed document, any other the bytes. Attachments
- * without data are stubs.
+ * A document in its stored form. A local target takes the parsed document, and a server the bytes.
+ * Attachments without data become stubs.
  */
 class StoredPlainDocument implements PlainDocument {
   readonly #document: Document;
@@ -219,7 +219,7 @@ class StoredPlainDocument implements PlainDocument {
   }
 }
 
-/** Length of a hash in a list. */
+/** Number of characters that a hash takes in a list of revisions. */
 const REVISION_CHARACTERS = 35;
-/** Length of an attachment's description. */
+/** Estimated number of characters of an attachment's metadata. */
 const ATTACHMENT_CHARACTERS = 128;

@@ -84,8 +84,8 @@ export class LocalDocumentWriter {
   }
 
   /**
-   * Parses a document that can be written: valid and not too large. The edit keeps all attachments
-   * as stored.
+   * Parses a document and checks whether it can be written: it must be valid and not too large. The
+   * edit keeps all attachments as stored.
    */
   #parse(
     document: PlainDocument | StreamedDocument,
@@ -105,7 +105,7 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** Stores the bytes that follow; stubs stay stubs. */
+  /** Stores the attachments that follow a document. Its stubs remain stubs. */
   async #stage(
     database: Database,
     wire: WireDocument,
@@ -135,8 +135,8 @@ export class LocalDocumentWriter {
   }
 
   /**
-   * Edits for the documents that can be written, with inline attachments stored. The others are
-   * added to `failures`.
+   * Returns edits for the documents that can be written, with inline attachments stored. Adds the
+   * others to `failures`.
    */
   async #edits(
     documents: readonly PlainDocument[],
@@ -170,7 +170,8 @@ export class LocalDocumentWriter {
     } catch (error) {
       if (errorCode(error) !== "STORE_ATTACHMENT_DIGEST_MISMATCH") throw error;
     }
-    // Documents with a wrong digest are listed, and the others staged without them.
+    // Report the documents whose attachments do not match their digests, and store the attachments
+    // of the others.
     const sound = documents.filter((document) => {
       const parsed = this.#parse(document);
       const failure = parsed.kind === "document" && this.#digestFailure(parsed);
@@ -204,12 +205,12 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** An outcome per edit. */
+  /** Writes the edits in one transaction. Returns one outcome per edit. */
   async #transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     try {
-      // A revision from elsewhere can be written twice.
+      // Writing a replicated revision is idempotent.
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
@@ -231,13 +232,13 @@ interface ParsedDocument {
   readonly edit: DocumentEdit;
 }
 
-/** Inline attachments of the edit at index `at`. */
+/** The inline attachments of the edit with index `at`. */
 interface InlineAttachments {
   readonly at: number;
   readonly whole: readonly WholeAttachment[];
 }
 
-/** Attachments with inline bytes; undefined if some are invalid base64. */
+/** Returns the attachments with inline bytes; undefined if some are invalid base64. */
 function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
   const whole: WholeAttachment[] = [];
   for (const { name, content, contentType, revisionPosition, digest } of attachments) {
@@ -249,7 +250,9 @@ function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachme
   return whole;
 }
 
-/** The store's refusals of single documents; any other error concerns the store. */
+/**
+ * Whether the store has rejected a single document. Any other error concerns the store as a whole.
+ */
 function isDocumentRefusal(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
@@ -276,7 +279,7 @@ function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFail
   return { id: edit.id, revision, status: refusalStatus(error), error, reason };
 }
 
-/** In the form of `_bulk_docs`. */
+/** Returns the failure for a document that is too large, as in `_bulk_docs`. */
 function tooLarge(edit: DocumentEdit): WriteFailure {
   return failureOf(edit, "document_too_large", edit.id);
 }

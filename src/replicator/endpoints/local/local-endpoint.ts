@@ -35,16 +35,21 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
-  /** A commit here is not a request, and reveals whether the database was re-created. */
+  /**
+   * False, so that `commit` is called. It costs no request here, and reveals a re-created database.
+   */
   readonly writesDurably = false;
-  /** Reading the stored log takes no request. */
+  /** False, since `continueLog` would save nothing: reading the stored log takes no request. */
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
   readonly #reader: LocalDocumentReader;
   readonly #writer: LocalDocumentWriter;
 
-  /** Reads and writes as this user, with the current or vouched rights. */
+  /**
+   * Reads and writes as `owner`, with that user's current rights, or with those vouched for by the
+   * handler that authenticated the user.
+   */
   constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
@@ -178,7 +183,7 @@ export class LocalEndpoint implements Endpoint {
     const user = await this.#access.user();
     const write = async (tx: Transaction): Promise<WriteOutcome> => {
       const database = await this.#access.open(tx, user);
-      // The checkpoint of a deleted database says nothing about its replacement.
+      // A checkpoint for a deleted database must not be written to its replacement.
       const isMeant =
         (instanceStartTime ?? database.instanceStartTime) === database.instanceStartTime;
       if (!isMeant) {
@@ -195,7 +200,7 @@ export class LocalEndpoint implements Endpoint {
   }
 
   commit(): Promise<string> {
-    // Acknowledged transactions are durable.
+    // Nothing has to be flushed: a transaction is durable once it is acknowledged.
     return this.#access.read(async (_tx, { instanceStartTime }) => instanceStartTime);
   }
 }

@@ -21,7 +21,7 @@ import type { Selector } from "../../../protocol/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
 
-/** Changes whose documents are read together. */
+/** Maximum number of changes whose documents are read together. */
 const READ_COUNT_MAX = 100;
 
 /** Returns the selected revisions of each change; none to skip it. */
@@ -32,13 +32,13 @@ export interface LocalSelectionParts {
   readonly functions: DesignFunctions;
   readonly read: <T>(body: (tx: ReadTransaction, database: Database) => Promise<T>) => Promise<T>;
   readonly user: SecuritySubject;
-  /** Name of the database. */
+  /** Name of the local database. */
   readonly name: string;
-  /** Aborts when the run ends. */
+  /** Signal that aborts when the run ends. */
   readonly signal: AbortSignal;
 }
 
-/** Throws CouchDB's 404 for a missing filter function. */
+/** Opens the selection. Throws CouchDB's 404 for a missing filter function. */
 export async function openLocalSelection(
   parts: LocalSelectionParts,
   selection: Selection,
