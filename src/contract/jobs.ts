@@ -1,4 +1,5 @@
 /** Jobs, their runs, failures and events (`docs/api/jobs.md`). */
+import { Type } from "@sinclair/typebox";
 import {
   count,
   described,
@@ -161,17 +162,24 @@ export const FailingPage = exactly({
 });
 export type FailingPage = Shape<typeof FailingPage>;
 
-/** Response to a command for several jobs; `Location` names the command. */
-export const CommandedJobs = exactly({
+const CommandOutcome = exactly({
   ok: flag,
-  id: optional(described(text, "id of the command, only while it goes on (202)")),
   matched: count,
-  changed: optional(described(count, "absent while the command goes on (202)")),
+  changed: count,
   jobs: optional(
     nullable(listOf(text), { description: "changed jobs, if `list=true`; null if too many" }),
   ),
 });
-export type CommandedJobs = Shape<typeof CommandedJobs>;
+const CommandBegun = exactly({
+  ok: flag,
+  id: described(text, "id of the command"),
+  matched: count,
+});
+
+/** Response to a command for several jobs: its outcome, or 202 with its id while it continues. */
+export const CommandedJobs = Type.Union([CommandOutcome, CommandBegun]);
+export type CommandedJobs = Pick<Shape<typeof CommandOutcome>, "ok" | "matched"> &
+  Partial<Shape<typeof CommandOutcome> & Shape<typeof CommandBegun>>;
 
 /** A command for several jobs. */
 export const BulkCommand = exactly({

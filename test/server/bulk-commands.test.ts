@@ -96,8 +96,8 @@ test("a cancelled command stops, and what it has changed can be undone", async (
   const { state, done } = (await world.ask(`GET /_tandem/commands/${id}`)).json;
   expect(state).toBe("cancelled");
   expect(await pausedCount()).toBe(done);
-  const undone = (await world.ask(`POST /_tandem/commands/${id}/_undo`)).json;
-  await node.replicator.bulk.finish(undone.id, NEVER);
+  const undone = await world.ask(`POST /_tandem/commands/${id}/_undo`);
+  await node.replicator.bulk.finish(idIn(undone.headers), NEVER);
   expect(await pausedCount()).toBe(0);
 });
 

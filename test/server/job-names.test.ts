@@ -46,7 +46,7 @@ test.each([
   ["cop", ["copies/_replicator/1"]],
   ["copies/", ["copies/_replicator/1"]],
   ["copies/_replicator/1", ["copies/_replicator/1"]],
-  ["opies", []],
+  ["ies/", []],
   ["none/_replicator/", []],
   ["_replicator/*copy-1x*", []],
 ])("name=%s finds %j", async (name, expected) => {
