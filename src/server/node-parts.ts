@@ -269,8 +269,9 @@ export interface FollowLocalRulesOptions {
 }
 
 /**
- * Creates the worker of a frontend. It follows rules whose source is the local store and applies
- * commands for many jobs, which requires no connections, and detects dead workers even if no replication node is left.
+ * Creates the worker of a frontend. It follows rules whose source is the local store, and applies
+ * commands for many jobs, which requires no connections. It also detects dead workers, even if no
+ * replication node is left.
  */
 export function followLocalRules(
   parts: NodeParts,

@@ -493,7 +493,7 @@ describe("events", () => {
       { action: "retry", user: "ann", timestamp: "2026-01-01T00:00:01Z", why: null },
       { action: "pause", user: "root", timestamp: "2025-12-31T00:00:00Z", why: null },
     ];
-    const decided = { ...job("a", "a"), control };
+    const decided = { ...job("a", "_replicator/a"), control };
     const reported = { changes: ["changed"], job: decided };
     expect(entryOf(event("a", reported))).toMatchObject({
       name: "_replicator/a",

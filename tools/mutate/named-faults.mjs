@@ -269,10 +269,10 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "jobs of documents are named by their ids",
-    path: "src/cli/server/job-output.ts",
-    text: "return documentId === null ? id",
-    replacement: "return true ? id",
-    tests: ["src/cli/server/job-output.test.ts"],
+    path: "src/replicator/jobs/job-name.ts",
+    text: "if (document !== undefined) return",
+    replacement: "if (false) return",
+    tests: ["test/server/job-names.test.ts"],
   },
   {
     rule: "an empty list of indexes is accepted",

@@ -1,4 +1,5 @@
 /** Lists of jobs, single jobs, and commands. */
+import { parseJson } from "../../base/index.ts";
 import type { BulkCommand, CommandedJobs, Job, JobPage } from "../../contract/index.ts";
 import {
   type Exchanged,
@@ -194,7 +195,7 @@ async function ended(
   { text, location }: Exchanged,
   onProgress: (command: BulkCommand) => void = () => {},
 ): Promise<CommandResult> {
-  const { matched, changed } = JSON.parse(text) as CommandedJobs;
+  const { matched, changed } = parseJson(text) as CommandedJobs;
   const id = location.split("/").at(-1) ?? "";
   const undo = { kind: "command", id } as const;
   if (changed !== undefined) return { matched, changed, undo, refusals: [] };

@@ -10,8 +10,9 @@ export const FLAG_FILTERS = [
   ["behind", "Behind"],
 ] as const;
 
-/** Filters with a text. */
+/** Filters with a text; the first one is the search box. */
 export const TEXT_FILTERS = [
+  ["name", "Name"],
   ["source", "Source host or database"],
   ["target", "Target host or database"],
   ["database", "Database of documents"],

@@ -8,8 +8,11 @@ import { goTo } from "../base/location.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
 
+/** Id of the search box, which the key `/` focuses. */
+export const SEARCH_BOX_ID = "search";
 /** Filters that are always visible. */
 const CHOSEN = new Set<string>([
+  "name",
   "state",
   "error",
   "side",
@@ -32,6 +35,16 @@ export function JobFilters({ query }: { query: Query }) {
   const isFiltered = Object.keys(query).some((name) => name !== "sort" && name !== "descending");
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+      <label class="field">
+        Name
+        <input
+          type="search"
+          id={SEARCH_BOX_ID}
+          placeholder="beginning, or a pattern with *"
+          value={query.name ?? ""}
+          onChange={({ currentTarget }) => change("name", currentTarget.value.trim())}
+        />
+      </label>
       <Choice
         label="State"
         value={query.state ?? ""}
@@ -66,7 +79,7 @@ export function JobFilters({ query }: { query: Query }) {
       <details class="more-filters">
         <summary>More filters</summary>
         <div class="filter-texts">
-          {TEXT_FILTERS.map(([name, label]) => (
+          {TEXT_FILTERS.filter(([name]) => name !== "name").map(([name, label]) => (
             <label key={name} class="field">
               {label}
               <input

@@ -10,7 +10,8 @@ import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Foreign, JobLink, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
-import { JobFilters } from "./job-filters.tsx";
+import { JobFilters, linkWith } from "./job-filters.tsx";
+import { Shortcuts } from "./shortcuts.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
 /** Row heights and breakpoint; must match the style sheet. */
@@ -24,15 +25,16 @@ const AHEAD_ROWS = 40;
 type Selection = ReadonlySet<string> | "all";
 const NONE: Selection = new Set();
 
-const COLUMNS = [
-  "Document",
-  "Source → target",
-  "State",
-  "Lag",
-  "Age",
-  "Last success",
-  "Tries",
-  "Next try",
+/** Column headings; those with an order sort the list. */
+const COLUMNS: readonly (readonly [name: string, order?: string])[] = [
+  ["Name", ""],
+  ["Source → target"],
+  ["State"],
+  ["Lag", "lag"],
+  ["Age"],
+  ["Last success"],
+  ["Tries", "tries"],
+  ["Next try"],
 ];
 
 export function JobsPage({ query }: { query: Query }) {
@@ -65,6 +67,7 @@ export function JobsPage({ query }: { query: Query }) {
           {formatCount(list.newCount, "change")}: read again
         </button>
       </div>
+      <Shortcuts onStep={stepFocus} />
       <JobFilters query={query} />
       <Problem error={list.error} />
       {session.changes && (
@@ -78,6 +81,7 @@ export function JobsPage({ query }: { query: Query }) {
       )}
       <JobTable
         key={JSON.stringify(query)}
+        query={query}
         list={list}
         selection={selection}
         onSelect={setSelection}
@@ -150,11 +154,38 @@ function Commands({
   );
 }
 
+/** A column heading. Its link sorts by the column, and reverses the order if it is sorted. */
+function Heading({
+  name,
+  order,
+  query,
+}: {
+  name: string;
+  order: string | undefined;
+  query: Query;
+}) {
+  if (order === undefined) return <th scope="col">{name}</th>;
+  const isSorted = (query.sort ?? "") === order;
+  const isDescending = query.descending === "true";
+  const descending = isSorted && !isDescending ? "true" : "";
+  const sorted = isDescending ? "descending" : "ascending";
+  return (
+    <th scope="col" aria-sort={isSorted ? sorted : "none"}>
+      <a href={linkWith(query, { sort: order, descending })}>
+        {name}
+        {isSorted && (isDescending ? " ↓" : " ↑")}
+      </a>
+    </th>
+  );
+}
+
 function JobTable({
+  query,
   list,
   selection,
   onSelect,
 }: {
+  query: Query;
   list: JobList;
   selection: Selection;
   onSelect: (selection: Selection) => void;
@@ -183,10 +214,8 @@ function JobTable({
             <th scope="col" class="cell-check">
               <span class="hidden">Selected</span>
             </th>
-            {COLUMNS.map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
+            {COLUMNS.map(([name, order]) => (
+              <Heading key={name} name={name} order={order} query={query} />
             ))}
           </tr>
         </thead>
@@ -290,6 +319,18 @@ function moveFocus(event: KeyboardEvent): void {
   if (goal == null) return;
   event.preventDefault();
   goal.focus();
+}
+
+/** Moves the focus to the link of the next or previous row, or of the first one. */
+function stepFocus(step: number): void {
+  const rows = [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")];
+  const current = document.activeElement?.closest("tr");
+  const from = current == null ? undefined : Number(current.getAttribute("aria-rowindex"));
+  const next =
+    from === undefined
+      ? rows[0]
+      : rows.find((row) => Number(row.getAttribute("aria-rowindex")) === from + step);
+  next?.querySelector("a")?.focus();
 }
 
 function useIsNarrow(): boolean {

@@ -79,8 +79,8 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match. If that takes longer, a node continues it. `onChanged`
-   * is called with the ids of the jobs changed until then.
+   * Applies an action to the jobs that match. If that takes longer, a node continues it.
+   * `onChanged` is called with the ids of the jobs changed until then.
    */
   async start(
     action: BulkAction,
@@ -96,7 +96,7 @@ export class BulkCommands {
     return this.#begin({ id, action, decider, matched, onChanged }, setPage);
   }
 
-  /** Reverts a command where nobody has decided otherwise since. */
+  /** Reverts a command for the jobs that have received no other decision since. */
   async undo(id: string, decider: Decider): Promise<BulkCommand | UndoRefusal> {
     const undone = await this.get(id);
     if (undone === undefined) return "missing";

@@ -1,11 +1,11 @@
 /** The operator's filter for jobs. Pure. */
 import { NO_PLACE } from "../jobs/failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "../jobs/failure-cause.ts";
+import type { Glob } from "../jobs/glob.ts";
 import { type ReplicationJobData, type ReplicationState, shownState } from "../jobs/job-data.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
 import { listedName, localPlace } from "../jobs/listed-name.ts";
-import type { Glob } from "../rules/glob.ts";
 
 /** Jobs whose names match a pattern. */
 export interface NameFilter {

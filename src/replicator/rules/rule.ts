@@ -2,6 +2,7 @@
 
 import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
+import { Glob } from "../jobs/glob.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
 import {
@@ -18,7 +19,6 @@ import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
 import { parseSchedule } from "../request/schedule.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
-import { Glob } from "./glob.ts";
 import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
 /** Maximum number of patterns, which bounds the cost of matching a name. */

@@ -7,8 +7,8 @@
 import { largest } from "../../base/index.ts";
 import type { UntrustedName } from "../../databases/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
+import { Glob } from "../jobs/glob.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
-import { Glob } from "./glob.ts";
 
 /**
  * Splits an address into its server, with a trailing slash, and the database name, which may have

@@ -1,14 +1,14 @@
 /** Finds jobs by their names (`job-name.ts`). */
-import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
-import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
-import { isReplicatorDatabase } from "../documents/replication-hook.ts";
-import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
-import { persistentJobId } from "../jobs/job-data.ts";
-import { type NamePlace, namePlaces } from "../jobs/job-name.ts";
-import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
-import { Glob } from "../rules/glob.ts";
-import type { RuleStore } from "../rules/rule-store.ts";
-import type { NameFilter } from "./job-filter.ts";
+import type { Authority, DatabaseRegistry } from "../databases/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
+import { isReplicatorDatabase } from "./documents/replication-hook.ts";
+import type { ReplicationOwnership } from "./job-changes/replication-ownership.ts";
+import type { NameFilter } from "./job-lists/job-filter.ts";
+import { Glob } from "./jobs/glob.ts";
+import { persistentJobId } from "./jobs/job-data.ts";
+import { type NamePlace, namePlaces } from "./jobs/job-name.ts";
+import { type ReplicatorKeys, replicatorKeys } from "./replicator-keys.ts";
+import type { RuleStore } from "./rules/rule-store.ts";
 
 /** Maximum databases, rules and replications read for a filter. Beyond it, all jobs are tested. */
 const READ_MAX = 1_000;
