@@ -42,6 +42,7 @@ export { MEMBER, PUBLIC, type RouteFacts } from "./http/route-facts.ts";
 export type { Route } from "./http/router.ts";
 export { defineRoute } from "./http/router.ts";
 export type { StaticFile, StaticFiles } from "./http/static-files.ts";
+export { alertRoutes } from "./replication/alerts.ts";
 export type { BudgetRoutesParts } from "./replication/budgets.ts";
 export { budgetRoutes } from "./replication/budgets.ts";
 export type { CheckParts } from "./replication/check.ts";

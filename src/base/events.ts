@@ -15,7 +15,20 @@ type Decision = {
 
 export interface Events {
   /** An alert was discarded because its receiver has been unreachable too long. */
-  "alerts.dropped": { readonly alertId: string; readonly kind: string; readonly jobId: string };
+  "alerts.dropped": {
+    readonly alertId: string;
+    readonly kind: string;
+    readonly jobId: string;
+    readonly count: number;
+  };
+  /** The receiver rejected a message with `count` alerts (4xx), which is not repeated. */
+  "alerts.rejected": {
+    readonly alertId: string;
+    readonly kind: string;
+    readonly jobId: string;
+    readonly count: number;
+    readonly error: string;
+  };
   /**
    * The receiver of alerts did not respond or rejected an alert. The alert is retried after the
    * pause.
@@ -31,6 +44,7 @@ export interface Events {
     readonly kind: string;
     readonly status: string;
     readonly jobId: string;
+    readonly count: number;
   };
   /** This node has become the sender of alerts for all nodes. */
   "alerts.turn-taken": Readonly<Record<string, never>>;

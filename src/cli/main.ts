@@ -9,6 +9,7 @@ import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addMoveCommand } from "./move/move.ts";
+import { addAlertsCommand } from "./server/alerts.ts";
 import { addBudgetsCommand } from "./server/budgets.ts";
 import { addConfigCommands } from "./server/config.ts";
 import { addEndpointsCommand } from "./server/endpoints.ts";
@@ -138,6 +139,7 @@ program.hook("preAction", (_, command) => {
 addJobsCommand(program);
 addNodesCommand(program);
 addEndpointsCommand(program);
+addAlertsCommand(program);
 addConfigCommands(program);
 addBudgetsCommand(program);
 addBackupCommands(program);

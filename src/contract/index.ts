@@ -3,6 +3,7 @@
  * its OpenAPI document. The API, the command line and the dashboard share it.
  */
 export type {
+  AlertDelivery,
   BulkCommand,
   CommandedJobs,
   CommandPage,

@@ -201,6 +201,18 @@ export type BulkCommand = Shape<typeof BulkCommand>;
 export const CommandPage = exactly({ commands: described(listOf(BulkCommand), "newest first") });
 export type CommandPage = Shape<typeof CommandPage>;
 
+/** Delivery of alerts to the receiver. */
+export const AlertDelivery = exactly({
+  waiting: described(count, "number of alerts waiting to be sent, up to 1,000"),
+  rejected: described(count, "number of alerts that the receiver has rejected"),
+  last_sent: nullable(time),
+  failure: nullable(
+    exactly({ time, error: text, dropped: described(flag, "whether the receiver rejected it") }),
+    { description: "the last failed delivery; null once one has succeeded" },
+  ),
+});
+export type AlertDelivery = Shape<typeof AlertDelivery>;
+
 export const JobEvent = exactly({
   place: described(text, "id of the event in the log"),
   time,

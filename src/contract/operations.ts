@@ -4,6 +4,7 @@
  */
 import { type TSchema, Type } from "@sinclair/typebox";
 import {
+  AlertDelivery,
   BulkCommand,
   CommandedJobs,
   CommandPage,
@@ -84,6 +85,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Retry failed documents",
     answer: RetriedFailures,
   },
+  "GET /_tandem/alerts": { summary: "Show the delivery of alerts", answer: AlertDelivery },
+  "POST /_tandem/alerts/_test": { summary: "Send a test alert", answer: Done },
   "GET /_tandem/commands": {
     summary: "List commands for several jobs, newest first",
     answer: CommandPage,

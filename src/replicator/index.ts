@@ -31,7 +31,7 @@
  * run/replication-run.ts, run/held-replication.ts, run/replication-job.ts, scheduling/scheduler.ts.
  */
 export type { Alert, AlertKind } from "./alerts/alert.ts";
-export { ALERT_KINDS } from "./alerts/alert.ts";
+export { ALERT_KINDS, alertGroup } from "./alerts/alert.ts";
 export type { WaitingAlert } from "./alerts/alert-store.ts";
 export type { AlertWatchSettings } from "./alerts/alert-watch.ts";
 export { AlertWatch } from "./alerts/alert-watch.ts";

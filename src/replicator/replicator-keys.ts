@@ -177,13 +177,13 @@ const ROWS = {
   breach: keyRow<{ kind: string; jobId: string }>(
     32,
     ["kind", "jobId"],
-    "(1, alertId, sinceMs)",
+    "(1, alertId, sinceMs, class, side, host, rule)",
     "a reported, ongoing breach",
   ),
   alert: keyRow<{ versionstamp: Versionstamp }>(
     33,
     ["versionstamp"],
-    "(1, alertId, kind, status, breachId, jobId, timeMs)",
+    "(1, alertId, kind, status, breachId, jobId, timeMs, sinceMs, class, side, host, rule)",
     "an alert waiting to be sent",
   ),
   runRate: keyRow<{ startMs: number; node: string }>(
@@ -287,6 +287,12 @@ const ROWS = {
     [],
     "counter",
     "incremented with each change of 62; watched by workers and waiting callers",
+  ),
+  alertState: keyRow<NoElements>(
+    67,
+    [],
+    "(1, json)",
+    "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
   ),
   command: keyRow<{ id: string }>(
     65,

@@ -3,6 +3,7 @@ import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
+import { AlertTests } from "./alerts/alert-tests.ts";
 import { BulkCommands } from "./commands/bulk-commands.ts";
 import { JobCommands } from "./commands/job-commands.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
@@ -93,6 +94,8 @@ export class Replicator {
   readonly bulk: BulkCommands;
   /** Filtered pages of jobs. */
   readonly lists: JobLists;
+  /** Delivery of alerts, and test alerts. */
+  readonly alerts: AlertTests;
   /** Jobs by their names. */
   readonly named: NamedJobs;
   /** Failing jobs, grouped by cause. */
@@ -122,6 +125,7 @@ export class Replicator {
     this.named = new NamedJobs(parts);
     const { lists, commands, failures } = this;
     this.bulk = new BulkCommands({ ...parts, lists, commands, failures });
+    this.alerts = new AlertTests(parts);
     this.failing = new FailingGroups(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);

@@ -1,5 +1,6 @@
 /** The API's resources for jobs and sessions. */
 import {
+  alertRoutes,
   type BudgetRoutesParts,
   budgetRoutes,
   type CheckParts,
@@ -63,6 +64,7 @@ export function routes(
     ...failureRoutes(parts),
     ...jobRoutes(parts),
     ...commandRoutes(parts.replicator),
+    ...alertRoutes(parts.replicator),
     ...eventRoutes(parts),
     ...credentialsRoutes(parts),
     ...ruleRoutes(parts),

@@ -105,10 +105,14 @@ interface SentAlert {
 /** Takes the pending alerts, oldest first. */
 async function reported(watch: AlertWatch): Promise<SentAlert[]> {
   const found: SentAlert[] = [];
-  for (let waiting = await watch.next(); waiting !== undefined; waiting = await watch.next()) {
+  const none = new Set<string>();
+  for (;;) {
+    const group = await watch.nextGroup(none);
+    const [waiting] = group;
+    if (waiting === undefined) break;
     const { kind, status, id, breachId } = waiting.alert;
     found.push({ what: `${kind} ${status}`, id, breachId });
-    await watch.remove(waiting);
+    await watch.settle([waiting], { kind: "sent" });
   }
   return found;
 }

@@ -116,6 +116,56 @@ test("the end of a job is reported", async () => {
   expect(body.job).toMatchObject({ doc_id: "once", state: "completed" });
 });
 
+test("a rejected message is dropped, and the next one is sent", async () => {
+  refusals = [400];
+  await ask("PUT", "/_replicator/rejected", { source: "nowhere", target: "d" });
+  const { fields } = await until(() => announced.find(({ name }) => name === "alerts.rejected"));
+  expect(fields).toMatchObject({ kind: "failing", count: 1, error: "HTTP status 400" });
+  expect((await ask("GET", "/_tandem/alerts")).body).toMatchObject({
+    waiting: 0,
+    rejected: 1,
+    failure: { error: "HTTP status 400", dropped: true },
+  });
+  expect(await ask("POST", "/_tandem/alerts/_test")).toEqual({ status: 200, body: { ok: true } });
+  const { body } = await message("test", "firing");
+  expect(body).toMatchObject({ job: null, count: 1 });
+  expect((await ask("GET", "/_tandem/alerts")).body).toMatchObject({ failure: null });
+  refusals = [404];
+  const refused = await ask("POST", "/_tandem/alerts/_test");
+  expect(refused).toEqual({
+    status: 502,
+    body: {
+      error: "alert_refused",
+      reason: "The receiver has not accepted the test alert: HTTP status 404",
+    },
+  });
+  await ask("POST", "/_tandem/jobs/_cancel?all=true");
+});
+
+test("jobs that fail for the same cause share a message", async () => {
+  await set("alerts", "group_sec", "0");
+  await set("replicator.egress", "deny", "127.0.0.0/8");
+  const docs = Array.from({ length: 5 }, (_, index) => ({
+    _id: `group-${index}`,
+    source: `http://127.0.0.1:9/${index}`,
+    target: "e",
+    continuous: true,
+  }));
+  await ask("POST", "/_replicator/_bulk_docs", { docs });
+  const failing = async () => (await ask("GET", "/_tandem/failing")).body.jobs;
+  await until(() => announced.find(({ name }) => name === "alerts.failed"));
+  while ((await failing()) < 5);
+  await set("replicator.egress", "deny", "");
+  const counted = () => messages.filter(({ body }) => body.status === "firing");
+  const sum = () => counted().reduce((total, { body }) => total + body.count, 0);
+  await until(() => (sum() === 5 ? true : undefined));
+  const [first] = counted();
+  expect(counted().length).toBeLessThan(5);
+  expect(first?.body).toMatchObject({ class: "egress", side: "source", host: "127.0.0.1:9" });
+  expect(first?.body.alerts[0]).toMatchObject({ id: first?.body.id, name: expect.any(String) });
+  await ask("POST", "/_tandem/jobs/_cancel?all=true");
+});
+
 test("egress rules apply to the receiver as well", async () => {
   await set("replicator.egress", "deny", "127.0.0.0/8");
   await ask("PUT", "/_replicator/denied", { source: "from", target: "too", create_target: true });

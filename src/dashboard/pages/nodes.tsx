@@ -7,6 +7,7 @@ import { formatBytes, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { Cell, type Column, Figure, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { AlertDeliverySection } from "./alert-delivery.tsx";
 
 const REFRESH_MS = 5_000;
 
@@ -64,6 +65,7 @@ export function NodesPage() {
         </Table>
       )}
       {nodes?.length === 0 && <p class="section-note">No processes run jobs.</p>}
+      <AlertDeliverySection />
     </>
   );
 }

@@ -14,6 +14,7 @@ import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { CredentialDialog } from "../components/credential-dialog.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { AlertProblem } from "./alert-delivery.tsx";
 import { Rates } from "./rates.tsx";
 
 /** Minimum lag that counts as behind; a smaller lag may be about to disappear. */
@@ -56,6 +57,7 @@ export function StartPage() {
     <>
       <h1 class="hidden">Overview</h1>
       <Problem error={error} />
+      <AlertProblem />
       {value === undefined ? (
         error === undefined && <p>Loading…</p>
       ) : (

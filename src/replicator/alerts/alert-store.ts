@@ -8,16 +8,21 @@ import {
   type Subspace,
   type Transaction,
   unpackTuple,
+  type Watch,
 } from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import {
   type Alert,
+  type AlertState,
   type Breach,
   type BreachKind,
   decodeAlert,
+  decodeAlertState,
   decodeBreach,
   encodeAlert,
+  encodeAlertState,
   encodeBreach,
+  NO_ALERT_STATE,
 } from "./alert.ts";
 
 /** The node that derives and sends alerts for the cluster. */
@@ -106,7 +111,21 @@ export class AlertStore {
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));
   }
 
-  remove(tx: Transaction, { key }: WaitingAlert): void {
-    tx.clear(key);
+  remove(tx: Transaction, alerts: readonly WaitingAlert[]): void {
+    for (const { key } of alerts) tx.clear(key);
+  }
+
+  async state(tx: ReadTransaction): Promise<AlertState> {
+    const value = await tx.get(this.#keys.alertState.key({}));
+    return value === undefined ? NO_ALERT_STATE : decodeAlertState(value);
+  }
+
+  setState(tx: Transaction, state: AlertState): void {
+    tx.set(this.#keys.alertState.key({}), encodeAlertState(state));
+  }
+
+  /** Fires when the state changes. */
+  watchState(tx: Transaction): Watch {
+    return tx.watch(this.#keys.alertState.key({}));
   }
 }

@@ -18,10 +18,20 @@ import {
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobChangeName, JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
-import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";
+import {
+  type Alert,
+  type AlertCause,
+  type AlertKind,
+  alertGroup,
+  BREACH_KINDS,
+  type BreachKind,
+} from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
+/** Waiting alerts among which those of one group are searched. */
+const GROUPED_MAX = 1_000;
 /** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
 /** Maximum length of a lease; a longer one results from a clock that was set back. */
@@ -60,6 +70,11 @@ const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeNa
  * were deleted or the log was never followed; `lost`: another node has the lease.
  */
 export type Followed = "more" | "all" | "gap" | "lost";
+
+/** Result of a delivery. A rejected alert is not sent again. */
+export type DeliveryOutcome =
+  | { readonly kind: "sent" }
+  | { readonly kind: "rejected" | "failed"; readonly error: string };
 
 export class AlertWatch {
   readonly #parts: AlertWatchParts;
@@ -130,15 +145,48 @@ export class AlertWatch {
     return this.#compare("lag");
   }
 
-  /** Returns the oldest alert, if any. */
-  async next(): Promise<WaitingAlert | undefined> {
-    const [first] = await this.#parts.kv.read((tx) => this.#store.waiting(tx, 1));
-    return first;
+  /** Returns the oldest alert whose group is not held back, with the others of its group. */
+  async nextGroup(held: ReadonlySet<string>): Promise<readonly WaitingAlert[]> {
+    const waiting = await this.#parts.kv.read((tx) => this.#store.waiting(tx, GROUPED_MAX));
+    const first = waiting.find(({ alert }) => !held.has(alertGroup(alert)));
+    if (first === undefined) return [];
+    const group = alertGroup(first.alert);
+    return waiting.filter(({ alert }) => alertGroup(alert) === group);
   }
 
-  /** Removes an alert that was sent or abandoned. */
-  async remove(alert: WaitingAlert): Promise<void> {
-    await this.#transact(async (tx) => this.#store.remove(tx, alert));
+  /** Removes alerts that the receiver has accepted or rejected for good. */
+  async settle(alerts: readonly WaitingAlert[], outcome: DeliveryOutcome): Promise<void> {
+    await this.#transact(async (tx) => {
+      this.#store.remove(tx, alerts);
+      await this.#noteOutcome(tx, alerts, outcome);
+    });
+  }
+
+  /** Records that the receiver could not be reached. The alerts remain waiting. */
+  async failed(alerts: readonly WaitingAlert[], error: string): Promise<void> {
+    await this.#transact(async (tx) => {
+      const tests = alerts.filter(({ alert }) => alert.kind === "test");
+      this.#store.remove(tx, tests);
+      await this.#noteOutcome(tx, alerts, { kind: "failed", error });
+    });
+  }
+
+  async #noteOutcome(
+    tx: Transaction,
+    alerts: readonly WaitingAlert[],
+    outcome: DeliveryOutcome,
+  ): Promise<void> {
+    const state = await this.#store.state(tx);
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    const tested = alerts.find(({ alert }) => alert.kind === "test")?.alert.id;
+    const error = outcome.kind === "sent" ? undefined : outcome.error;
+    const isRejected = outcome.kind === "rejected";
+    this.#store.setState(tx, {
+      sentMs: error === undefined ? nowMs : state.sentMs,
+      rejectedCount: state.rejectedCount + (isRejected ? alerts.length : 0),
+      failure: error === undefined ? undefined : { timeMs: nowMs, error, isRejected },
+      test: tested === undefined ? state.test : { id: tested, error },
+    });
   }
 
   async #note(tx: Transaction, { jobId, changes, timeMs }: LoggedEvent): Promise<void> {
@@ -151,7 +199,11 @@ export class AlertWatch {
         for (const kind of BREACH_KINDS) await this.#resolve(tx, kind, jobId, timeMs);
       }
       if (change === "completed" || change === "failed") {
-        this.#append(tx, { kind: "finished", status: change, jobId, timeMs });
+        const cause = causeOf(jobId, undefined);
+        this.#append(tx, {
+          ...{ kind: "finished", status: change, jobId, cause },
+          ...{ timeMs, sinceMs: timeMs },
+        });
       }
     }
   }
@@ -160,21 +212,29 @@ export class AlertWatch {
     if (!this.#parts.settings.kinds.includes(kind)) return;
     const [known] = await this.#store.breaches(tx, kind, [jobId]);
     if (known !== undefined) return;
-    const id = this.#append(tx, { kind, status: "firing", jobId, timeMs: sinceMs });
-    if (id !== undefined) this.#store.setBreach(tx, kind, jobId, { id, sinceMs });
+    const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
+    if (kind === "lag" && status?.isPaused === true) return;
+    const cause = causeOf(jobId, kind === "failing" ? status : undefined);
+    const id = this.#append(tx, {
+      ...{ kind, status: "firing", jobId, cause },
+      ...{ timeMs: sinceMs, sinceMs },
+    });
+    if (id !== undefined) this.#store.setBreach(tx, kind, jobId, { id, sinceMs, cause });
   }
 
   async #resolve(tx: Transaction, kind: BreachKind, jobId: string, timeMs: number): Promise<void> {
     const [known] = await this.#store.breaches(tx, kind, [jobId]);
     if (known === undefined) return;
     this.#store.clearBreach(tx, kind, jobId);
-    this.#append(tx, { kind, status: "resolved", breachId: known.id, jobId, timeMs });
+    const { id: breachId, sinceMs, cause } = known;
+    this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
   /** Returns the id of the alert; undefined if its kind is disabled. */
   #append(
     tx: Transaction,
-    alert: Omit<Alert, "id" | "breachId"> & Partial<Pick<Alert, "breachId">>,
+    alert: Omit<Alert, "id" | "breachId" | "kind"> &
+      Partial<Pick<Alert, "breachId">> & { readonly kind: AlertKind },
   ): string | undefined {
     if (!this.#parts.settings.kinds.includes(alert.kind)) return undefined;
     const id = randomHex(this.#parts.runtime.random);
@@ -230,7 +290,8 @@ export class AlertWatch {
     return kind === "lag" ? this.#isLag(status, nowMs) : hasFlag(status, kind);
   }
 
-  #isLag({ behindSinceMs }: JobStatus, nowMs: number): boolean {
+  #isLag({ behindSinceMs, isPaused }: JobStatus, nowMs: number): boolean {
+    if (isPaused) return false;
     const shortestMs = this.#parts.settings.lagSec * 1000 * RESOLVED_LAG_RATIO;
     return behindSinceMs !== undefined && nowMs - behindSinceMs >= shortestMs;
   }
@@ -257,4 +318,15 @@ export class AlertWatch {
   #transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#parts.kv.transact(body, { whenUnknown: "retry" });
   }
+}
+
+/** The cause of an alert. `status` is that of a failing job. */
+function causeOf(jobId: string, status: JobStatus | undefined): AlertCause {
+  const { class: failureClass, place } = status?.failing ?? {};
+  return {
+    class: failureClass,
+    side: place?.side,
+    host: place?.host,
+    rule: ruleUuidOf(jobId),
+  };
 }

@@ -2,8 +2,8 @@
  * An alert: a notification about a job, sent once. A breach begins with a firing alert and ends
  * with a resolved one. The end of a job is not a breach.
  */
-import { assert } from "../../base/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { packTuple, type TupleItem, unpackTuple } from "../../kv/index.ts";
 
 /**
  * - failing: no successful run since a failed one
@@ -17,54 +17,129 @@ export type AlertKind = (typeof ALERT_KINDS)[number];
 export type BreachKind = Exclude<AlertKind, "finished">;
 export const BREACH_KINDS = ALERT_KINDS.filter((kind) => kind !== "finished");
 
+/** The cause of an alert, by which alerts are grouped. Members are undefined if unknown. */
+export interface AlertCause {
+  readonly class: string | undefined;
+  readonly side: string | undefined;
+  readonly host: string | undefined;
+  /** Uuid of the rule that created the job. */
+  readonly rule: string | undefined;
+}
+
+export const NO_CAUSE: AlertCause = {
+  class: undefined,
+  side: undefined,
+  host: undefined,
+  rule: undefined,
+};
+
 export interface Alert {
   /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
-  readonly kind: AlertKind;
-  /**
-   * Alerts of the kind `finished` are `completed` or `failed`; all others are `firing` or
-   * `resolved`.
-   */
+  /** `test`: requested by an operator, and about no job. */
+  readonly kind: AlertKind | "test";
+  /** `completed` and `failed` are used by the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach; equal to `id` in that alert. */
+  /** Id of the alert that began the breach, possibly its own. */
   readonly breachId: string;
   readonly jobId: string;
   /** Time of detection (ms since the epoch). */
   readonly timeMs: number;
+  /** Start of the breach (ms since the epoch). */
+  readonly sinceMs: number;
+  readonly cause: AlertCause;
 }
 
 /** An ongoing breach. */
 export interface Breach {
   readonly id: string;
   readonly sinceMs: number;
+  readonly cause: AlertCause;
 }
 
-/** Format version, stored as the first element. */
+/** Equal for alerts that are sent together. */
+export function alertGroup({ kind, status, cause }: Alert): string {
+  return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
+}
+
+/** Stored forms; the first element is the format version. */
 const FORMAT = 1;
 
-export function encodeAlert({ id, kind, status, breachId, jobId, timeMs }: Alert): Uint8Array {
-  return packTuple([FORMAT, id, kind, status, breachId, jobId, Math.floor(timeMs)]);
+export function encodeAlert(alert: Alert): Uint8Array {
+  const { id, kind, status, breachId, jobId, timeMs, sinceMs, cause } = alert;
+  const times = [Math.floor(timeMs), Math.floor(sinceMs)] as const;
+  return packTuple([FORMAT, id, kind, status, breachId, jobId, ...times, ...causeItems(cause)]);
 }
 
+/** Alerts of older versions have neither a start nor a cause. */
 export function decodeAlert(value: Uint8Array): Alert {
-  const [format, id, kind, status, breachId, jobId, timeMs] = unpackTuple(value);
+  const [format, id, kind, status, breachId, jobId, timeMs, sinceMs, ...cause] = unpackTuple(value);
   assert(format === FORMAT, "An alert must have a supported format version");
   return {
     id: String(id),
-    kind: kind as AlertKind,
+    kind: kind as Alert["kind"],
     status: status as Alert["status"],
     breachId: String(breachId),
     jobId: String(jobId),
     timeMs: Number(timeMs),
+    sinceMs: Number(sinceMs ?? timeMs),
+    cause: causeOf(cause),
   };
 }
 
-export function encodeBreach({ id, sinceMs }: Breach): Uint8Array {
-  return packTuple([FORMAT, id, Math.floor(sinceMs)]);
+export function encodeBreach({ id, sinceMs, cause }: Breach): Uint8Array {
+  return packTuple([FORMAT, id, Math.floor(sinceMs), ...causeItems(cause)]);
 }
 
 export function decodeBreach(value: Uint8Array): Breach {
-  const [format, id, sinceMs] = unpackTuple(value);
+  const [format, id, sinceMs, ...cause] = unpackTuple(value);
   assert(format === FORMAT, "A breach must have a supported format version");
-  return { id: String(id), sinceMs: Number(sinceMs) };
+  return { id: String(id), sinceMs: Number(sinceMs), cause: causeOf(cause) };
+}
+
+function causeItems({ class: failureClass, side, host, rule }: AlertCause): (string | null)[] {
+  return [failureClass ?? null, side ?? null, host ?? null, rule ?? null];
+}
+
+function causeOf(items: readonly TupleItem[]): AlertCause {
+  const [failureClass, side, host, rule] = items.map((item) =>
+    typeof item === "string" ? item : undefined,
+  );
+  return { class: failureClass, side, host, rule };
+}
+
+/** Outcome of the last deliveries, for operators. */
+export interface AlertState {
+  readonly sentMs: number | undefined;
+  /** Number of alerts that the receiver has rejected for good. */
+  readonly rejectedCount: number;
+  /** The last failed delivery, until one succeeds. */
+  readonly failure: AlertFailure | undefined;
+  /** The last test alert, and why it was not accepted. */
+  readonly test: { readonly id: string; readonly error: string | undefined } | undefined;
+}
+
+export interface AlertFailure {
+  readonly timeMs: number;
+  readonly error: string;
+  /** Whether the alerts were dropped, because the receiver rejected them (4xx). */
+  readonly isRejected: boolean;
+}
+
+export const NO_ALERT_STATE: AlertState = {
+  sentMs: undefined,
+  rejectedCount: 0,
+  failure: undefined,
+  test: undefined,
+};
+
+export function encodeAlertState(state: AlertState): Uint8Array {
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(state))]);
+}
+
+export function decodeAlertState(value: Uint8Array): AlertState {
+  const [format, text] = unpackTuple(value);
+  const isKnown = format === FORMAT && text instanceof Uint8Array;
+  assert(isKnown, "A state of alerts must have a supported format version");
+  return { ...NO_ALERT_STATE, ...(JSON.parse(utf8Decode(text)) as AlertState) };
 }

@@ -15,7 +15,7 @@ test("a new sender compares the jobs with all limits, and then only their lags",
     follow: async () => "done",
     compareAll: async () => void steps.push("all"),
     compareLags: async () => void steps.push("lags"),
-    next: async () => undefined,
+    nextGroup: async () => [],
     leaveTurn: async () => {},
   };
   let nowMs = 0;

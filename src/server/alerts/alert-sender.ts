@@ -1,14 +1,22 @@
 /**
  * Sends alerts to the receiver at `[alerts] url`: one node sends all of them, in order, and retries
- * with growing pauses until the receiver accepts them. A receiver may get an alert twice: if its
- * response is lost, or if the node dies before it has recorded it.
+ * with growing pauses until the receiver accepts them. Alerts of the same event, cause, host and
+ * rule share a message. A receiver that rejects a message (4xx) does not get it again. A receiver
+ * may get an alert twice: if its response is lost, or if the node dies before it has recorded it.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";
 import { backoff, type Runtime } from "../../base/index.ts";
-import type { AlertWatch, WaitingAlert } from "../../replicator/index.ts";
+import {
+  type Alert,
+  type AlertWatch,
+  alertGroup,
+  jobName,
+  type WaitingAlert,
+} from "../../replicator/index.ts";
 import type { AlertSettings } from "../settings/alert-settings.ts";
 import type { Service } from "../supervise.ts";
-import { messageOf, post, type WebhookParts } from "./webhook.ts";
+import { type AlertedJobs, LISTED_JOBS_MAX, messageOf } from "./alert-message.ts";
+import { post, type WebhookParts } from "./webhook.ts";
 
 /** Interval for checking for new events, and whether this node is the sender. */
 const TICK_MS = 1000;
@@ -33,6 +41,8 @@ export class AlertSender implements Service {
   readonly #parts: AlertSenderParts;
   /** Consecutive failures for the oldest waiting alert. */
   #failureCount = 0;
+  /** Monotonic times until which groups are held back. */
+  readonly #heldUntilMs = new Map<string, number>();
   /** Monotonic time of the next attempt. */
   #nextTryMs = 0;
   #nextLagsMs = 0;
@@ -88,47 +98,76 @@ export class AlertSender implements Service {
     this.#nextLagsMs = nowMs + LAGS_MS;
   }
 
-  /** Sends alerts until none is waiting, one fails, or another node becomes the sender. */
+  /** Sends alerts until none is due, one fails, or another node becomes the sender. */
   async #sendAll(signal: AbortSignal): Promise<void> {
     const { watch, runtime } = this.#parts;
     while (!signal.aborted && runtime.clock.monotonicMs() >= this.#nextTryMs) {
-      const waiting = await watch.next();
-      if (waiting === undefined || !(await this.#isOurTurn())) return;
-      await this.#send(waiting, signal);
+      const group = await watch.nextGroup(this.#heldGroups());
+      if (group.length === 0 || !(await this.#isOurTurn())) return;
+      await this.#send(group, signal);
     }
   }
 
-  async #send(waiting: WaitingAlert, signal: AbortSignal): Promise<void> {
+  /** Groups that had a message less than `group_sec` ago. Test alerts are never held back. */
+  #heldGroups(): ReadonlySet<string> {
+    const nowMs = this.#parts.runtime.clock.monotonicMs();
+    for (const [group, untilMs] of this.#heldUntilMs) {
+      if (untilMs <= nowMs) this.#heldUntilMs.delete(group);
+    }
+    return new Set(this.#heldUntilMs.keys());
+  }
+
+  async #send(group: readonly WaitingAlert[], signal: AbortSignal): Promise<void> {
     const { settings, runtime, watch } = this.#parts;
-    const { url, secret, timeoutSec } = settings;
-    const { alert } = waiting;
-    const { id: alertId, kind, status, jobId, timeMs } = alert;
-    if (url === undefined) return;
+    const { url, secret, timeoutSec, format, groupSec } = settings;
+    const alerts = group.map(({ alert }) => alert);
+    const [first] = alerts;
+    if (url === undefined || first === undefined) return;
     const { clock, trace } = runtime;
+    const { id: alertId, kind, status, jobId, timeMs } = first;
+    const count = alerts.length;
     if (clock.nowMs() - timeMs > AGE_MS_MAX) {
-      await watch.remove(waiting);
-      trace.event("alerts.dropped", { alertId, kind, jobId });
+      const error = "The receiver has not accepted the alert within a day";
+      await watch.settle(group, { kind: "rejected", error });
+      trace.event("alerts.dropped", { alertId, kind, jobId, count });
       return;
     }
     const receiver = { url, secret, timeoutMs: timeoutSec * 1000 };
-    const body = messageOf(alert, await this.#jobRow(jobId), clock.nowMs());
-    const error = await post({ ...this.#parts, clock }, receiver, { id: alertId, body }, signal);
-    if (error === undefined) {
-      await watch.remove(waiting);
+    const body = messageOf(format, alerts, await this.#jobsOf(alerts), clock.nowMs());
+    const refusal = await post({ ...this.#parts, clock }, receiver, { id: alertId, body }, signal);
+    if (refusal === undefined) {
+      await watch.settle(group, { kind: "sent" });
       this.#failureCount = 0;
-      trace.event("alerts.sent", { alertId, kind, status, jobId });
+      if (kind !== "test") {
+        this.#heldUntilMs.set(alertGroup(first), clock.monotonicMs() + groupSec * 1000);
+      }
+      trace.event("alerts.sent", { alertId, kind, status, jobId, count });
       return;
     }
+    const { error, isFinal } = refusal;
+    if (isFinal) {
+      await watch.settle(group, { kind: "rejected", error });
+      this.#failureCount = 0;
+      trace.event("alerts.rejected", { alertId, kind, jobId, count, error });
+      return;
+    }
+    await watch.failed(group, error);
     const pauseMs = backoff(PAUSE_MS, ++this.#failureCount);
     this.#nextTryMs = clock.monotonicMs() + pauseMs;
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
 
-  /** The job as in the list of jobs, without secrets. */
-  async #jobRow(jobId: string): Promise<unknown> {
+  /** Names of the jobs, and the row of the first one in the list of jobs, without secrets. */
+  async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;
-    const found = (await jobs.replicator.lists.byId([jobId])).get(jobId);
-    const [row] = found === undefined ? [] : await jobRows(jobs, [found.entry]);
-    return row ?? null;
+    const ids = alerts.slice(0, LISTED_JOBS_MAX).map(({ jobId }) => jobId);
+    const found = await jobs.replicator.lists.byId(ids);
+    const names = new Map(
+      [...found].map(([id, { entry }]) => [id, jobName(entry.jobId, entry.data)] as const),
+    );
+    const first = found.get(ids[0] ?? "")?.entry;
+    const [row] = first === undefined ? [] : await jobRows(jobs, [first]);
+    const ruled = [...found.values()].find(({ entry }) => entry.data.rule !== undefined);
+    return { names, row: row ?? null, rule: ruled?.entry.data.rule ?? null };
   }
 }

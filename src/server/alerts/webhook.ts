@@ -2,7 +2,6 @@
 import { createHmac } from "node:crypto";
 import { type Clock, errorCode, finishWithin } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
-import { type Alert, isoTime } from "../../replicator/index.ts";
 
 export interface WebhookParts {
   readonly clock: Clock;
@@ -18,31 +17,19 @@ export interface Receiver {
   readonly timeoutMs: number;
 }
 
-/**
- * The message to the receiver. `job` is the current row of the list of jobs, or null if the job no
- * longer exists.
- */
-export function messageOf(
-  { id, kind, status, breachId, jobId, timeMs }: Alert,
-  job: unknown,
-  nowMs: number,
-): string {
-  return JSON.stringify({
-    id,
-    event: kind,
-    status,
-    breach: breachId,
-    time: isoTime(timeMs),
-    sent: isoTime(nowMs),
-    job_id: jobId,
-    job,
-  });
-}
-
 /** Signature of the whole body, which contains the time of sending. */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
+
+/** Why the receiver did not accept a message; final if it must not be repeated. */
+export interface Refusal {
+  readonly error: string;
+  readonly isFinal: boolean;
+}
+
+/** Statuses below 500 after which the message is repeated. */
+const REPEATED_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
  * Sends a message. Returns `undefined` if the receiver accepted it, otherwise the reason why not.
@@ -53,25 +40,27 @@ export async function post(
   { url, secret, timeoutMs }: Receiver,
   { id, body }: { readonly id: string; readonly body: string },
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<Refusal | undefined> {
   const headers = {
     "content-type": "application/json",
     "user-agent": userAgent,
     "x-tandem-alert": id,
     ...(secret === undefined ? {} : { "x-tandem-signature": signatureOf(body, secret) }),
   };
-  const send = async (limited: AbortSignal): Promise<string | undefined> => {
+  const send = async (limited: AbortSignal): Promise<Refusal | undefined> => {
     const request = { method: "POST", url, headers, body, inactivityTimeoutMs: timeoutMs } as const;
     const { status, discard } = await fetch({ ...request, signal: limited });
     discard();
-    return status >= 200 && status < 300 ? undefined : `HTTP status ${status}`;
+    if (status >= 200 && status < 300) return undefined;
+    const isFinal = status >= 400 && status < 500 && !REPEATED_STATUSES.has(status);
+    return { error: `HTTP status ${status}`, isFinal };
   };
   const late = (): Error => new Error(`No response within ${timeoutMs} ms`);
   try {
     return await finishWithin(clock, timeoutMs, signal, { work: send, late });
   } catch (error) {
     if (signal.aborted) throw error;
-    return reasonOf(error);
+    return { error: reasonOf(error), isFinal: false };
   }
 }
 

@@ -159,7 +159,12 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
   tandem("alerts.sent", "number of alerts that the receiver accepted", "alerts.sent"),
   tandem("alerts.failures", "number of attempts to send an alert that failed", "alerts.failed"),
-  tandem("alerts.dropped", "number of abandoned alerts", "alerts.dropped"),
+  tandem("alerts.dropped", "number of abandoned messages about alerts", "alerts.dropped"),
+  tandem(
+    "alerts.rejected",
+    "number of messages about alerts that the receiver rejected (4xx)",
+    "alerts.rejected",
+  ),
   tandem(
     "api.defects",
     "number of requests answered with an unexpected error",

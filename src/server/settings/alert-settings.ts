@@ -2,7 +2,10 @@
 import { ALERT_KINDS, type AlertKind } from "../../replicator/index.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-const { integer, parsed, someOf, text } = sectionOf("alerts");
+const { choice, integer, parsed, someOf, text } = sectionOf("alerts");
+/** Formats of messages to the receiver. */
+export const ALERT_FORMATS = ["tandem", "alertmanager", "slack"] as const;
+export type AlertFormat = (typeof ALERT_FORMATS)[number];
 const KINDS_DEFAULT: readonly AlertKind[] = ["failing", "stalled", "left_behind", "lag"];
 
 export const ALERT_SETTINGS = {
@@ -16,6 +19,15 @@ export const ALERT_SETTINGS = {
   secret: text("secret", undefined, {
     defaultWords: "none",
     meaning: "key that signs each message; shown as `****`, and sealed in `local.ini`",
+  }),
+  format: choice("format", "tandem", ALERT_FORMATS, {
+    meaning:
+      "format of the messages; for `alertmanager` the URL ends in `/api/v2/alerts`, for `slack` it is an incoming webhook",
+  }),
+  groupSec: integer("group_sec", 10, {
+    min: 0,
+    unit: "s",
+    meaning: "shortest time between two messages about the same event, cause, host and rule",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
     meaning: "events that trigger alerts",

@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import type { Alert } from "../../replicator/index.ts";
+import { messageOf } from "./alert-message.ts";
+
+const NOW_MS = Date.UTC(2026, 0, 2);
+const CAUSE = { class: "unreachable", side: "source", host: "far.example", rule: "rule-1" };
+
+const alert = (jobId: string, more: Partial<Alert> = {}): Alert => ({
+  ...{ id: `alert-${jobId}`, breachId: `breach-${jobId}`, kind: "failing", status: "firing" },
+  ...{ jobId, timeMs: NOW_MS - 1000, sinceMs: NOW_MS - 2000, cause: CAUSE },
+  ...more,
+});
+const JOBS = {
+  names: new Map([
+    ["a", "users/<a>"],
+    ["b", "users/b"],
+  ]),
+  row: { id: "a" },
+  rule: "users",
+};
+
+test("a message of Tandem describes the first alert, and lists all", () => {
+  const body = JSON.parse(messageOf("tandem", [alert("a"), alert("b")], JOBS, NOW_MS));
+  expect(body).toEqual({
+    ...{ id: "alert-a", event: "failing", status: "firing", breach: "breach-a" },
+    ...{ time: "2026-01-01T23:59:59Z", sent: "2026-01-02T00:00:00Z" },
+    ...{ job_id: "a", job: { id: "a" }, class: "unreachable", side: "source" },
+    ...{ host: "far.example", rule: "users", count: 2 },
+    alerts: [
+      { id: "alert-a", breach: "breach-a", job_id: "a", name: "users/<a>" },
+      { id: "alert-b", breach: "breach-b", job_id: "b", name: "users/b" },
+    ],
+  });
+});
+
+test("Alertmanager gets an alert for each job, resolved under the same labels", () => {
+  const [firing] = JSON.parse(messageOf("alertmanager", [alert("a")], JOBS, NOW_MS));
+  const ended = alert("a", { status: "resolved" });
+  const [resolved] = JSON.parse(messageOf("alertmanager", [ended], JOBS, NOW_MS));
+  expect(resolved.labels).toEqual(firing.labels);
+  expect(firing.labels).toEqual({
+    ...{ alertname: "Tandem_failing", job_id: "a", class: "unreachable", side: "source" },
+    host: "far.example",
+  });
+  expect(firing.startsAt).toBe("2026-01-01T23:59:58Z");
+  expect(Date.parse(firing.endsAt)).toBeGreaterThan(NOW_MS);
+  expect(resolved.endsAt).toBe("2026-01-01T23:59:59Z");
+  expect(firing.annotations).toMatchObject({ job: "users/<a>", rule: "users" });
+});
+
+test("a message for Slack names some of the jobs, and escapes them", () => {
+  const alerts = ["a", "b", "c"].map((jobId) => alert(jobId));
+  expect(JSON.parse(messageOf("slack", alerts, JOBS, NOW_MS))).toEqual({
+    text: "*3 jobs failing: unreachable at far.example (source)* (rule users)\n• users/&lt;a&gt;\n• users/b\nand 1 more",
+  });
+  const ended = alert("b", { kind: "finished", status: "completed" });
+  expect(JSON.parse(messageOf("slack", [ended], JOBS, NOW_MS)).text).toMatch(
+    /^\*1 job completed\*/,
+  );
+});

@@ -1,0 +1,124 @@
+/** Messages about alerts, in the formats of the receivers. Pure. */
+import { type Alert, isoTime } from "../../replicator/index.ts";
+import type { AlertFormat } from "../settings/alert-settings.ts";
+
+/** Maximum number of jobs that a message lists. */
+export const LISTED_JOBS_MAX = 100;
+/** Jobs named in a message for people. */
+const NAMED_MAX = 5;
+/**
+ * Time after which Alertmanager resolves an alert by itself. The breach is resolved explicitly, so
+ * it must not end earlier.
+ */
+const LASTING_MS = 365 * 24 * 3_600_000;
+
+/** The jobs of a group of alerts. */
+export interface AlertedJobs {
+  /** Names of the jobs that still exist, by id. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Row of the first job in the list of jobs; null if it no longer exists. */
+  readonly row: unknown;
+  readonly rule: string | null;
+}
+
+/** Returns the body of a message about a group of alerts, which is not empty. */
+export function messageOf(
+  format: AlertFormat,
+  alerts: readonly Alert[],
+  jobs: AlertedJobs,
+  nowMs: number,
+): string {
+  if (format === "alertmanager") return JSON.stringify(alertmanagerAlerts(alerts, jobs, nowMs));
+  if (format === "slack") return JSON.stringify({ text: slackText(alerts, jobs) });
+  return JSON.stringify(tandemMessage(alerts, jobs, nowMs));
+}
+
+function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJobs, nowMs: number) {
+  const [first] = alerts as [Alert];
+  const { id, kind, status, breachId, jobId, timeMs, cause } = first;
+  return {
+    id,
+    event: kind,
+    status,
+    breach: breachId,
+    time: isoTime(timeMs),
+    sent: isoTime(nowMs),
+    job_id: jobId,
+    job: row,
+    class: cause.class ?? null,
+    side: cause.side ?? null,
+    host: cause.host ?? null,
+    rule,
+    count: alerts.length,
+    alerts: alerts.slice(0, LISTED_JOBS_MAX).map((alert) => ({
+      id: alert.id,
+      breach: alert.breachId,
+      job_id: alert.jobId,
+      name: names.get(alert.jobId) ?? null,
+    })),
+  };
+}
+
+/** `POST /api/v2/alerts` of Alertmanager. Each job has its own alert, which it groups itself. */
+function alertmanagerAlerts(
+  alerts: readonly Alert[],
+  { names, rule }: AlertedJobs,
+  nowMs: number,
+): readonly unknown[] {
+  return alerts.map((alert) => {
+    const { kind, status, jobId, timeMs, sinceMs, cause } = alert;
+    const isFiring = status === "firing";
+    const name = names.get(jobId);
+    const labels = {
+      alertname: `Tandem_${kind}`,
+      ...(kind === "finished" ? { outcome: status } : {}),
+      ...(jobId === "" ? {} : { job_id: jobId }),
+      ...(cause.class === undefined ? {} : { class: cause.class }),
+      ...(cause.side === undefined ? {} : { side: cause.side }),
+      ...(cause.host === undefined ? {} : { host: cause.host }),
+    };
+    const annotations = {
+      summary: headline([alert]),
+      ...(name === undefined ? {} : { job: name }),
+      ...(rule === null ? {} : { rule }),
+    };
+    const endMs = isFiring ? nowMs + LASTING_MS : timeMs;
+    return { labels, annotations, startsAt: isoTime(sinceMs), endsAt: isoTime(endMs) };
+  });
+}
+
+/** An incoming webhook of Slack, in its `mrkdwn`. */
+function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): string {
+  const named = alerts.flatMap(({ jobId }) => names.get(jobId) ?? []);
+  const more = alerts.length - Math.min(named.length, NAMED_MAX);
+  const lines = named.slice(0, NAMED_MAX).map((name) => `• ${escaped(name)}`);
+  if (lines.length > 0 && more > 0) lines.push(`and ${more} more`);
+  const ofRule = rule === null ? "" : ` (rule ${escaped(rule)})`;
+  return [`*${escaped(headline(alerts))}*${ofRule}`, ...lines].join("\n");
+}
+
+const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
+  failing: "failing",
+  stalled: "making no progress",
+  left_behind: "with failed documents",
+  lag: "behind",
+  finished: "ended",
+  test: "test alert",
+};
+
+/** A sentence such as `3 jobs failing: unreachable at far.example (source)`. */
+function headline(alerts: readonly Alert[]): string {
+  const [{ kind, status, cause }] = alerts as [Alert];
+  if (kind === "test") return "Test alert of Tandem";
+  const jobs = alerts.length === 1 ? "1 job" : `${alerts.length} jobs`;
+  const at = cause.host === undefined ? "" : ` at ${cause.host}`;
+  const side = cause.side === undefined ? "" : ` (${cause.side})`;
+  const why = cause.class === undefined ? "" : `: ${cause.class}${at}${side}`;
+  if (kind === "finished") return `${jobs} ${status}`;
+  return `${jobs} ${status === "resolved" ? "no longer " : ""}${HEADLINES[kind]}${why}`;
+}
+
+/** Escapes the three characters with a meaning in Slack's texts. */
+function escaped(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
