@@ -185,6 +185,21 @@ test("alerts on a long lag and clears it once the lag has halved", async () => {
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
+test("a paused job has no lag: none is reported, and one reported before is resolved", async () => {
+  const watch = await begun();
+  const [first, second] = (await Promise.all(["a", "b"].map(addJob))) as [string, string];
+  const { commands } = world.node.replicator;
+  await commands.pause(first, { userName: null });
+  await behindSince(first, START_MS - (LAG_SEC + 1) * 1000);
+  await behindSince(second, START_MS - (LAG_SEC + 1) * 1000);
+  await watch.compareLags();
+  const [firing, ...others] = await reported(watch);
+  expect([firing?.what, others]).toEqual(["lag firing", []]);
+  await commands.pause(second, { userName: null });
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual(["lag resolved"]);
+});
+
 test("events that occurred without a follower are in the lists", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map(addJob));

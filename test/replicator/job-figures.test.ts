@@ -84,12 +84,17 @@ test("lists the jobs that are furthest behind, and the oldest lag of each group"
   const { jobLags, groupLags, behindCount } = await node.replicator.figures.read();
   expect(behindCount).toBe(30);
   expect(jobLags).toHaveLength(20);
-  expect(jobLags[0]).toEqual({ name: ids[29], lagSec: 30 });
-  expect(jobLags.at(-1)).toEqual({ name: ids[10], lagSec: 11 });
+  const nameOf = async (id = "") => (await node.replicator.find(id))?.data.replicationId;
+  expect(jobLags[0]).toEqual({ name: await nameOf(ids[29]), lagSec: 30 });
+  expect(jobLags.at(-1)).toEqual({ name: await nameOf(ids[10]), lagSec: 11 });
   expect(groupLags).toEqual([
     { name: "user:bob", lagSec: 30 },
     { name: "user:ann", lagSec: 29 },
   ]);
+  await node.replicator.commands.pause(ids[29] as string, { userName: null });
+  const paused = await node.replicator.figures.read();
+  expect(paused.jobLags[0]).toEqual({ name: await nameOf(ids[28]), lagSec: 29 });
+  expect(paused.groupLags[0]).toEqual({ name: "user:ann", lagSec: 29 });
 });
 
 test("names documents by database and id, and each replicator database as a group", async () => {

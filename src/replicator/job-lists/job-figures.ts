@@ -97,14 +97,18 @@ export class JobFiguresReader {
     return this.#counts.forgetCauses(this.#parts.kv);
   }
 
+  /** Paused jobs are left out, because they are behind on purpose. */
   async #furthestBehind(view: IndexView): Promise<readonly Behind[]> {
     const nowMs = this.#parts.clock.nowMs();
     const range = this.#keys.statusRow.range({ list: "behind" });
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
-    return rows.map(({ value, jobId }) => {
+    const ids = rows.map(({ jobId }) => jobId);
+    const statuses = await this.#parts.index.statuses.getMany(view.tx.snapshot, ids);
+    return rows.flatMap(({ value, jobId }, index) => {
+      if (statuses[index]?.isPaused === true) return [];
       // Rows of the list `behind` contain negated times.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
-      return { jobId, lagSec };
+      return [{ jobId, lagSec }];
     });
   }
 
