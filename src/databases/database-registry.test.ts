@@ -143,7 +143,7 @@ describe("the registry", () => {
 });
 
 describe("hooks", () => {
-  test("a refused edit is not written, a changed one is written as changed, others are unaffected", async () => {
+  test("refused edits are not written, edits changed by a hook are written as changed, and others are unaffected", async () => {
     const store = await openStore({
       hooks: [
         {
@@ -239,7 +239,7 @@ describe("hooks", () => {
     ]);
   });
 
-  test("a hook is called once with all writes of a batch, and with the index set", async () => {
+  test("a hook is called once for all writes of a batch, and receives the index set", async () => {
     const reported: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
     const store = await openStore({
       hooks: [

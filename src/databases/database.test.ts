@@ -90,7 +90,7 @@ describe("interactive edits", () => {
     ]);
   });
 
-  test("the second of two edits of a document in a batch sees the first", async () => {
+  test("the second edit of a document in a batch is checked against the result of the first", async () => {
     const store = await openStore();
     const outcomes = await store.edit(interactive("a"), interactive("b"), interactive("a"));
     expect(outcomes.map(({ kind }) => kind)).toEqual(["written", "written", "conflict"]);
@@ -159,8 +159,8 @@ describe("new revisions", () => {
     contentId: "00".repeat(16),
   };
 
-  // Stored revisions and other nodes depend on these names. Changing a vector changes the protocol
-  // between nodes.
+  // Stored revisions and other nodes depend on these revision names. Changing an expected name
+  // changes the protocol between nodes.
   test.each([
     [
       { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [] },
@@ -462,7 +462,7 @@ describe("changes", () => {
     return store;
   }
 
-  test("an empty database has a sequence to continue from", async () => {
+  test("the sequence of an empty database can be used as `since`", async () => {
     const store = await openStore();
     const since = await store.read((tx, database) => database.updateSequence(tx));
     expect(since).toBe("0");
@@ -696,7 +696,7 @@ describe("local documents and settings", () => {
     ).toEqual(["_local/c", "_local/b", "_local/a\0"]);
   });
 
-  test("the security object is stored as text, of any length", async () => {
+  test("a security object of any length is stored unchanged", async () => {
     const store = await openStore();
     expect(await store.read((tx, database) => database.security(tx))).toBe(SECURITY_ADMIN_ONLY);
     for (const text of [`{"members":{"names":["${"x".repeat(200_000)}"]}}`, '{ "admins": {} }']) {

@@ -27,14 +27,14 @@ export interface LoadedDocument {
   writeCount: number;
 }
 
-/** This transaction's share of the change counts so far. */
+/** This transaction's partial count of changes (`change-counts.ts`). */
 export interface Share {
   readonly userVersion: number;
   changeCount: number;
   isBoundary: boolean;
   /**
-   * Whether the share has been written; afterwards, records near the end of the sequence cannot be
-   * read.
+   * Whether the partial count has been written; afterwards, records near the end of the sequence
+   * cannot be read.
    */
   isWritten: boolean;
   readonly swept: Promise<void>;
@@ -46,11 +46,11 @@ export interface TransactionState {
   /** The database record as this transaction leaves it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
-  /** Contents referenced by written attachments, by digest and length. */
+  /** Content ids referenced by written attachments, by digest and length. */
   readonly contents: Map<string, string>;
   /** Number of cleared keys of replaced leaves whose bodies are not kept. */
   droppedKeyCount: number;
-  /** Share of the change counts (`change-counts.ts`). */
+  /** Partial count of changes (`change-counts.ts`). */
   share: Share | undefined;
 }
 

@@ -84,7 +84,7 @@ describe("the counts of the update sequence", () => {
     );
   });
 
-  test("use few shares and boundaries over a long history", async () => {
+  test("keep few partial counts and boundaries over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
