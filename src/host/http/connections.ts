@@ -72,7 +72,7 @@ export class Connections {
     return this.#limits.stallMs;
   }
 
-  /** Follows the connections of a server; several servers share the limits. */
+  /** Tracks the connections of a server. Several servers share the limits. */
   follow(server: Server | TlsServer): void {
     server.on("connection", (socket: Socket) => this.#open(socket));
     server.timeout = this.#limits.stallMs;
@@ -214,8 +214,8 @@ class WaitingConnections {
     if (alike?.size === 0) this.#byCount.delete(before);
     if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
     this.#largest = Math.max(this.#largest, after);
-    // Decrementing once is enough, because a deletion reduces one address's number of connections
-    // by one.
+    // Decrementing once is enough, because removing a connection lowers the count of only one
+    // address, by one.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
 }

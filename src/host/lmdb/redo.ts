@@ -111,7 +111,10 @@ export class RedoWriter {
     return true;
   }
 
-  /** Writes only a head: for a transaction that exceeds a record, or to prevent a replay. */
+  /**
+   * Writes only the head of a record, for a transaction that does not fit into a record, or to
+   * prevent a replay.
+   */
   announce(version: number): void {
     const head = Buffer.alloc(HEAD_BYTES);
     head.writeBigUInt64LE(BigInt(version), VERSION_OFFSET);
@@ -126,7 +129,7 @@ export class RedoWriter {
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
     saveRoots(this.#file, () => this.announce(version));
-    // Needs no sync: if a crash leaves the old head in place, it is handled again.
+    // Needs no sync: if a crash leaves the old head in place, the failed attempt is handled again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
 
