@@ -1,9 +1,10 @@
 /**
- * Writes of a transaction in one database that it cannot read back. A record whose versionstamp is
- * completed by the commit is unreadable until then, so a second write of the same document in the
- * transaction finds it here.
+ * Writes that a transaction has made in one database and cannot read back. A record whose
+ * versionstamp is completed by the commit is unreadable until then, so a second write of the same
+ * document in the transaction finds it here.
  *
- * The key is the transaction object. Each attempt has its own, so a retry starts empty.
+ * The states are keyed by the transaction object. Each attempt has its own object, so a retry
+ * starts empty.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";

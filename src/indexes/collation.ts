@@ -123,7 +123,7 @@ export class Collation {
   /**
    * Appends the key of a string: the primary level, terminated by 0, then the accent and case
    * levels, each terminated by 0. After a character without a weight, the string follows instead.
-   * Returns whether all characters have weights. If a key is a prefix of another key, the next byte
+   * Returns false if such a character was found. If a key is a prefix of another key, the next byte
    * of the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
@@ -214,7 +214,7 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose concatenated characters equal the character. If there are none,
+   * Returns the classes whose concatenated characters equal the character. If no classes do,
    * returns the classes of its beginning, and the gap in which the rest lies.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {

@@ -48,7 +48,10 @@ export interface IndexedDocument {
    * strings do not matter.
    */
   hasPlainly(path: readonly string[], value: unknown): boolean;
-  /** Called for an index all of whose fields exist. */
+  /**
+   * Whether the document passes the filter of an index. Called only if all fields of the index
+   * exist.
+   */
   passes(filter: DocumentSelector): boolean;
 }
 

@@ -46,7 +46,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, type, id)",
     value: "bytes",
-    note: "record of the type's observer about the job: for a replication, its status for lists",
+    note: "the observer's record about the job; for a replication, its status as shown in lists",
   },
   {
     key: "(4, type, id, chunk)",
@@ -98,7 +98,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, type, generation, score, group)",
     value: '""',
-    note: "groups with a due job, lowest standing first; score null: no usage",
+    note: "groups with a due job, lowest standing first; the score is null for a group without usage",
   },
   { key: "(16, type, dueAtSec, group)", value: '""', note: "groups whose jobs are all due later" },
   {

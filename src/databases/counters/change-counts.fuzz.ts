@@ -44,7 +44,8 @@ describe("the counts of the update sequence", () => {
           const taken = new Set<number>();
           await Promise.all(
             transactions.map((batches) => {
-              // No two transactions move the same change; the document's record prevents that.
+              // In practice, reading the document's record prevents two transactions from moving
+              // the same change.
               const work = batches.map(({ moved, added }) => {
                 const places = moved.map((at) => at % Math.max(1, stored.length));
                 const own = [...new Set(places)].filter((at) => at in stored && !taken.has(at));

@@ -98,8 +98,8 @@ export class BatchWriter {
   }
 
   /**
-   * Groups edits that are independent of each other: each document occurs once per group. If a hook
-   * writes after each edit, each group has one edit.
+   * Groups edits that are independent of each other: each document occurs at most once per group.
+   * If a hook writes after each edit, each group has one edit.
    */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
     const indexed = edits.map((edit, index) => ({ edit, index }));

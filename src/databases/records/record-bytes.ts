@@ -78,7 +78,10 @@ export class RecordWriter {
     return this.#shortAscii(text) ? this : this.sized(utf8Encode(text));
   }
 
-  /** Most names and types are ASCII, and so short that a separate array would cost more. */
+  /**
+   * Writes a short ASCII string in place, which most names and types are: encoding it into a
+   * separate array would cost more.
+   */
   #shortAscii(text: string): boolean {
     const { length } = text;
     if (length > SHORT_LENGTH_MAX) return false;

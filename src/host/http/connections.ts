@@ -78,7 +78,8 @@ export class Connections {
     server.timeout = this.#limits.stallMs;
     server.on("timeout", (socket: Socket) => this.#stalled(socket));
     if (!("setSecureContext" in server)) return;
-    // The HTTP server sees the TLS socket, which has the same address.
+    // The HTTP server sees the TLS socket, which has the same remote address and port as the TCP
+    // socket.
     const handshakes = new Map<string, Connection>();
     server.on("connection", (socket: Socket) => {
       const connection = this.#bySocket.get(socket);

@@ -93,7 +93,8 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // An error may follow the abort, when the body has no reader.
+        // After the abort, an error may still be emitted, and the body has no other listener for
+        // it.
         answer.body.on("error", () => {}).destroy();
       },
     };

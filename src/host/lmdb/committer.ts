@@ -87,7 +87,7 @@ export class LmdbCommitter {
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
   #firstLogged = 0;
-  /** Latest version at several times, oldest first. */
+  /** Samples of the latest version with their times, oldest first. */
   readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
