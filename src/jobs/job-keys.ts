@@ -42,7 +42,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "JobFacts",
     note: "lock, position in the activity order, schedule",
   },
-  { key: "(3, type, id, chunk)", value: "bytes", note: "the data, as JSON, in chunks" },
+  { key: "(3, type, id, chunk)", value: "bytes", note: "the data as JSON, split into chunks" },
   {
     key: "(3, type, id)",
     value: "bytes",
@@ -116,7 +116,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, type, id, chunk)",
     value: "bytes",
-    note: "the request, as JSON, in chunks; absent for a job that was added without a request",
+    note: "the request as JSON, split into chunks; absent for a job that was added without a request",
   },
   {
     key: "(22, type, id, chunk)",

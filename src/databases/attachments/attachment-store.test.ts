@@ -180,7 +180,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("yields to the event loop before and between the many attachments of a document", async () => {
+  test("writing many attachments of a document yields to the event loop before and between them", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));

@@ -122,9 +122,9 @@ export class RedoWriter {
   }
 
   /**
-   * Handles a failed attempt to write `version`: syncs the current roots, and overwrites the record
-   * so that it is never replayed. Must be called in an LMDB transaction without writes. Throws if
-   * the disk fails; then nothing may be committed.
+   * Handles a failed attempt to write `version`, if its record exists: syncs the current roots, and
+   * overwrites the record so that it is never replayed. Must be called in an LMDB transaction
+   * without writes. Throws if the disk fails; then nothing may be committed.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
