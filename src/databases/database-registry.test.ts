@@ -89,7 +89,7 @@ describe("the registry", () => {
     const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     await store.removeGarbage();
-    // Each kind has a row and an entry by name; the last key is the count of removals.
+    // Each kind of update has a row and an entry by name. The last key is the count of removals.
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
@@ -113,7 +113,7 @@ describe("the registry", () => {
       const { entries } = await kv.read((tx) => registry.updates.page(tx, {}));
       return entries.filter(({ kind }) => kind === "updated");
     };
-    // One row per concurrent writer may remain, plus some that were skipped.
+    // One row per concurrent writer may remain, plus some rows that no writer has chosen to clear.
     expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
     // A single node also clears the rows that the others left.
     for (let round = 0; round < 400; round++) await writeTogether(1);
@@ -143,7 +143,7 @@ describe("the registry", () => {
 });
 
 describe("hooks", () => {
-  test("a refused edit is not written, a changed one is written as changed, others are unaffected", async () => {
+  test("refused edits are not written, edits changed by a hook are written as changed, and others are unaffected", async () => {
     const store = await openStore({
       hooks: [
         {
@@ -206,7 +206,7 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
   });
 
-  test("a follow-up replaces afterWrite for an edit that becomes the winner, and only for it", async () => {
+  test("a follow-up replaces afterWrite if, and only if, the edit becomes the winner", async () => {
     const seen: string[] = [];
     const store = await openStore({
       hooks: [
@@ -239,7 +239,7 @@ describe("hooks", () => {
     ]);
   });
 
-  test("a hook is called once with all writes of a batch, and with the index set", async () => {
+  test("a hook is called once for all writes of a batch, and receives the index set", async () => {
     const reported: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
     const store = await openStore({
       hooks: [

@@ -92,7 +92,8 @@ export class DatabaseRegistry {
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);
-    // The key must exist, so that removing the database wakes feeds that wait for the first change.
+    // A row for the key must exist, so that removing the database wakes feeds that wait for the
+    // first change.
     tx.set(database.keys.changed(), new Uint8Array(0));
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);

@@ -179,7 +179,7 @@ describe("a database", () => {
     );
   });
 
-  test("a batch has the outcomes of its edits one by one", async () => {
+  test("edits in a batch have the same outcomes as edits written one by one", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (drawn) => {
         const together = await openStore();
@@ -228,7 +228,7 @@ describe("a database", () => {
     );
   });
 
-  test("stays consistent when commits conflict, fail or end unknown", async () => {
+  test("stays consistent when commits conflict, fail or have an unknown outcome", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { maxLength: 8 }),

@@ -90,7 +90,7 @@ describe("interactive edits", () => {
     ]);
   });
 
-  test("the second of two edits of a document in a batch sees the first", async () => {
+  test("the second edit of a document in a batch is checked against the result of the first", async () => {
     const store = await openStore();
     const outcomes = await store.edit(interactive("a"), interactive("b"), interactive("a"));
     expect(outcomes.map(({ kind }) => kind)).toEqual(["written", "written", "conflict"]);
@@ -159,8 +159,8 @@ describe("new revisions", () => {
     contentId: "00".repeat(16),
   };
 
-  // Stored revisions and other nodes depend on these names. Changing a vector changes the protocol
-  // between nodes.
+  // Stored revisions and other nodes depend on these revision names. Changing an expected name
+  // changes the protocol between nodes.
   test.each([
     [
       { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [] },
@@ -179,7 +179,7 @@ describe("new revisions", () => {
       { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [attachment] },
       "d4915ccba823b8a5ed0e0cf3d6dc6684",
     ],
-  ])("are named by their content: %#", (revision, hash) => {
+  ])("the revision name is a hash of the content: %#", (revision, hash) => {
     expect(newRevisionHash(digests, revision)).toBe(hash);
   });
 
@@ -188,14 +188,14 @@ describe("new revisions", () => {
     [16_384, "b0e0bd927bbf9fbf7d380c6d5336f2f3"],
     [16_385, "e38c87c08b1c08857970dad46249eb92"],
     [200_000, "af06d1724edcbca822705f9c148a6264"],
-  ])("are named in the same way with a body of %i bytes", (byteCount, hash) => {
+  ])("a body of %i bytes is hashed to the expected revision name", (byteCount, hash) => {
     const body = utf8Encode(`{"n":"${"x".repeat(byteCount - 8)}"}`);
     const parent = { generation: 2, hash: "917fa2381192822767f010b95b45325b" };
     const revision = { deleted: true, parent, body, attachments: [attachment] };
     expect(newRevisionHash(digests, revision)).toBe(hash);
   });
 
-  test("depend on every part of their content", () => {
+  test("the revision name depends on every part of the content", () => {
     const base = {
       deleted: false,
       parent: undefined,
@@ -221,7 +221,7 @@ describe("new revisions", () => {
     );
   });
 
-  test("are equal if two nodes make the same edit, and are recognized when replicated", async () => {
+  test("two nodes that make the same edit create the same revision, and recognize it when replicated", async () => {
     const [here, there] = [await openStore(), await openStore()];
     const first = revisionOf(
       (await here.edit(interactive("a", undefined, { body: '{"n":1}' })))[0],
@@ -462,7 +462,7 @@ describe("changes", () => {
     return store;
   }
 
-  test("an empty database has a sequence to continue from", async () => {
+  test("the sequence of an empty database can be used as `since`", async () => {
     const store = await openStore();
     const since = await store.read((tx, database) => database.updateSequence(tx));
     expect(since).toBe("0");
@@ -490,7 +490,7 @@ describe("changes", () => {
     expect(ranges).toEqual([expect.objectContaining({ limit: 1 })]);
   });
 
-  test("pages continue each other, in both directions", async () => {
+  test("each page continues after the previous one, in both directions", async () => {
     const store = await loaded(25);
     for (const descending of [false, true]) {
       const ids: string[] = [];
@@ -696,7 +696,7 @@ describe("local documents and settings", () => {
     ).toEqual(["_local/c", "_local/b", "_local/a\0"]);
   });
 
-  test("the security object is stored as text, of any length", async () => {
+  test("a security object of any length is stored unchanged", async () => {
     const store = await openStore();
     expect(await store.read((tx, database) => database.security(tx))).toBe(SECURITY_ADMIN_ONLY);
     for (const text of [`{"members":{"names":["${"x".repeat(200_000)}"]}}`, '{ "admins": {} }']) {

@@ -385,8 +385,8 @@ export class Database implements HookedDatabase {
 
   /**
    * Removes leaves as if they had never existed, and ancestors that no other leaf shares, as in
-   * `_purge`. A transaction clears a bounded number of records; the caller passes `rest` to the
-   * next one. Purges of one database conflict with each other.
+   * `_purge`. A transaction clears a bounded number of records; the caller passes the returned
+   * `rest` to the next transaction. Purges of one database conflict with each other.
    */
   async purge(
     tx: Transaction,
@@ -526,7 +526,7 @@ export class Database implements HookedDatabase {
 
   // Settings
 
-  /** The security object as text. */
+  /** The security object as JSON text. */
   async security(tx: ReadTransaction): Promise<JsonText> {
     return (await readSecurity(tx, this.keys)) ?? this.#securityDefault();
   }
@@ -569,7 +569,7 @@ export class Database implements HookedDatabase {
 
   async changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void> {
     const state = await this.#state(tx);
-    // The id is random, so that it differs from ids drawn by attempts that did not commit.
+    // The id is random, so that it differs from ids chosen by transactions that were not committed.
     const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
     const record = { ...(await this.#record(tx)), indexSet };
     state.database = record;

@@ -68,7 +68,7 @@ export type AttachmentEdit =
   | {
       readonly kind: "stub";
       readonly name: string;
-      /** Digest of the stored attachment, if the stub contains one. */
+      /** Digest that the stub gives for the stored attachment, if any. */
       readonly digest?: string;
       readonly revisionPosition?: number;
     }

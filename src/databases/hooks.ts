@@ -12,7 +12,9 @@ import type { SecuritySubject } from "./security/security-object.ts";
 export interface ReadRevisionOptions {
   /** Whether to return the leaves that descend from the revision instead. */
   readonly latest?: boolean;
-  /** Whether to include a superseded revision whose body is kept. Not together with `latest`. */
+  /**
+   * Whether to include a superseded revision whose body is kept. Cannot be combined with `latest`.
+   */
   readonly superseded?: boolean;
 }
 
@@ -44,8 +46,8 @@ export interface HookedDatabase {
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;
   /**
-   * The set of indexes that every write keeps up to date; 0 without indexes. Changing it conflicts
-   * with this transaction.
+   * Id of the set of indexes that every write keeps up to date; 0 without indexes. Changing it
+   * conflicts with this transaction.
    */
   indexSet(tx: ReadTransaction): Promise<number>;
   /**
@@ -85,7 +87,9 @@ export interface WriteValidation {
   ): EditVerdict | Promise<EditVerdict>;
 }
 
-/** Author of a write, and the validation of its edits. Input of the hooks' decisions. */
+/**
+ * Author of a write, and the validation of its edits. Hooks decide on the basis of this context.
+ */
 export interface WriteContext extends SecuritySubject {
   /** Validation of the edit; absent for writes by the server itself. */
   readonly validation?: WriteValidation;
@@ -104,7 +108,7 @@ export interface WriteContext extends SecuritySubject {
 
 /** Details of a write whose jobs start paused. */
 export interface Pausing {
-  /** Reason given by the operator, with the same length limit as the reason of a decision. */
+  /** Reason given by the operator, with the maximum length that applies to other commands. */
   readonly why?: string;
   readonly requestId: string;
 }

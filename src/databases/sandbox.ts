@@ -43,14 +43,15 @@ export interface SandboxCall {
   readonly kind: "filter" | "view" | "validate";
   /** Path of the function's source in the document. */
   readonly path: readonly string[];
-  /** Leading arguments of each run: a JSON array, or separate texts if they are long. */
+  /** Leading arguments of each run: a JSON array, or separate JSON texts if they are long. */
   readonly runs: readonly (JsonText | readonly LongText[])[];
   /** The remaining arguments of every run, as a JSON array. */
   readonly shared: JsonText;
   /** Time limit of one run. */
   readonly timeoutMs: number;
   /**
-   * User and database for fair scheduling. All calls without them count as one user and database.
+   * User and database for fair scheduling. Calls without them are scheduled as one common user and
+   * database.
    */
   readonly share?: Share;
   /** Signal that aborts when the result is no longer needed. */
@@ -104,7 +105,7 @@ export class SandboxError extends OperationalError {
     this.reason = reason;
   }
 
-  /** Whether time or memory ran out. In a batch, another run may be the cause. */
+  /** Whether time or memory ran out. In a batch, any of its runs may be the cause. */
   get isLimit(): boolean {
     return this.error === "os_process_error";
   }

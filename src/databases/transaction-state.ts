@@ -1,9 +1,10 @@
 /**
- * Writes of a transaction in one database that it cannot read back. A record whose versionstamp is
- * completed by the commit is unreadable until then, so a second write of the same document in the
- * transaction finds it here.
+ * Writes that a transaction has made in one database and cannot read back. A record whose
+ * versionstamp is completed by the commit is unreadable until then, so a second write of the same
+ * document in the transaction finds it here.
  *
- * The key is the transaction object. Each attempt has its own, so a retry starts empty.
+ * The states are keyed by the transaction object. Each attempt has its own object, so a retry
+ * starts empty.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";
@@ -27,14 +28,14 @@ export interface LoadedDocument {
   writeCount: number;
 }
 
-/** This transaction's share of the change counts so far. */
+/** This transaction's partial count of changes (`change-counts.ts`). */
 export interface Share {
   readonly userVersion: number;
   changeCount: number;
   isBoundary: boolean;
   /**
-   * Whether the share has been written; afterwards, records near the end of the sequence cannot be
-   * read.
+   * Whether the partial count has been written; afterwards, records near the end of the sequence
+   * cannot be read.
    */
   isWritten: boolean;
   readonly swept: Promise<void>;
@@ -46,11 +47,11 @@ export interface TransactionState {
   /** The database record as this transaction leaves it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
-  /** Contents referenced by written attachments, by digest and length. */
+  /** Content ids referenced by written attachments, by digest and length. */
   readonly contents: Map<string, string>;
   /** Number of cleared keys of replaced leaves whose bodies are not kept. */
   droppedKeyCount: number;
-  /** Share of the change counts (`change-counts.ts`). */
+  /** Partial count of changes (`change-counts.ts`). */
   share: Share | undefined;
 }
 

@@ -54,7 +54,9 @@ export interface Rejected<T extends Candidate> {
   readonly index: T;
   readonly isUsable: boolean;
   readonly reason: RejectionReason;
-  /** Rank in the planner's order; an index with a lower number was closer to being chosen. */
+  /**
+   * Position in the planner's order of preference; the index with the lower number was preferred.
+   */
   readonly ranking: number;
 }
 
@@ -127,7 +129,8 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
 }
 
 /**
- * Returns the rank of each group of indexes. A group ranks after the non-empty groups before it.
+ * Returns the rank of each group of rejected indexes. The ranks continue after the sorted
+ * candidates; an empty group takes no rank.
  */
 function groupRanks(
   sortedCount: number,

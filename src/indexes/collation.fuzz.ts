@@ -1,4 +1,4 @@
-/** Compares the keys of texts with the comparer that selectors use. */
+/** Checks that the keys of strings sort as the selectors' comparer sorts the strings. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBytes, Yielder } from "../base/index.ts";
@@ -37,7 +37,9 @@ const character = fc.oneof(
   fc.integer({ min: 0x10000, max: 0x10ffff }).map((code) => String.fromCodePoint(code)),
 );
 const text = fc.array(character, { maxLength: 8 }).map((characters) => characters.join(""));
-/** Pairs of texts with a common prefix, because most random pairs differ in the first character. */
+/**
+ * Pairs of strings with a common prefix, because most random pairs differ in the first character.
+ */
 const pair = fc
   .tuple(fc.array(character, { maxLength: 4 }), text, text)
   .map(([prefix, left, right]) => [prefix.join("") + left, prefix.join("") + right] as const);
@@ -55,7 +57,7 @@ function primary(value: string): { readonly bytes: Uint8Array; readonly isWhole:
 }
 
 describe("a key", () => {
-  test("is on the same side of a bound as its text", () => {
+  test("sorts on the same side of a bound as its string", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (all.compare(left, right) > 0) return;
@@ -78,7 +80,7 @@ describe("a key", () => {
     expect(Math.sign(order)).toBe(letters.compare(left, right));
   });
 
-  test("sorts by its letters if all of them have weights", () => {
+  test("sorts by the primary level if all characters have weights", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (!primary(left).isWhole || !primary(right).isWhole) return;
@@ -89,7 +91,7 @@ describe("a key", () => {
     );
   });
 
-  test("is a prefix of another key only if FF follows there, which begins no value", () => {
+  test("is followed by FF, which starts no value, in a longer key that begins with it", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];
@@ -100,7 +102,7 @@ describe("a key", () => {
     );
   });
 
-  test("is the same for texts that the collator treats as equal, unless it contains a gap", () => {
+  test("is the same for strings that the collator treats as equal, if all characters have weights", () => {
     fc.assert(
       fc.property(pair, character, fc.nat(8), ([left, right], inserted, at) => {
         const variants = [
@@ -119,7 +121,7 @@ describe("a key", () => {
     );
   });
 
-  test("can be skipped, and the text after a gap can be read", () => {
+  test("can be skipped, and a string that it contains can be read", () => {
     fc.assert(
       fc.property(text, text, (before, value) => {
         const prefix = key(before);

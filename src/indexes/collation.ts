@@ -8,15 +8,15 @@
  *     characters gets a weight. An expansion (æ, ﬁ, ½) has the weights of its parts.
  *   - Hangul syllables are decomposed into letters. An l followed by the Catalan dot is the letter
  *     ŀ, the only such pair in the trusted scripts.
- *   - For any other character (Thai, Indic scripts, rare ideographs, unassigned code points), the
- *     weight is the gap between its neighbouring classes, and the key continues with the text
- *     itself, in code point order.
+ *   - Any other character (Thai, Indic scripts, rare ideographs, unassigned code points) has no
+ *     weight of its own: it is encoded as the gap between its neighbouring classes, and the key
+ *     continues with the string itself, in code point order.
  *
  * At the primary level, keys therefore agree with the comparer up to and including the first gap.
  * Accents and case follow; for unusual combinations of accents, the order may differ from ICU's. A
  * range read is widened to the primary level (`index-key.ts`), and the selector is applied to each
- * document. Strings that compare as equal have the same key, unless it contains a gap or a letter
- * has several marks.
+ * document. Strings that compare as equal have the same key, unless it contains a gap, or a letter
+ * of the strings has several marks.
  */
 import {
   append,
@@ -39,7 +39,7 @@ const HIGHEST = "\uffff";
 
 /**
  * Weight of the first class. The following classes get every second number; the numbers in between
- * are gaps.
+ * are gaps, for characters without a weight of their own.
  */
 const FIRST_WEIGHT = 0x0200;
 /** First weight encoded in three bytes. */
@@ -54,7 +54,8 @@ const EXPANDED_RANK = RANK_MAX;
 interface Elements {
   readonly primary: readonly number[];
   /**
-   * Whether the character lies in a gap; the key then continues with the text instead of weights.
+   * Whether the character has no weight of its own, and is encoded as a gap between two classes.
+   * The key then continues with the string instead of weights.
    */
   readonly isGap: boolean;
   readonly accents: readonly number[];
@@ -83,8 +84,8 @@ interface Weights {
 const STACKED_MARKS = /\p{M}\p{M}/u;
 
 /**
- * Whether all texts that the comparer treats as equal to this one have its key, unless it contains
- * a gap.
+ * Whether all strings that the comparer treats as equal to this one have the same key, provided
+ * that all characters have weights.
  */
 export function hasOneKey(text: string): boolean {
   return !STACKED_MARKS.test(text.normalize("NFD"));
@@ -120,9 +121,10 @@ export class Collation {
   }
 
   /**
-   * Appends the key of a text: the primary level, terminated by 0, then the other levels, each
-   * terminated by 0; after a gap, the text. If a key is a prefix of another key, the next byte of
-   * the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
+   * Appends the key of a string: the primary level, terminated by 0, then the accent and case
+   * levels, each terminated by 0. After a character without a weight, the string follows instead.
+   * Returns false if such a character was found. If a key is a prefix of another key, the next byte
+   * of the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
     let hasGap = false;
@@ -143,9 +145,9 @@ export class Collation {
   }
 
   /**
-   * Appends the primary level without its terminator: a prefix of the keys of all texts that are
-   * equal at that level. Returns whether the whole text was weighed; otherwise keys with this
-   * prefix may belong to lower or higher texts.
+   * Appends the primary level without its terminator: a prefix of the keys of all strings that are
+   * equal at that level. Returns false if a character has no weight or the level exceeds
+   * `lengthMax`; keys with this prefix may then belong to lower or higher strings.
    */
   appendPrimary(out: number[], text: string, lengthMax: number): boolean {
     return this.#appendPrimary(out, text, lengthMax, () => {}) && out.length < lengthMax;
@@ -212,8 +214,8 @@ export class Collation {
   }
 
   /**
-   * The classes whose concatenated characters equal the character. If there are no such classes,
-   * the classes of its beginning and the gap that contains the rest.
+   * Returns the classes whose concatenated characters equal the character. If no classes do,
+   * returns the classes of its beginning, and the gap in which the rest lies.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];
@@ -344,7 +346,7 @@ function appendTrimmed(out: number[], weights: readonly number[]): void {
   out.push(0);
 }
 
-/** Appends a text in UTF-8 with a terminating 0. Zero bytes within it are escaped. */
+/** Appends a string in UTF-8 with a terminating 0. Zero bytes within it are escaped. */
 export function appendText(out: number[], text: string): void {
   for (const byte of utf8Encode(text)) {
     out.push(byte);
@@ -353,7 +355,7 @@ export function appendText(out: number[], text: string): void {
   out.push(0);
 }
 
-/** Finds the end of a complete key at `start`, and the text if the key contains it. */
+/** Finds the end of a complete key at `start`, and the string if the key contains it. */
 export function readKey(
   bytes: Uint8Array,
   start: number,
@@ -367,13 +369,13 @@ export function readKey(
       return { text: undefined, end };
     }
     at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
-    assert(at < bytes.length, "The key of a text must be complete");
-    // After a gap, the text follows.
+    assert(at < bytes.length, "The key of a string must be complete");
+    // An odd weight is a gap, and is followed by the string.
     if ((bytes[at - 1] as number) % 2 === 1) return readText(bytes, at);
   }
 }
 
-/** Reads a text written by `appendText`. Unpaired surrogates have become U+FFFD. */
+/** Reads a string written by `appendText`. Unpaired surrogates have become U+FFFD. */
 export function readText(
   bytes: Uint8Array,
   start: number,
@@ -381,7 +383,7 @@ export function readText(
   const text: number[] = [];
   for (let at = start; ; ) {
     const byte = bytes[at++];
-    assert(byte !== undefined, "An encoded text must have a terminator");
+    assert(byte !== undefined, "An encoded string must have a terminator");
     if (byte !== 0) text.push(byte);
     else if (bytes[at] === 0xff) {
       text.push(0);

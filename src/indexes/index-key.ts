@@ -6,15 +6,15 @@
  *
  *   null 10   false 20   true 21
  *   number 30, the nearest double, the remainder
- *   text 40, its key (`collation.ts`)
+ *   string 40, its key (`collation.ts`)
  *   array 50, its elements, 00
  *   object 60, names and values alternating, 00
  *
- * Values that are equal in this order have the same bytes, except strings with a gap in their key.
- * The original strings of an entry follow all of its values, because the keys do not determine
- * them. A value is truncated to the maximum length for its index; values that differ only in the
- * truncated part have no defined order. If all values of an entry are complete, they can be read
- * from its bytes.
+ * Values that are equal in this order have the same bytes, except strings with several keys
+ * (`collation.ts`). The original strings of an entry follow all of its values, because the keys do
+ * not determine them. A value is truncated to the maximum length for its index; values that differ
+ * only in the truncated part have no defined order. If all values of an entry are complete, they
+ * can be read from its bytes.
  */
 import {
   append,
@@ -38,11 +38,11 @@ const ARRAY = 0x50;
 const OBJECT = 0x60;
 const END = 0x00;
 /**
- * Separates a prefix from everything higher: above every tag, every weight and every byte of a
- * text.
+ * Separates a prefix from everything above it. Higher than every tag, every weight and every byte
+ * of a string.
  */
 const ABOVE = 0xff;
-/** Byte above the end of a text's primary level and below every weight. */
+/** Byte above the end of a string's primary level and below every weight. */
 const ABOVE_EQUAL_TEXTS = 0x01;
 
 /**
@@ -115,8 +115,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value up to its maximum length, and its texts to `texts`. If `texts` is absent, omits
-   * a value with a gap, because equal values may have different bytes.
+   * Appends a value up to its maximum length, and its strings to `texts`. Without `texts`, omits
+   * the value if equal values may have different bytes.
    */
   #append(
     out: number[],
@@ -137,7 +137,10 @@ export class IndexKeys {
     return { isWhole, hasGap };
   }
 
-  /** Appends a value. Returns whether its bytes contain a gap. */
+  /**
+   * Appends a value. Returns whether it contains a character without a collation weight or, if
+   * `texts` is absent, whether equal values may have different bytes for another reason.
+   */
   #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {
       out.push(TEXT);
@@ -161,8 +164,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends the prefix of a bound, and returns the values with that prefix. "exact": only this
-   * value. "equal-texts": all texts equal at the primary level. "open": values that may lie on
+   * Appends the prefix of a bound, and returns which values have that prefix. "exact": only this
+   * value. "equal-texts": all strings equal at the primary level. "open": values that may lie on
    * either side of the bound.
    */
   #appendBound(out: number[], value: unknown, lengthMax: number): "exact" | "equal-texts" | "open" {
@@ -243,7 +246,7 @@ export function readValues(bytes: Uint8Array, count: number): JsonText[] {
 class ValueReader {
   readonly #bytes: Uint8Array;
   #at = 0;
-  /** Position of the next text, after all values. */
+  /** Position of the next original string. The strings follow all values. */
   #textAt: number;
 
   constructor(bytes: Uint8Array, textAt: number) {
@@ -281,7 +284,7 @@ class ValueReader {
       default: {
         assert(tag === OBJECT, "A value must begin with a tag");
         const members = this.#untilEnd(() => {
-          assert(this.#bytes[this.#at++] === TEXT, "The name of a member must be a text");
+          assert(this.#bytes[this.#at++] === TEXT, "The name of a member must be a string");
           return { name: this.#text(), value: this.next() };
         });
         return joinObject(members);

@@ -21,7 +21,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, number) values id",
     value: "mark id",
-    note: "an entry: bytes of the values (`index-key.ts`) and of the document id; mark 1: the values are complete",
+    note: "an entry: bytes of the values (`index-key.ts`) and of the document id; the mark is 1 if the values are complete",
   },
   { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];
@@ -95,6 +95,6 @@ export function encodeJsonRecord(value: unknown): Uint8Array {
 
 export function decodeJsonRecord<T>(value: Uint8Array): T {
   const record = parseJson(utf8Decode(value));
-  assert(record !== null, "The record must not be null");
+  assert(record !== null, "The stored record must not be null");
   return record as T;
 }

@@ -43,11 +43,15 @@ export interface IndexedDocument {
    */
   valueAt(path: readonly string[]): unknown;
   /**
-   * Whether the text of `value`, which is the value at `path`, is the same as `JSON.stringify`
-   * would write. False for 1.0 or for an object with spaces. The escapes of strings do not matter.
+   * Whether the stored JSON of `value`, which is the value at `path`, is the same as
+   * `JSON.stringify` would write. False for 1.0 or for an object with spaces. The escapes of
+   * strings do not matter.
    */
   hasPlainly(path: readonly string[], value: unknown): boolean;
-  /** Called for an index all of whose fields exist. */
+  /**
+   * Whether the document passes the filter of an index. Called only if all fields of the index
+   * exist.
+   */
   passes(filter: DocumentSelector): boolean;
 }
 

@@ -145,7 +145,9 @@ export interface Entry {
   readonly id: string;
   /** The bytes of the entry's values and id. */
   readonly place: Uint8Array;
-  /** Input of `Index.decodeValues`; absent if only the document has the exact values. */
+  /**
+   * Input of `Index.decodeValues`; undefined if the exact values must be read from the document.
+   */
   readonly values: Uint8Array | undefined;
 }
 
@@ -361,7 +363,8 @@ export class Indexes {
     const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
-      // A long document has already been written and read in this turn of the event loop.
+      // Yield first: a long document has already been written and read in this turn of the event
+      // loop.
       if (winner.body.length > LONG_BYTES) await yielder.yield();
       append(wanted, await definitionsOf(designs[index] as string, winner.body, yielder));
     }

@@ -1,9 +1,10 @@
 /**
- * Estimates the number of concurrent acceptors. A single acceptor reads and accepts only the first
- * jobs. Several acceptors would all choose the same jobs, so each acceptor chooses a random batch
- * among enough batches to make a collision unlikely. (CouchDB always chooses among 1024 rows.) A
- * job that is added while all acceptors wait wakes all of them; each acceptor therefore sleeps for
- * a short random time, so that usually only the first acceptor tries to accept the job.
+ * Estimates how many other acceptors compete for the same jobs. A single acceptor reads and accepts
+ * only the first jobs. Several acceptors would all choose the same jobs, so each acceptor chooses a
+ * random batch among enough batches to make a collision unlikely. (CouchDB always chooses among
+ * 1024 rows.) A job that is added while all acceptors wait wakes all of them; each acceptor
+ * therefore sleeps for a short random time, so that usually only the first acceptor tries to accept
+ * the job.
  *
  * The estimate counts the choices of this process that have not been committed: they are in
  * progress or failed with a conflict. Failed choices decay as later choices succeed.

@@ -24,7 +24,7 @@ const CANDIDATE_COUNT_MAX = 8;
  */
 const FULL_SEC = 10;
 /**
- * Standings within 2 % of the lowest count as equal, and a random one is chosen, to reduce
+ * Standings up to 2 % above the lowest count as equal. A random one of them is chosen, to reduce
  * conflicts.
  */
 const SIMILAR_SCORE = 0.02;
@@ -186,7 +186,8 @@ export class GroupQueue {
     }
     const rest = rows[taken.length];
     if (rest !== undefined && isDue(rest)) {
-      // The group stays ready only as long as this job is queued, so its removal must conflict.
+      // A concurrent removal of this job must conflict, because the group is ready only while the
+      // job is queued.
       tx.addReadConflictKey(rest.key);
     } else {
       const end = rest === undefined ? queue.end : keyAfter(rest.key);

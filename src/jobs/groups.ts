@@ -152,9 +152,10 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, a group should stop the jobs above its limit and one job
-   * for each queued job, of which at most `limit` are counted. This worker stops its proportional
-   * part, rounded up; `held` contains its running jobs by group. A snapshot read.
+   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit and,
+   * to make room, one more job for each of its due jobs (at most the parameter `limit`). This
+   * worker stops its proportional part, rounded up; `held` contains its running jobs by group. A
+   * snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -205,7 +206,7 @@ export class Groups {
   /**
    * Returns the groups in `running` that must yield slots, highest standing first. These are the
    * groups with a higher standing than the next group with a job due at `dueBySec`, followed by
-   * that group itself, whose jobs take turns in its slots. A snapshot read.
+   * that group itself, whose due jobs may replace its running jobs. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,

@@ -49,8 +49,8 @@ export class IdleGroups {
   }
 
   /**
-   * Configured shares are stored with the usage and are kept. Their number is bounded by the
-   * configuration.
+   * Whether the record of the group can be removed. A record with configured shares is kept; the
+   * configuration bounds the number of such records.
    */
   async #isForgettable(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
     const value = await tx.get(this.#keys.standing(type, group));

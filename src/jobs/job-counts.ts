@@ -91,8 +91,8 @@ export class JobCounts {
   }
 
   /**
-   * Counts by reading every job, for tests; the transaction must be short. Without a group, counts
-   * the whole type.
+   * Counts by reading every job in one transaction, for tests with few jobs. Without a group,
+   * counts the whole type.
    */
   async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = STATES.map(() => 0);

@@ -89,7 +89,7 @@ export class JobDataStore {
     return areRenewed.includes(true);
   }
 
-  /** Whether exactly these values are stored. */
+  /** Whether exactly this data and this request are stored. An undefined value is not compared. */
   async has(tx: ReadTransaction, job: JobName, { data, request }: Stored): Promise<boolean> {
     return (
       (data === undefined || (await this.#data.has(tx, job, data))) &&

@@ -42,11 +42,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "JobFacts",
     note: "lock, position in the activity order, schedule",
   },
-  { key: "(3, type, id, chunk)", value: "bytes", note: "the data, as JSON, in chunks" },
+  { key: "(3, type, id, chunk)", value: "bytes", note: "the data as JSON, split into chunks" },
   {
     key: "(3, type, id)",
     value: "bytes",
-    note: "record of the type's observer about the job: for a replication, its status for lists",
+    note: "the observer's record about the job; for a replication, its status as shown in lists",
   },
   {
     key: "(4, type, id, chunk)",
@@ -98,7 +98,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, type, generation, score, group)",
     value: '""',
-    note: "groups with a due job, lowest standing first; score null: no usage",
+    note: "groups with a due job, lowest standing first; the score is null for a group without usage",
   },
   { key: "(16, type, dueAtSec, group)", value: '""', note: "groups whose jobs are all due later" },
   {
@@ -116,7 +116,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(21, type, id, chunk)",
     value: "bytes",
-    note: "the request, as JSON, in chunks; absent for a job that was added without a request",
+    note: "the request as JSON, split into chunks; absent for a job that was added without a request",
   },
   {
     key: "(22, type, id, chunk)",

@@ -23,8 +23,8 @@ export interface JobChange {
 
 export interface JobObserver {
   /**
-   * Called within the transaction for each change, including heartbeats. Acceptance is not
-   * reported: the queue itself knows the running jobs (`Jobs.runningIds`).
+   * Called within the transaction for each change, including heartbeats. Not called for an
+   * acceptance: the queue itself lists the running jobs (`Jobs.runningIds`).
    */
   changed(tx: Transaction, job: JobName, change: JobChange): Promise<void>;
 }

@@ -201,7 +201,7 @@ export class Jobs {
    *   pending            receives these values; nothing is written if they are unchanged
    *   running            runs again after this run, with these values; counted in the new group now
    *
-   * A given request replaces the existing one.
+   * If a request is passed, it replaces the existing one.
    *
    * CouchDB drops the data if the job is running, or pending with the same due time; Tandem keeps
    * it.
@@ -463,7 +463,7 @@ export class Jobs {
     return this.#queue.acceptDelayMs();
   }
 
-  /** Makes a job that was removed from the queue a running job. */
+  /** Marks a job that was removed from the queue as running. */
   async #hold(
     tx: Transaction,
     name: JobName,
@@ -518,7 +518,7 @@ export class Jobs {
 
   /**
    * Sends a heartbeat, and writes new data if given. Must be called well within the type's timeout.
-   * As in `resubmit` and `finish`, a given `request` replaces the existing request.
+   * As in `resubmit` and `finish`, if `request` is passed, it replaces the existing request.
    */
   async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);

@@ -11,8 +11,8 @@ import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
 /**
- * Probability that an acceptor tries the groups before the jobs without a group, if its last
- * attempt found jobs in groups and, `UNSEEN`, if it did not.
+ * Probability that an acceptor tries the groups before the jobs without a group. The first value
+ * applies if its last attempt found jobs in groups; otherwise the second applies.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;

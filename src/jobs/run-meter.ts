@@ -24,7 +24,10 @@ export class RunMeter {
     this.#instalmentSec = instalmentSec;
   }
 
-  /** Whether a job has ended since the last bill, so that its group's standing may be too high. */
+  /**
+   * Whether a job has ended since the last call of `takeBill`, so that the stored standing of its
+   * group may be too high.
+   */
   get hasEnded(): boolean {
     return this.#ended.size > 0;
   }

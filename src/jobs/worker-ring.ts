@@ -39,8 +39,8 @@ interface Sighting {
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
 /**
- * Cached list of the other workers, read again after a change, or after the length of a lease at
- * the latest.
+ * Cached list of the other workers. It is read again after a change, and at the latest after the
+ * length of a lease.
  */
 interface RingList {
   readonly neighbours: readonly Neighbour[];
@@ -62,8 +62,8 @@ export class WorkerRing {
   }
 
   /**
-   * Checks once, and expels silent workers. Returns the time until the next check, unless the
-   * workers change earlier.
+   * Checks once, and expels silent workers. Returns the time until the next check, which is due
+   * earlier if the workers change.
    */
   async look(): Promise<number> {
     return this.#visit(await this.#neighbours());

@@ -38,7 +38,7 @@ export interface RemovedPage {
   readonly isLast: boolean;
 }
 
-/** Removes the next page of a removal that cannot be carried out by clearing its range. */
+/** Removes the next page of rows, for a removal that cannot simply clear its range. */
 export type RemovePage = (tx: Transaction, removal: Removal) => Promise<RemovedPage>;
 
 export interface RemoverParts {
@@ -46,7 +46,7 @@ export interface RemoverParts {
   readonly kv: KeyValueStore;
   /** Name of the node, for operators. */
   readonly node: string;
-  /** Handlers of the kinds that are not removed by clearing the range. */
+  /** Handlers for the kinds of removals that cannot simply clear their range. */
   readonly handlers?: Partial<Readonly<Record<RemovalKind, RemovePage>>>;
 }
 

@@ -284,7 +284,7 @@ class TupleReader {
   }
 
   readText(): string {
-    assert(this.#bytes[this.#at++] === STRING, "The item of the packed tuple must be a text");
+    assert(this.#bytes[this.#at++] === STRING, "The item of the packed tuple must be a string");
     return this.#readString();
   }
 

@@ -161,7 +161,7 @@ test.each(["%ED%A0%BD", "%ff", "a%C3"])(
     });
     const refused = await fetch(`http://127.0.0.1:${port}/films?key=${text}`);
     expect(refused.status).toBe(400);
-    const reason = "The query is not UTF-8 encoded";
+    const reason = "The query string is not UTF-8 encoded";
     expect(await refused.json()).toEqual({ error: "bad_request", reason });
     expect((await fetch(`http://127.0.0.1:${port}/films?key=100%&c=%zz`)).status).toBe(200);
     expect(asked).toEqual(["100%"]);

@@ -117,7 +117,7 @@ describe("a node", () => {
       expect(lookUp("env:CREDENTIAL_A")).toEqual({ kind: "found", secret: "a" });
       expect(lookUp(`file:${file}`)).toEqual({ kind: "found", secret: "of a file" });
       for (const reference of ["env:HOME", "env:TANDEM_SECRETS_KEY", `file:${directory}/other`]) {
-        const reason = `${reference} is not among [secrets] references of this node`;
+        const reason = `${reference} is not among the [secrets] references of this node`;
         expect(lookUp(reference)).toEqual({ kind: "missing", reason });
       }
       const below = secretLookup(environment, [`file:${directory}/sub/*`]);

@@ -6,7 +6,7 @@ import { checkAttachmentName } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { sharedContents } from "./content.ts";
 
-/** Number of attachments whose contents are read concurrently. */
+/** Number of attachments whose content is read concurrently. */
 const READ_COUNT = 200;
 
 export type Resolution =

@@ -32,7 +32,7 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 describe("attachments", () => {
-  test("exist exactly as long as a leaf refers to them", async () => {
+  test("an attachment is stored exactly as long as a leaf refers to it", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 14 }), async (steps) => {
         let nowMs = 1;

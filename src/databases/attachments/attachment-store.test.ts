@@ -97,7 +97,7 @@ function noise(byteCount: number): Uint8Array {
 }
 
 describe("staging and reading", () => {
-  test("stores bytes in memory in batches, with the same result as individually", async () => {
+  test("stores attachments from memory in batches, with the same result as storing each separately", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const transact = vi.spyOn(store.kv, "transact");
@@ -128,7 +128,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("stores small streamed contents together, and large ones as they arrive", async () => {
+  test("stores small streamed attachments together, and large ones in parts as their bytes arrive", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const transact = vi.spyOn(store.kv, "transact");
@@ -150,7 +150,8 @@ describe("staging and reading", () => {
       }
     };
     const staged = await store.attachments.stageAll(database, contents());
-    // The large attachment needs three transactions of a megabyte each; the small ones share one.
+    // The large attachment needs three transactions of a megabyte each; all small ones need one in
+    // total.
     expect(transact).toHaveBeenCalledTimes(4);
     expect(staged.map(({ length }) => length)).toEqual([3, 0, 200_000, 3_000_000, 7]);
     for (const [index, content] of staged.entries()) {
@@ -161,7 +162,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("equal small contents are stored once, and each document's attachment is read and reclaimed separately", async () => {
+  test("identical small attachments are stored once, and can be read under each name", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array(3).fill({ bytes: HELLO, options: {} });
@@ -179,7 +180,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("yields before and between the many attachments of a document", async () => {
+  test("writing many attachments of a document yields to the event loop before and between them", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
@@ -192,7 +193,7 @@ describe("staging and reading", () => {
     expect(await store.attachmentsOf("many")).toHaveLength(501);
   });
 
-  test("a mismatch of bytes in memory ends the upload, and the stored part is reclaimed", async () => {
+  test("an unexpected length ends the upload, and bytes stored before are reclaimed", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = [
@@ -274,7 +275,7 @@ describe("staging and reading", () => {
 });
 
 describe("an upload", () => {
-  test("that lasts for hours is not reclaimed while bytes arrive", async () => {
+  test("is not reclaimed while bytes arrive, even if it lasts for hours", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
@@ -303,7 +304,7 @@ describe("an upload", () => {
     expect(Buffer.compare(concatBytes(read), bytes)).toBe(0);
   });
 
-  test("that stalls for longer than the reclaim delay fails, and stores nothing", async () => {
+  test("fails and stores nothing if it stalls for longer than the reclaim delay", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
@@ -369,7 +370,7 @@ describe("references", () => {
     expect(await store.edit(unknown)).toEqual([{ kind: "missing-stub", id: "b", name: "x" }]);
   });
 
-  test("contents are shared by hundreds of attachments of one document like by a few", async () => {
+  test("hundreds of attachments of one document can refer to the same content", async () => {
     const store = await openAttachments();
     const contents = [await store.stage(HELLO), await store.stage(noise(200_000))];
     const edits = Array.from({ length: 501 }, (_, at) =>
@@ -389,7 +390,7 @@ describe("references", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("contents without a leaf are reclaimed after their retention time, and only those", async () => {
+  test("content that no leaf references is reclaimed after its retention time, and no other content", async () => {
     const store = await openAttachments();
     const kept = await store.stage(HELLO);
     const released = await store.stage(noise(200_000));
@@ -416,7 +417,7 @@ describe("references", () => {
     expect(info.sizes.active).toBe(2 + HELLO.length);
   });
 
-  test("reclaiming a content releases its digest", async () => {
+  test("reclaimed content is also removed from the index by digest", async () => {
     const store = await openAttachments();
     await store.stage(HELLO);
     const first = await store.stage(HELLO);

@@ -8,7 +8,7 @@
  *                `document-writer.ts`
  *   released     no reference, and a marker with the time at which the last one was removed
  *
- * `reclaim` considers only markers of a certain age, and clears contents without a reference. A
+ * `reclaim` considers only markers of a certain age, and deletes content without a reference. A
  * transaction that adds a reference reads the content's record, and therefore conflicts with a
  * concurrent reclaim.
  */
@@ -31,13 +31,13 @@ import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
 /**
- * Size of all chunks but the last. Every stored content depends on it, so changing it requires a
- * new format.
+ * Size of all chunks but the last. All stored content depends on it, so changing it requires a new
+ * format.
  */
 const CHUNK_BYTES = 65_536;
 /**
- * Chunks stored per transaction of an upload; several, because each transaction waits for the disk.
- * An upload keeps two buffers of this size in memory.
+ * Number of chunks stored per transaction of an upload. More than one, because each transaction
+ * costs a disk sync. An upload keeps two buffers of this size in memory.
  */
 const UPLOAD_CHUNKS = 16;
 const UPLOAD_BYTES = UPLOAD_CHUNKS * CHUNK_BYTES;
@@ -52,8 +52,8 @@ const MARKER_RENEWAL_MS = 60_000;
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
 /**
- * Maximum number of small contents per transaction, `UPLOAD_BYTES` in total. Larger contents are
- * stored separately.
+ * Maximum number of small attachments per transaction, `UPLOAD_BYTES` in total. Larger attachments
+ * are stored separately.
  */
 const SMALL_COUNT_MAX = 500;
 const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
@@ -125,10 +125,10 @@ export class AttachmentStore {
   }
 
   /**
-   * Stages several contents in order, as many per transaction as fit, because each transaction
-   * waits for the disk. Requests the next content when the previous contents are stored or held for
-   * the same transaction. Stops at the first content that `stage` would refuse. Small contents with
-   * the same bytes are stored once.
+   * Stages several attachments in order, as many per transaction as fit, because each transaction
+   * costs a disk sync. Requests the next item when the previous items are stored, or held for the
+   * same transaction. Stops at the first item that `stage` would refuse. Small items with the same
+   * bytes are stored once.
    */
   async stageAll(
     database: Database,
@@ -166,7 +166,7 @@ export class AttachmentStore {
     return staged;
   }
 
-  /** The record and stored form of a small content. */
+  /** The record and stored form of small content. */
   async #small(
     bytes: Uint8Array,
     options: StageOptions,
@@ -273,7 +273,7 @@ export class AttachmentStore {
     return chunks.length <= 1 ? first : concatBytes(chunks);
   }
 
-  /** Whether any content waits to be checked by `reclaim`. */
+  /** Whether any marker waits to be checked by `reclaim`. */
   async hasReclaimable(tx: ReadTransaction, { keys }: Database): Promise<boolean> {
     const beforeMs = this.#runtime.clock.nowMs() - RECLAIM_AGE_MS;
     const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
@@ -281,7 +281,7 @@ export class AttachmentStore {
   }
 
   /**
-   * Clears contents that no leaf references and whose marker is at least `ageMs` old. Checks all
+   * Deletes content that no leaf references and whose marker is at least `ageMs` old. Checks all
    * such markers, in as many transactions as necessary.
    */
   async reclaim(
@@ -332,7 +332,7 @@ export class AttachmentStore {
   }
 }
 
-/** Receives the bytes of a content in their stored form. */
+/** Receives content bytes in their stored form. */
 interface ContentSink {
   /** Resolves when the sink accepts more bytes. */
   push(bytes: Uint8Array): Promise<void>;
@@ -340,19 +340,22 @@ interface ContentSink {
   settled(): Promise<void>;
 }
 
-/** A small content, held until it is stored in one transaction with others. */
+/** Small content, held until it is stored in one transaction with other small content. */
 interface HeldRecord {
   readonly contentId: string;
   readonly record: Uint8Array;
   readonly bytes: Uint8Array;
 }
 
-/** Contents with the same name are treated as identical, as in the store. */
+/**
+ * Name of content for deduplication. As in the store, content with the same name is treated as
+ * identical.
+ */
 function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
   return `${digest} ${encoding} ${encodedLength}`;
 }
 
-/** Collects the bytes of a small content. */
+/** Collects the bytes of small content. */
 class HeldContent implements ContentSink {
   #bytes: Uint8Array = EMPTY_BYTES;
 
@@ -414,7 +417,7 @@ class Upload implements ContentSink {
     await this.#storing;
     const filled = this.#filling;
     this.#storing = this.#store(filled, undefined);
-    // The error is reported to the next caller that awaits this promise.
+    // Prevents an unhandled rejection: the next caller that awaits `#storing` receives the error.
     this.#storing.catch(() => {});
     this.#filling = this.#spare;
     this.#filledBytes = 0;
@@ -424,8 +427,7 @@ class Upload implements ContentSink {
   #fill(bytes: Uint8Array): void {
     const needed = this.#filledBytes + bytes.length;
     if (needed > this.#filling.length) {
-      // A content received in a single piece, such as an inline attachment, needs no spare
-      // capacity.
+      // Content received in a single piece, such as an inline attachment, needs no spare capacity.
       const isFirst = this.#filledBytes === 0;
       const grown = new Uint8Array(isFirst ? needed : Math.min(needed * 2, UPLOAD_BYTES));
       grown.set(this.#filling.subarray(0, this.#filledBytes));
@@ -600,7 +602,7 @@ async function* slice(
   }
 }
 
-/** The bytes of a small content, or the stream of a larger one. */
+/** The bytes of small content, or the stream of larger content. */
 async function smallBytes(
   content: IncomingContent,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {

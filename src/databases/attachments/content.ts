@@ -1,4 +1,4 @@
-/** Stored contents: finds one with the same bytes as a staged content, and clears contents. */
+/** Stored attachment content: finds content identical to staged content, and deletes content. */
 import { assert, OperationalError } from "../../base/index.ts";
 import { type ReadTransaction, removeInBackground, type Transaction } from "../../kv/index.ts";
 import type { StagedContent } from "../document.ts";
@@ -7,9 +7,9 @@ import { decodeContentId, decodeContentRecord } from "../records/content-record.
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Returns a content for each staged content, in order: the staged content itself, or an earlier
- * content with the same bytes. Reads the records of the contents, so that the transaction conflicts
- * with a concurrent reclaim. Throws STORE_ATTACHMENT_CONTENT_GONE if a content has been reclaimed.
+ * Returns for each staged item, in order, the item itself or earlier content with the same bytes.
+ * Reads the content records, so that the transaction conflicts with a concurrent reclaim. Throws
+ * STORE_ATTACHMENT_CONTENT_GONE if content has been reclaimed.
  */
 export async function sharedContents(
   tx: ReadTransaction,
@@ -39,19 +39,19 @@ export async function sharedContents(
 }
 
 /**
- * Contents up to this size are cleared in the transaction; larger ones are removed in the
+ * Content up to this size is deleted in the transaction; larger content is removed in the
  * background.
  */
 const CLEARED_BYTES_MAX = 262_144;
 
-/** The database that stores a content: its keys, and its name for operators. */
+/** The database that stores the content: its keys, and its name for operators. */
 export interface ContentDatabase {
   readonly keys: DatabaseKeys;
   readonly name: string;
 }
 
 /**
- * Clears the bytes of a content, or queues their removal. `encodedLength` is undefined if the
+ * Deletes the bytes of stored content, or queues their removal. `encodedLength` is undefined if the
  * upload was never completed.
  */
 export function clearChunks(
@@ -65,7 +65,7 @@ export function clearChunks(
   else removeInBackground(tx, chunks, { kind: "attachment", subject, nowMs });
 }
 
-/** Clears an unreferenced content. */
+/** Deletes unreferenced content. */
 export async function clearContent(
   tx: Transaction,
   database: ContentDatabase,

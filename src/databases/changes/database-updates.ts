@@ -58,7 +58,7 @@ const KNOWN_COUNT_MAX = 1_000;
 interface WrittenRows {
   /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
-  /** Number of times that this update was recorded since the last commit that recorded it. */
+  /** Number of transactions that recorded this update since one of them was last committed. */
   begunCount: number;
 }
 

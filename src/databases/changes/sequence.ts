@@ -1,7 +1,7 @@
 /**
- * Update sequences as higher layers see them: the commit's version in decimal, a dash, and the
- * versionstamp in hex. Only the second part counts. The number is for people, and for clients that
- * parse the part before the dash, as with CouchDB. "0" precedes everything.
+ * Update sequences as higher layers see them: the commit version in decimal, a dash, and the
+ * versionstamp in hex. Only the versionstamp is significant. The number is for people, and for
+ * clients that parse the part before the dash, as with CouchDB. "0" precedes everything.
  */
 import { hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";
@@ -15,8 +15,8 @@ export function formatSequence(versionstamp: Versionstamp): string {
 }
 
 /**
- * Returns `undefined` for "0". Throws STORE_SEQUENCE_INVALID for anything that is not one of our
- * sequences.
+ * Returns `undefined` for "0". Throws STORE_SEQUENCE_INVALID for a sequence that this server did
+ * not issue.
  */
 export function parseSequence(sequence: string): Versionstamp | undefined {
   if (sequence === FIRST_SEQUENCE) return undefined;

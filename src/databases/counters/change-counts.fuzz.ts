@@ -44,7 +44,8 @@ describe("the counts of the update sequence", () => {
           const taken = new Set<number>();
           await Promise.all(
             transactions.map((batches) => {
-              // No two transactions move the same change; the document's record prevents that.
+              // In practice, reading the document's record prevents two transactions from moving
+              // the same change.
               const work = batches.map(({ moved, added }) => {
                 const places = moved.map((at) => at % Math.max(1, stored.length));
                 const own = [...new Set(places)].filter((at) => at in stored && !taken.has(at));
@@ -84,7 +85,7 @@ describe("the counts of the update sequence", () => {
     );
   });
 
-  test("use few shares and boundaries over a long history", async () => {
+  test("keep few partial counts and boundaries over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));

@@ -3,25 +3,27 @@
  * conflicts between writers.
  *
  * The update sequence grows at its end, but documents leave their old positions in its middle.
- * *Boundaries* therefore divide it into parts, and *shares* count: each share is a counter at a
- * versionstamp. The invariant, for every boundary, at any time:
+ * *Boundaries* therefore divide it into parts, and *partial counts* (`share` in the code) are
+ * stored as counters at versionstamps. The invariant, for every boundary, at any time:
  *
- *   the sum of the shares from the boundary on  =  the number of changes after it.
+ *   the sum of the partial counts at and after the boundary  =  the number of changes after it.
  *
- * A count scans from its sequence to the next boundary and adds up the shares from there. Every
- * step preserves the invariant:
+ * To count the changes after a sequence, a reader scans up to the next boundary, and adds the
+ * partial counts at and after that boundary. Every step preserves the invariant:
  *
- * - A transaction sets one share at its own versionstamp, before its changes, to their number.
- * - A writer that moves an old change subtracts one from the share at the last boundary before it,
- *   or, if it cannot read boundaries, from a share at the change's own position. Any position is
- *   correct if no boundary lies between it and the change. The writer may have read an old state of
- *   the store, because new boundaries only arise after all changes that it can move.
- * - One transaction in many turns its versionstamp into a boundary.
- * - Some of these transactions also sweep (`change-sweep.ts`): they merge shares into the shares
- *   before them and clear redundant boundaries.
+ * - Each transaction writes the number of its changes as a partial count, at its own versionstamp
+ *   and before its changes.
+ * - A writer that moves an old change subtracts one from the partial count at the last boundary
+ *   before it or, if it cannot read boundaries, from a partial count at the change's own position.
+ *   Any position is correct if no boundary lies between it and the change. A writer that read an
+ *   old state of the store is also correct, because new boundaries are added only after all changes
+ *   that it can move.
+ * - A few transactions, chosen at random, make their versionstamp a boundary.
+ * - Some of these transactions also sweep (`change-sweep.ts`): they merge partial counts into
+ *   preceding ones, and clear redundant boundaries.
  *
- * Only sweeps read shares of other transactions, and these shares are rarely written by anything
- * but other sweeps.
+ * Only sweeps read the partial counts of other transactions, and these are rarely written by
+ * anything but other sweeps.
  */
 import type { Random } from "../../base/index.ts";
 import {
@@ -39,8 +41,8 @@ import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 
 /**
- * Average number of changes between two boundaries. A smaller value shortens scans, but adds more
- * shares to sum.
+ * Average number of changes between two boundaries. A smaller value shortens scans, but leaves more
+ * partial counts to add.
  */
 const SPACING = 500;
 /**
@@ -66,8 +68,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Called before the reads of a batch. Draws the user version of the share, which precedes those
-   * of the changes.
+   * Called before the reads of a batch. Draws the user version of the partial count, which precedes
+   * the user versions of the changes.
    */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
     const isBoundary = this.#random.integer(this.#spacing) < editCount;
@@ -86,8 +88,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Finds the shares from which stored changes will be subtracted when they move; undefined for a
-   * change that no share counts.
+   * Returns, for each change, the partial count from which it will be subtracted when it moves;
+   * undefined for a change that has not been counted.
    */
   async prepareLeave(
     tx: Transaction,
@@ -99,8 +101,8 @@ export class ChangeCounts {
     const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
       versionstamp === undefined ? [] : [{ index, versionstamp }],
     );
-    // From the latest down, so that changes between the same two boundaries are adjacent and share
-    // one read.
+    // Newest first, so that changes between the same two boundaries are adjacent and need only one
+    // read.
     leaving.sort((left, right) => right.versionstamp.compare(left.versionstamp));
     let found: Versionstamp | undefined;
     for (const { index, versionstamp } of leaving) {
@@ -116,8 +118,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Moves a change: subtracts it from the share found by `prepareLeave`, and counts it at the end
-   * of the sequence.
+   * Moves a change: subtracts it from the partial count found by `prepareLeave`, and counts it at
+   * the end of the sequence.
    */
   leave(place: Key | undefined, deltas: CounterDeltas): void {
     if (place !== undefined) deltas.addAt(place, -1);

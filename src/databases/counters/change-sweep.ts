@@ -1,10 +1,10 @@
 /**
- * Limits the number of shares and boundaries that count the update sequence (`change-counts.ts`
+ * Limits the number of partial counts and boundaries of the update sequence (`change-counts.ts`
  * defines their invariant).
  *
- * A share without a boundary is merged: it is read and cleared, and its count is added to the share
- * of the preceding boundary. If two boundaries are close, one of them is cleared; its share remains
- * until a later sweep merges it, because concurrent transactions may still add to it.
+ * A partial count without a boundary is merged: it is read and cleared, and added to that of the
+ * preceding boundary. If two boundaries are close, one of them is cleared; its partial count
+ * remains until a later sweep merges it, because concurrent transactions may still add to it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {
@@ -23,8 +23,9 @@ import {
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Number of latest boundaries after which all shares are merged. Far more boundaries than are
- * usually added between two sweeps, so that shares committed during the last sweep are included.
+ * Number of latest boundaries after which all partial counts are merged. Far more boundaries than
+ * are usually added between two sweeps, so that partial counts committed during the last sweep are
+ * included.
  */
 const YOUNG_BOUNDARIES = 8;
 const YOUNG_SHARES_MAX = 5_000;
@@ -64,8 +65,8 @@ export async function sweepShares(
 }
 
 /**
- * A page of the boundaries before `end`, continuing where the last sweep stopped, and then from the
- * start.
+ * Sweeps a page of the boundaries before `end`, continuing where the last sweep stopped and
+ * wrapping around to the start.
  */
 async function sweepOld(
   tx: Transaction,
@@ -97,13 +98,13 @@ async function sweepOld(
 interface Stretch {
   readonly boundary: Versionstamp;
   readonly key: Key;
-  /** Total of all shares in the stretch. */
+  /** Total of all partial counts in the stretch. */
   count: number;
-  /** Total of the shares merged into the boundary's share. */
+  /** Total merged into the boundary's partial count. */
   joined: number;
 }
 
-/** Merges shares in order. Returns the last boundary that remains. */
+/** Merges partial counts in order. Returns the last boundary that remains. */
 function joinShares(
   tx: Transaction,
   keys: DatabaseKeys,
@@ -129,7 +130,8 @@ function joinShares(
     const count = decodeCounter(value);
     const boundary = byShare.get(hexEncode(key));
     if (boundary === undefined) {
-      // The share precedes the first boundary of this page, and therefore belongs to another page.
+      // This partial count precedes the first boundary of this page, and therefore belongs to
+      // another page.
       if (stretch === undefined) continue;
       tx.addReadConflictKey(key);
       tx.clear(key);

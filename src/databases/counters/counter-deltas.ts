@@ -1,4 +1,4 @@
-/** Collects the additions of a batch to counters, so that each counter is written once. */
+/** Collects the amounts that a batch adds to counters, so that each counter is written once. */
 import { hexEncode } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { Counter, DatabaseKeys } from "../records/database-keys.ts";
@@ -24,7 +24,7 @@ export class CounterDeltas {
     else known.delta += delta;
   }
 
-  /** May be called once. */
+  /** Must be called at most once. */
   apply(tx: Transaction): void {
     for (const [counter, delta] of this.#named) {
       if (delta !== 0) tx.add(this.#keys.counter(counter), BigInt(delta));

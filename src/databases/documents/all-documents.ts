@@ -20,7 +20,7 @@ export interface AllDocumentsOptions {
   readonly endId?: string;
   /** Whether `endId` is included. Default: true. */
   readonly inclusiveEnd?: boolean;
-  /** Maximum number of rows. Default: no limit, which suits only databases known to be small. */
+  /** Maximum number of rows. Default: no limit. Callers should omit it only for small databases. */
   readonly limit?: number;
   readonly skip?: number;
   readonly descending?: boolean;

@@ -6,8 +6,8 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("rejected edits of one document are checked without reloading it", async () => {
-  // A batch begins a new share with a certain probability, and then reads to sweep old ones. The
-  // highest random number prevents this.
+  // A batch randomly starts a new partial count, and then also reads old ones in order to merge
+  // them. The highest random number prevents this.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,
@@ -29,7 +29,7 @@ test("rejected edits of one document are checked without reloading it", async ()
   expect(await readFor(200)).toBe(await readFor(1));
 });
 
-test("an edit after a refused one is checked against the edits before it", async () => {
+test("edits after a rejected one are checked against all previous edits of the batch", async () => {
   const store = await openStore();
   const hash = (digit: string) => digit.repeat(32);
   const outcomes = await store.edit(
@@ -48,7 +48,7 @@ test("an edit after a refused one is checked against the edits before it", async
   ]);
 });
 
-test("edits that together replace thousands of keys are refused together, and written individually", async () => {
+test("edits that together replace thousands of keys are rejected as a batch, but can be written individually", async () => {
   const store = await openStore();
   const attachments = new AttachmentStore(store);
   const database = await store.read(async (_, opened) => opened);

@@ -78,8 +78,8 @@ export class BatchWriter {
 
   /**
    * Returns an outcome for each edit, in order. Throws KV_TOO_LARGE if the edits together replace
-   * too much: the caller must abandon the transaction and write fewer edits. A single edit is never
-   * refused.
+   * too many keys: the caller must then abandon the transaction and write fewer edits per
+   * transaction. A single edit is never refused for this reason.
    */
   async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
@@ -98,8 +98,8 @@ export class BatchWriter {
   }
 
   /**
-   * Groups edits that are independent of each other: each document occurs once per group. If a hook
-   * writes after each edit, each group has one edit.
+   * Groups edits that are independent of each other: each document occurs at most once per group.
+   * If a hook writes after each edit, each group has one edit.
    */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
     const indexed = edits.map((edit, index) => ({ edit, index }));
@@ -188,7 +188,10 @@ export class BatchWriter {
     });
   }
 
-  /** Calls the hooks in order. Each hook judges the edit as changed by the preceding hooks. */
+  /**
+   * Calls the hooks in order. Each hook receives the edit with the changes made by the preceding
+   * hooks.
+   */
   async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
     const { tx, database, context } = batch;
     let accepted = edit;
@@ -224,7 +227,7 @@ async function announce(
   }
 }
 
-/** Notifies the hooks of all documents that a batch wrote. */
+/** Tells the hooks about all documents that a batch wrote. */
 export async function announceBatch(
   { tx, state, database }: Batch,
   hooks: readonly DatabaseHook[],

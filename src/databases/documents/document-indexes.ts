@@ -21,7 +21,7 @@ import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 /** Counters affected by a change. */
 export interface Counting {
   readonly deltas: CounterDeltas;
-  /** Share that counts the document's stored change. */
+  /** Partial count that includes the document's stored change. */
   readonly left: Key | undefined;
 }
 
@@ -59,7 +59,7 @@ export class DocumentIndexes {
     this.#counts = counts;
   }
 
-  /** Synchronous, like everything that carries out an edit. */
+  /** Synchronous, like every other step of carrying out an edit. */
   update(
     tx: Transaction,
     state: TransactionState,

@@ -38,7 +38,7 @@ describe("a purge", () => {
         sizes: { external: 0, active: 0 },
       });
     });
-    // Created again, without a conflict and with a first revision.
+    // The document can be created again with a first revision, without a conflict.
     const [again] = await store.edit(interactive("a"));
     expect(revisionOf(again)).toMatch(/^1-/);
   });
@@ -59,7 +59,7 @@ describe("a purge", () => {
     });
   });
 
-  test("removes nothing for an ancestor or an unknown revision, but is recorded", async () => {
+  test("removes nothing for an ancestor or an unknown revision, but records the purge", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]));
     expect(await purgedOf(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
@@ -98,7 +98,7 @@ describe("a purge", () => {
     expect(await chunkCount()).toBe(0);
   });
 
-  test("takes several transactions for large leaves, which do not win in between", async () => {
+  test("takes several transactions for large leaves, and none of these leaves becomes the winner in between", async () => {
     const store = await openStore({ keepOldBodiesMs: () => 0 });
     const attachments = new AttachmentStore(store);
     const database = await store.read(async (_, opened) => opened);

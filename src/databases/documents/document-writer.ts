@@ -38,7 +38,10 @@ const LEAVES_MAX = 1_000;
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
 
-/** An edit that may be written: neither a conflict nor known. */
+/**
+ * An edit judged against its document: the outcome if nothing needs to be written, otherwise the
+ * data for writing it.
+ */
 export type Judged =
   | { readonly kind: "outcome"; readonly outcome: WriteOutcome }
   | {
@@ -64,7 +67,10 @@ export interface Prepared {
   readonly attachments: readonly Attachment[];
   /** Attachments of leaves that may be replaced. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Number of times that the transaction had written the document when the edit was judged. */
+  /**
+   * The document's write count when the edit was judged. If the count has changed since, the edit
+   * must be judged again.
+   */
   readonly writeCount: number;
 }
 
@@ -267,8 +273,8 @@ export class DocumentWriter {
 }
 
 /**
- * Replaces the content by an equal content that an earlier edit of this transaction references. A
- * read of the store would not find that content.
+ * Replaces the content by identical content that an earlier edit of this transaction references. A
+ * read of the store would not find it.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;

@@ -98,8 +98,8 @@ export class LeafWriter {
   }
 
   /**
-   * Adds references to the contents of the leaf's attachments, and publishes staged contents for
-   * sharing among uploads of the same bytes.
+   * Adds references to the content of the leaf's attachments. Publishes staged content, so that
+   * other uploads of the same bytes can share it.
    */
   refer(
     tx: Transaction,
@@ -115,10 +115,7 @@ export class LeafWriter {
     }
   }
 
-  /**
-   * Publishes a staged content for sharing, or drops it if a content with the same bytes is already
-   * shared.
-   */
+  /** Publishes staged content for sharing, or drops it if identical content is already shared. */
   #shareStaged(tx: Transaction, content: StagedContent, sharedId: string): void {
     const { contentId, digest, encoding, encodedLength } = content;
     if (sharedId === contentId) {

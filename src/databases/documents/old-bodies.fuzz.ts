@@ -252,7 +252,7 @@ async function rowCounts(store: OpenStore): Promise<Map<number, number>> {
   return counts;
 }
 
-test("bodies of earlier revisions are readable while they are kept, and leave nothing behind", async () => {
+test("bodies of earlier revisions are readable while they are kept, and are then removed completely", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
       const tried = await openTried();

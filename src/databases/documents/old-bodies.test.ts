@@ -59,7 +59,7 @@ describe("a sweep of old bodies", () => {
     ["the same attachment and body", {}, { file: "poster" }],
     ["another name of the attachment", { name: "other" }, { other: "poster" }],
     ["a shorter body", { text: "short" }, { file: "poster" }],
-  ])("keeps all rows of a revision that is a leaf again, with %s", async (_, again, files) => {
+  ])("keeps all rows of a revision that became a leaf again: %s", async (_, again, files) => {
     const store = await openKeeping();
     await store.writeFirst("a");
     await store.edit(replicated("a", ["2-y", "1-x"]));

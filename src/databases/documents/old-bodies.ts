@@ -19,8 +19,8 @@ import type { DocumentReader } from "./document-reader.ts";
 /** Number of documents whose trees one transaction of a sweep reads. */
 const SWEEP_PAGE_ROWS = 50;
 /**
- * Maximum number of keys cleared per transaction, which blocks all other writers. A body may have a
- * hundred keys.
+ * Maximum number of keys cleared per transaction, because the transaction blocks all other writers.
+ * A body may have a hundred keys.
  */
 const CLEARED_CHUNKS_MAX = 500;
 
@@ -35,8 +35,8 @@ export class ClearBudget {
   }
 
   /**
-   * Deducts the keys of one body from the budget. Returns false if they exceed it, and for every
-   * body after that. The first body always fits.
+   * Deducts the keys of one body from the budget. Once a body exceeds the budget, returns false for
+   * it and for every following body. The first body always fits.
    */
   take(keyCount: number): boolean {
     const isFirst = this.#left === CLEARED_CHUNKS_MAX;
@@ -98,7 +98,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || this.#keepMs() === 0) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // An attachment list this long names thousands of attachments.
+    // A list of more than one chunk contains thousands of attachments.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(this.#keys.oldBody(Math.floor(this.#runtime.clock.nowMs()), id, revision), record);
     return true;

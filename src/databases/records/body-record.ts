@@ -1,6 +1,6 @@
 /**
  * The stored form of a leaf's body, of its list of attachments, and of local documents and security
- * objects. All are texts split into chunks.
+ * objects. All are split into chunks.
  *
  *   BodyRecord             format (1), the body in UTF-8; or format (2), the same, sealed;
  *                          or format (3), the length of the authority as JSON, the authority, the
@@ -8,7 +8,7 @@
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position,
  *                          digest (16), encoding (1), length, encoded length, content (16)
  *   LocalRecord            format (1), number of chunks, revision number, the body
- *   SecurityRecord         format (1), number of chunks, the text
+ *   SecurityRecord         format (1), number of chunks, the JSON
  */
 import {
   assert,
@@ -71,7 +71,7 @@ function authoredBytes(text: Uint8Array, authority: Authority): Uint8Array {
   return concatBytes([new RecordWriter().text(JSON.stringify(authority)).finish(), text]);
 }
 
-/** Returns the text of a body. An unsealed text shares the memory of the chunks. */
+/** Returns the body. An unsealed body shares the memory of the chunks. */
 export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Utf8Text {
   return decodeAuthoredBody(chunks, sealed).text;
 }
@@ -167,14 +167,14 @@ export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
   return { revisionNumber, body: textOf(reader.rest(), chunks) };
 }
 
-/** Joins the rest of the first chunk and the following chunks to a text. */
+/** Joins the rest of the first chunk with the following chunks. */
 function textOf(first: Uint8Array, chunks: readonly Uint8Array[]): Utf8Text {
   return chunks.length === 1
     ? Utf8Text.encoded(first)
     : Utf8Text.inPieces([first, ...chunks.slice(1)]);
 }
 
-/** Encodes the text of a security object, given in UTF-8. */
+/** Encodes a security object, given in UTF-8. */
 export function encodeSecurity(text: Uint8Array): Uint8Array[] {
   return splitBehind(withChunkCount(text.length), text);
 }

@@ -1,10 +1,6 @@
 /**
- * The records of a document in the update sequence and in the all-docs index. They are complete, so
- * neither feed reads another record.
- *
- *   ChangeRecord   format (1), id, whether all leaves are listed (1), number of leaves, each:
- *                  generation, flags (1), hash
- *   WinnerRecord   format (1), generation, hash
+ * The records of a document in the update sequence and in the all-docs index. Each record contains
+ * everything that a row of its feed needs, so no other record is read.
  */
 import { assert } from "../../base/index.ts";
 import type { RevisionParts } from "../revisions/revision.ts";

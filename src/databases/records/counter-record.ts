@@ -25,7 +25,7 @@ export function decodeCounter(value: Uint8Array | undefined): number {
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
-/** Reads a counter as a snapshot, so that the transaction does not conflict with writers. */
+/** Reads a counter in a snapshot read, so that the transaction does not conflict with writers. */
 export async function readCounter(
   tx: ReadTransaction,
   keys: DatabaseKeys,

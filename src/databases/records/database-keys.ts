@@ -160,7 +160,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(10, content)",
     value: "ContentRecord",
-    note: "a completely uploaded content of an attachment",
+    note: "the content of a completely uploaded attachment",
   },
   {
     key: "(11, content, chunk)",
@@ -175,17 +175,17 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(13, digest, encoding, length)",
     value: "content",
-    note: "the content shared by all uploads of the same bytes",
+    note: "the content that all uploads of the same bytes share",
   },
   {
     key: "(14, sinceMs, content)",
     value: '""',
-    note: "contents that may be unreferenced; reclaim() checks old entries",
+    note: "content that may be unreferenced; reclaim() checks old entries",
   },
   {
     key: "(15, versionstamp)",
     value: "counter",
-    note: "a partial count of changes; the counts from a boundary on add up to the changes after it",
+    note: "a partial count of changes; the sum of the counts at and after a boundary is the number of changes after it",
   },
   { key: "(16, versionstamp)", value: '""', note: "a boundary" },
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },

@@ -8,7 +8,7 @@
  *     number of hashes that no earlier leaf listed
  *     1 + the position of the listed hash below them, or 0 if none is known
  *     1 and the hashes, 16 bytes each;
- *     or, if one is a foreign text, 0 and for each hash 0 and 16 bytes, or a length and a text
+ *     or, if one is not 32 hex digits, 0 and for each hash 0 and 16 bytes, or a length and a string
  *
  * The record is split into chunks: a tree of many long branches exceeds the store's limit for a
  * value.

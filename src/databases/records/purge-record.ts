@@ -2,7 +2,7 @@
  * The records of purges.
  *
  *   PurgeRecord    format (1), versionstamp of the purge (12), id, number of revisions, each as a
- *                  text, sorted
+ *                  string, sorted
  *   PurgeLimit     format (1), maximum number of remembered purges
  */
 import { assert } from "../../base/index.ts";
@@ -44,7 +44,7 @@ export function encodePurgeLimit(limit: number): Uint8Array {
 
 export function decodePurgeLimit(value: Uint8Array): number {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The limit of purges must have a supported format version");
+  assert(reader.byte() === FORMAT, "The purge limit must have a supported format version");
   return reader.integer();
 }
 

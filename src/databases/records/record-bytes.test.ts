@@ -9,7 +9,7 @@ test.each([
   ["not ASCII at its end", `${"x".repeat(126)}é`],
   ["not ASCII at its start", "é"],
   ["larger than a new record's buffer", "x".repeat(5_000)],
-])("a string is its length and its UTF-8: %s", (_, text) => {
+])("a string is encoded as its length and its UTF-8 bytes: %s", (_, text) => {
   const bytes = new RecordWriter().byte(1).text(text).text("next").finish();
   const sized = new RecordWriter().byte(1).sized(utf8Encode(text)).sized(utf8Encode("next"));
   expect(bytes).toEqual(sized.finish());

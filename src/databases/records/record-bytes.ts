@@ -1,14 +1,14 @@
 /**
  * Encoding of stored records: variable-length integers (7 bits per byte, low first), and byte
- * strings and texts preceded by their lengths. Shorter and faster than tuples, whose order is
- * useless within a value.
+ * strings and text strings, preceded by their lengths. Shorter and faster than tuples, whose order
+ * is useless within a value.
  */
 import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../../base/index.ts";
 
 const INITIAL_BYTES = 1_024;
 /** Maximum size of a buffer kept for the next writer. */
 const KEPT_BYTES_MAX = 65_536;
-/** Longest text whose length is encoded in one byte. */
+/** Longest string whose length is encoded in one byte. */
 const SHORT_LENGTH_MAX = 0x7f;
 
 /**
@@ -78,7 +78,10 @@ export class RecordWriter {
     return this.#shortAscii(text) ? this : this.sized(utf8Encode(text));
   }
 
-  /** Most names and types are ASCII, and so short that a separate array would cost more. */
+  /**
+   * Writes a short ASCII string in place, which most names and types are: encoding it into a
+   * separate array would cost more.
+   */
   #shortAscii(text: string): boolean {
     const { length } = text;
     if (length > SHORT_LENGTH_MAX) return false;

@@ -32,7 +32,7 @@ const forest = fc
     for (const [index, { parent, isRoot, deleted, salt }] of drawn.entries()) {
       const parentIndex = index === 0 || (isRoot && index % 5 === 0) ? undefined : parent % index;
       const above = parentIndex === undefined ? undefined : (nodes[parentIndex] as DrawnNode);
-      // Both kinds of hashes, digests and free texts; unique, and in no particular order.
+      // Both kinds of hashes, digests and arbitrary strings; unique, and in no particular order.
       const text = `${salt.toString(16)}${index.toString(16).padStart(2, "0")}`;
       const hash = salt % 3 === 0 ? `h${text}` : text.padEnd(32, "0");
       nodes.push({ generation: (above?.generation ?? 0) + 1, hash, parent: parentIndex, deleted });
@@ -138,7 +138,7 @@ function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; len
 }
 
 describe("a revision tree", () => {
-  test("has the same leaves, paths and winner as the set of its paths", () => {
+  test("has the same leaves, paths and winner as the set of paths that it was built from", () => {
     fc.assert(
       fc.property(arrivals, ({ nodes, tips }) => {
         const tree = grown(nodes, tips);
@@ -187,7 +187,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("keeps exactly the revisions within the limit of at least one leaf when it is stemmed", () => {
+  test("keeps exactly the revisions within the limit of at least one leaf when the tree is stemmed", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 6 }), ({ nodes, tips }, limit) => {
         const tree = grown(nodes, tips);

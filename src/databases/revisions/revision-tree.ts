@@ -20,7 +20,7 @@ export interface LeafState {
   readonly bodyChunkCount: number;
   /** Number of chunks of the attachment list; 0 without attachments. */
   readonly attachmentChunkCount: number;
-  /** Length of the body as text. */
+  /** Length of the body in bytes of UTF-8. */
   readonly bodyBytes: number;
   /** Total length of all attachments, decoded and as stored. */
   readonly attachmentBytes: number;
@@ -92,8 +92,9 @@ export class RevisionTree {
   }
 
   /**
-   * Whether grafting the path would add its first revision ("new"), only unknown ancestors that
-   * stemming at `limit` would keep ("ancestors"), or nothing ("known").
+   * Returns "new" if grafting the path would add its first revision, "ancestors" if it would add
+   * only unknown ancestors, some of which stemming at `limit` would keep, or "known" if it would
+   * add nothing.
    */
   judge(path: RevisionPath, limit: number): "new" | "ancestors" | "known" {
     const tip = this.#find(path.start, path.hashes[0] as string);
@@ -150,7 +151,7 @@ export class RevisionTree {
     }
   }
 
-  /** Removes a leaf, and the ancestors that no other leaf has. */
+  /** Removes a leaf, and the ancestors that it does not share with another leaf. */
   removeLeaf(leaf: LeafNode): void {
     this.#leaves = this.#leaves.filter((other) => other !== leaf);
   }

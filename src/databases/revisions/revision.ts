@@ -1,9 +1,9 @@
 /**
- * Revisions as text and in parts, and their order.
+ * Revisions as strings and in parts, and their order.
  *
- * A hash of 32 hex digits denotes 16 bytes, as in CouchDB; any other text denotes its UTF-8 bytes.
- * The order of these bytes determines winners, so nodes also agree on revisions with arbitrary
- * hashes.
+ * A hash of 32 hex digits denotes 16 bytes, as in CouchDB; any other string denotes its UTF-8
+ * bytes. The order of these bytes determines winners, so nodes also agree on revisions with
+ * arbitrary hashes.
  */
 import {
   compareBytes,
@@ -20,8 +20,8 @@ export interface RevisionParts {
 }
 
 /**
- * Foreign hashes are arbitrary texts. The limit keeps keys that contain one, and a long document
- * id, below the store's limit.
+ * Foreign hashes (not 32 hex digits) are arbitrary strings. The limit keeps keys that contain one,
+ * and a long document id, below the store's limit.
  */
 export const HASH_BYTES_MAX = 500;
 

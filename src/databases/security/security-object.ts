@@ -4,10 +4,9 @@ import type { JsonText } from "../../base/index.ts";
 /**
  * The rights of a user, which decide whether they may read or write here.
  *
- * Related types: `User` (`api`) is the sender of a request, with the way they were authenticated.
- * `WriteContext` (`hooks.ts`) is a subject that writes, with the way its edits are judged.
- * `Requester` (`replicator`) is the part of a subject that decides who may start or cancel a
- * transient job.
+ * Related types: `User` (`api`) is the sender of a request and how they were authenticated.
+ * `WriteContext` (`hooks.ts`) is the author of a write and how the edits are judged. `Requester`
+ * (`replicator`) is the user who starts or cancels a transient job.
  */
 export interface SecuritySubject {
   /**

@@ -1,4 +1,4 @@
-/** The security object of a database: text that the layer above interprets. */
+/** The security object of a database, as JSON text that the layer above interprets. */
 import { type JsonText, OperationalError, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { readRest } from "../documents/document-reader.ts";

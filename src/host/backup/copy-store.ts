@@ -138,7 +138,7 @@ export class ClusterCopyTarget implements CopyTarget {
     return this.#write((tx) => tx.clearRange(EVERYTHING));
   }
 
-  /** Marks the store as incomplete. Returns the commit version of this write. */
+  /** Marks the store as incomplete. Returns the version at which the mark was committed. */
   async #mark(): Promise<number> {
     let stamp: Versionstamp | undefined;
     await this.#write((tx) => {

@@ -27,7 +27,10 @@ const FILE_MODE = 0o600;
 
 export type BackupSummary = BackupHead & BackupEnd;
 
-/** Receives a backup's contents, which are verified only once `readBackup` resolves. */
+/**
+ * Receives the contents of a backup while it is read. They are verified only once `readBackup`
+ * resolves.
+ */
 export interface BackupVisitor {
   head?(head: BackupHead): void;
   rows?(rows: readonly KeyValue[]): void;
@@ -47,7 +50,7 @@ export async function writeBackup(
   try {
     await writeDraft(draft, head, pages);
     const summary = await readBackup(draft, {});
-    // Unlike a rename, a link never replaces a file created meanwhile.
+    // Unlike a rename, a hard link never replaces a file created meanwhile.
     linkSync(draft, path);
     rmSync(draft);
     saveFolder(dirname(path));

@@ -10,7 +10,7 @@ export interface FdbSelector {
   readonly key: Buffer;
   readonly orEqual: boolean;
   readonly offset: number;
-  /** Distinguishes selectors from keys within the package. */
+  /** Marks the object as a selector, so that the package can distinguish it from a key. */
   readonly _isKeySelector: true;
 }
 
@@ -89,7 +89,7 @@ export async function loadFdbPackage(
 
 function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // The second alternative is the message of a bundler.
+  // The second alternative matches the error message of a bundler.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
     return "the store on FoundationDB needs FoundationDB's client library, and then the npm package foundationdb, which npm skips without the library: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }

@@ -95,8 +95,8 @@ class FoundationDbReads implements ReadTransaction {
     if (options.reverse !== true || this.#isSnapshot || begin === undefined || end === undefined) {
       return this.#readPage(this.#reads, range, options);
     }
-    // For a reverse page, FoundationDB adds the whole range to the conflicts, even if only the last
-    // row is read: concurrent appenders would then conflict. Adds only the part that was read.
+    // For a reverse page, FoundationDB would add the whole range to the conflicts, even if only the
+    // last row is read, and concurrent appenders would conflict. Add only the part that was read.
     const page = await this.#readPage(this.#reads.snapshot(), range, options);
     const last = page.entries[page.entries.length - 1];
     const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
@@ -332,8 +332,8 @@ class FoundationDbWatch implements Watch {
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
-    // If the transaction is not committed or its outcome is unknown, there is no version to wait
-    // for.
+    // If the transaction is not committed or its outcome is unknown, there is no version from which
+    // to wait.
     if (this.#isVoid()) return;
     await abortable(this.#change(signal), signal);
   }

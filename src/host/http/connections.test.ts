@@ -5,8 +5,8 @@ import { expect, test } from "vitest";
 import { Connections } from "./connections.ts";
 
 /**
- * Opens a connection for each client, before sockets that were displaced have closed. Returns for
- * each client whether its connection remains open.
+ * Opens a connection for each client, without waiting until displaced sockets have closed. Returns
+ * for each client whether its connection remains open.
  */
 function connect(connectionsMax: number, clients: readonly string[]): readonly boolean[] {
   const limits = { connectionsMax, reservedCount: 1, stallMs: 1_000 };

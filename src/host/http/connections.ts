@@ -72,13 +72,14 @@ export class Connections {
     return this.#limits.stallMs;
   }
 
-  /** Follows the connections of a server; several servers share the limits. */
+  /** Tracks the connections of a server. Several servers share the limits. */
   follow(server: Server | TlsServer): void {
     server.on("connection", (socket: Socket) => this.#open(socket));
     server.timeout = this.#limits.stallMs;
     server.on("timeout", (socket: Socket) => this.#stalled(socket));
     if (!("setSecureContext" in server)) return;
-    // The HTTP server sees the TLS socket, which has the same address.
+    // The HTTP server sees the TLS socket, which has the same remote address and port as the TCP
+    // socket.
     const handshakes = new Map<string, Connection>();
     server.on("connection", (socket: Socket) => {
       const connection = this.#bySocket.get(socket);
@@ -214,8 +215,8 @@ class WaitingConnections {
     if (alike?.size === 0) this.#byCount.delete(before);
     if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
     this.#largest = Math.max(this.#largest, after);
-    // Decrementing once is enough, because a deletion reduces one address's number of connections
-    // by one.
+    // Decrementing once is enough, because removing a connection lowers the count of only one
+    // address, by one.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
 }

@@ -102,7 +102,7 @@ describe("by default", () => {
     [["metadata.google.internal"], "http://metadata.google.internal/", "169.254.169.254", true],
     [["*.google.internal"], "http://metadata.google.internal/", "192.0.2.1", false],
     [["x.example"], "http://x.example/", "169.254.169.254", false],
-  ])("%j lifts the default for %s only if it names it", (allow, url, address, isLifted) => {
+  ])("allow %j permits %s only if it names the host", (allow, url, address, isLifted) => {
     expect(refusal(rules({ allow }), url, address) === undefined).toBe(isLifted);
   });
 });
@@ -183,7 +183,7 @@ describe("a rule", () => {
   });
 });
 
-test("deny precedes allow, and allow permits nothing but what it names", () => {
+test("deny takes precedence over allow, and allow permits only what it lists", () => {
   const both = rules({
     allow: ["*.example.com", "10.0.0.0/8"],
     deny: ["10.9.0.0/16", "b.example.com"],

@@ -120,7 +120,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
   return { ...served, useCertificates: (next) => server.setSecureContext(next) };
 }
 
-/** Whether the client's certificate, or its absence, is acceptable. */
+/** Whether to accept a client with this certificate, or without one. */
 function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
   const certificate = socket.getPeerCertificate(true);
   // For a client without a certificate, Node.js returns an empty object, contrary to the declared
@@ -243,7 +243,7 @@ async function answer(
     repeated !== undefined
       ? badRequest(`The header ${JSON.stringify(repeated)} occurs twice`)
       : request === undefined
-        ? badRequest("The query is not UTF-8 encoded")
+        ? badRequest("The query string is not UTF-8 encoded")
         : await api(request);
   // Closing the connection after the response frees the reserved slot for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
@@ -269,9 +269,9 @@ const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Finds a duplicate of a single-value header. A proxy and this server could interpret it
- * differently: `Host`, `Authorization`, or the header in which a proxy names the user. Some clients
- * repeat an equal `Content-Type`, which is unambiguous.
+ * Returns the name of a single-value header that occurs twice, if any. A proxy and this server
+ * could interpret the duplicates differently: `Host`, `Authorization`, or the header in which a
+ * proxy names the user. Some clients repeat an equal `Content-Type`, which is unambiguous.
  */
 function repeatedHeader(rawHeaders: readonly string[]): string | undefined {
   const values = new Map<string, string>();
@@ -291,7 +291,7 @@ interface Arrival {
   readonly isReserved: boolean;
 }
 
-/** Returns undefined if the query is not UTF-8. */
+/** Returns undefined if the query string is not UTF-8. */
 function requestOf(
   incoming: IncomingMessage,
   { signal, isReserved }: Arrival,

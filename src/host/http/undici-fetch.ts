@@ -61,7 +61,7 @@ export function openUndiciFetch({
 async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<FetchResponse> {
   const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
   signal.throwIfAborted();
-  // All requests of a job add listeners to the same signal.
+  // Disables the warning about many listeners: all requests of a job listen to the same signal.
   setMaxListeners(0, signal);
   const sent = bodyOf(body);
   const sentHeaders: Record<string, string> = { ...headers };
@@ -71,7 +71,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
     sentHeaders["content-length"] = String(body.length);
   }
   try {
-    // Split manually: URL normalization would resolve a document id such as `..`.
+    // Split without the URL parser, which would resolve a document id such as `..`.
     const [, origin = url, path = "/"] = /^(https?:\/\/[^/?#]*)(.*)$/is.exec(url) ?? [];
     const answer = await dispatcher.request({
       origin,
@@ -93,7 +93,8 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // An error may follow the abort, when the body has no reader.
+        // After the abort, an error may still be emitted, and the body has no other listener for
+        // it.
         answer.body.on("error", () => {}).destroy();
       },
     };

@@ -14,7 +14,10 @@ const PLACES: Readonly<Record<SharedTime, number>> = { renewed: 0, alive: 8 };
 const TIME_BYTES = 8;
 
 export class SharedTimes {
-  /** Descriptor of the open file. In a child process, it may have a different number. */
+  /**
+   * Descriptor of the open file in this process. A child process may inherit it under another
+   * number.
+   */
   readonly descriptor: number;
 
   constructor(descriptor: number) {

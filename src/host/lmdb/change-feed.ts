@@ -106,7 +106,7 @@ export class LmdbChangeFeed {
     return isWritten || !isWhole;
   }
 
-  /** Returns false if a log record is missing, so that the written keys are unknown. */
+  /** Returns false if a log record is missing; the written keys are then unknown. */
   #readLog(
     since: number,
     until: number,

@@ -10,7 +10,7 @@ function request(mutationCount: number, byteCount: number): PackedRequest {
 const sizes = (requests: readonly PackedRequest[]) =>
   [...commitGroups(requests)].map(({ length }) => length);
 
-test("small requests are committed together, as many as hold the lock briefly", () => {
+test("small requests are committed in groups that hold the lock only briefly", () => {
   expect(sizes([])).toEqual([]);
   expect(sizes(Array(2_500).fill(request(3, 100)))).toEqual([1_024, 1_024, 452]);
 });

@@ -24,11 +24,11 @@ import {
   writeRequest,
 } from "./messages.ts";
 
-/** Initial buffer for the requests of a turn. */
+/** Initial size of the buffer for the requests of one event-loop turn. */
 const OUTBOX_BYTES = 32_768;
 /**
- * Size from which requests are sent before the turn ends, so that the thread can commit a batch of
- * documents while a long turn prepares the next batch.
+ * Size from which requests are sent before the event-loop turn ends, so that the thread can commit
+ * a batch of documents while a long turn prepares the next batch.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
 /**

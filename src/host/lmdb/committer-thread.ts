@@ -79,7 +79,8 @@ function run(port: NonNullable<typeof parentPort>): void {
     try {
       writeSync(bell, BELL, 0, 1, 0);
     } catch {
-      // The disk may be full. Other processes then detect the commit at their next poll.
+      // Writing fails if the disk is full. Other processes then detect the commit at their next
+      // poll.
     }
   }
 

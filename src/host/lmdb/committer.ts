@@ -87,7 +87,7 @@ export class LmdbCommitter {
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
   #firstLogged = 0;
-  /** Latest version at several times, oldest first. */
+  /** Samples of the latest version with their times, oldest first. */
   readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
@@ -123,7 +123,7 @@ export class LmdbCommitter {
       }
       return { kind: "group", version: group.version, outcomes, reason: "", isDiskFull: false };
     } catch (error) {
-      // The commits failed or are unknown, so the log must be read again.
+      // The commits failed or their outcome is unknown, so the log must be read again.
       this.#resolver = undefined;
       this.#isGivenUp = isGivenUp(error);
       outcomes.fill(outcomeIndex(this.#mayBeCommitted(group) ? "unknown" : "unavailable"));
@@ -192,8 +192,8 @@ export class LmdbCommitter {
 
   /**
    * Must be the first call in a transaction. Throws if LMDB has failed permanently: the library
-   * then does not report that there is neither transaction nor lock, but acquiring a snapshot
-   * fails.
+   * does not report this failure, and runs its callback without transaction and lock; but acquiring
+   * a snapshot throws.
    */
   #lastVersion(): number {
     this.#database.resetReadTxn();

@@ -11,7 +11,7 @@ function openWorld(freeBytes: number) {
   return { world, room };
 }
 
-test("a full disk is announced once, and once when it clearly has space again", () => {
+test("reports a full disk once, and reports once when there is clearly enough space again", () => {
   const { world, room } = openWorld(20_000);
   room.look();
   expect(room.isFull).toBe(false);
@@ -19,7 +19,7 @@ test("a full disk is announced once, and once when it clearly has space again", 
     room.refused("the disk is full");
     room.look();
   }
-  // Some commits would fit, others would not.
+  // Enough space for some commits, but not for others.
   world.freeBytes = 2_000_000;
   world.nowMs += 3_600_000;
   room.look();
@@ -32,7 +32,7 @@ test("a full disk is announced once, and once when it clearly has space again", 
   expect(world.events).toEqual(["kv.disk-full", "kv.disk-has-room"]);
 });
 
-test("a limit hidden by the system ends after a minute without refusals", () => {
+test("if free space does not show the cause, the disk counts as full until a minute without refusals", () => {
   const { world, room } = openWorld(1e12);
   room.refused("quota");
   world.nowMs += 59_000;

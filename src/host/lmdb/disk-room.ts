@@ -9,13 +9,13 @@ import { freeBytes } from "./environment.ts";
 const ROOM_BYTES = 16_000_000;
 
 /**
- * Time without failures after which the condition ends if its cause is not visible as low free
- * space, such as a quota.
+ * Time without failures after which the condition ends if free space does not show its cause, such
+ * as a quota.
  */
 const QUIET_MS = 60_000;
 
 interface Trouble {
-  /** Whether low free space was visible when a commit failed. */
+  /** Whether the measured free space was low when a commit failed. */
   readonly isShown: boolean;
   lastRefusalMs: number;
 }

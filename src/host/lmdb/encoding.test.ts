@@ -3,7 +3,7 @@ import { keyEncoder, reading, valueEncoder } from "./encoding.ts";
 
 const stored = new Uint8Array(200).fill(7);
 
-test("reading lengths retains no other keys in memory, and copies no value", () => {
+test("reading only lengths allocates each key separately, and copies no value", () => {
   const kept = keyEncoder.readKey(stored, 0, 101);
   const [key, value] = reading("lengths", () => [
     keyEncoder.readKey(stored, 0, 101),
@@ -17,7 +17,7 @@ test("reading lengths retains no other keys in memory, and copies no value", () 
   expect(valueEncoder.decode(stored)).toEqual(stored);
 });
 
-test("values are read completely again after reading lengths has failed", () => {
+test("values are read completely again after a failed read of lengths", () => {
   const fail = () => {
     throw new Error("failed");
   };

@@ -47,11 +47,11 @@ export const valueEncoder = {
 };
 
 /**
- * Runs `read` synchronously; values are returned as bytes, or as arrays with the right length and
- * undefined contents.
+ * Runs `read` synchronously. Values are returned as bytes or, with "lengths", as arrays with the
+ * right length and undefined contents.
  *
- * For readers of lengths, keys are not allocated in shared slabs, because thousands of keys are
- * discarded soon, while a single long-lived array would retain its slab.
+ * With "lengths", keys are not allocated in shared slabs: the reader discards thousands of keys
+ * soon, while a single long-lived key would retain its slab.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;

@@ -213,7 +213,7 @@ function checkFile(directory: string): void {
   const fault = faultOfFile(file);
   if (fault === undefined) return;
   throw new KeyValueError("KV_UNUSABLE", {
-    reason: `${file} is not a complete store (${fault}): restore a backup (docs/backup.md), or move the file away for a new store`,
+    reason: `${file} is not a complete store (${fault}): restore a backup (docs/backup.md), or move the file away to start with an empty store`,
     directory,
   });
 }

@@ -77,7 +77,10 @@ export class LmdbImport {
     }
   }
 
-  /** Renames the store into place. `version` is the version of the rows' origin. */
+  /**
+   * Renames the store into place. `version` is the version of the store from which the rows
+   * originate.
+   */
   async finish(version: number): Promise<void> {
     this.#write(() => {
       this.#database.putSync(VERSION_KEY, encodeVersion(version + SKIPPED_VERSION_COUNT));

@@ -24,7 +24,7 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
     value: "time, mark, and the keys and ranges that the version wrote",
     note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
   },
-  { key: '00 "v"', value: "the last version, eight bytes", note: "grows by one with each group" },
+  { key: '00 "v"', value: "the last version, eight bytes", note: "incremented by each group" },
   { key: "01 key", value: "the value", note: "a key shorter than 4,000 bytes" },
   {
     key: "01 key[0..4000]",
@@ -77,7 +77,7 @@ export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): 
   return version;
 }
 
-/** Returns LMDB's key for `key`, or for the shared record containing it. */
+/** Returns the LMDB key of the row with this key, or of the shared record that contains the row. */
 export function storedKey(key: Key): Buffer {
   const length = Math.min(key.length, SHARED_BYTES);
   const stored = Buffer.allocUnsafe(length + 1);
@@ -97,7 +97,7 @@ export function isDataKey(stored: Buffer): boolean {
 /** Returns the position after all records that may contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // Includes the record that `end` shares, because it may contain keys before `end`.
+  // Includes the shared record for `end`, because it may also contain keys before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 
@@ -110,7 +110,10 @@ export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;
 }
 
-/** Decodes the rows of the shared record for `sharing`, in order. */
+/**
+ * Decodes the rows of a shared record, in order. `sharing` begins with the prefix shared by its
+ * keys.
+ */
 export function decodeShared(sharing: Uint8Array, record: Uint8Array): KeyValue[] {
   const rows: KeyValue[] = [];
   const view = new DataView(record.buffer, record.byteOffset, record.byteLength);

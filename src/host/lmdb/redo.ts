@@ -10,14 +10,14 @@
  * record is written.
  *
  * This requires a root to become durable with the next sync. If a sync fails, the system may treat
- * the data as written and never write it. Therefore a process that finds, from a record's head,
- * that the next version was attempted before rewrites the roots first.
+ * the data as written and never write it. Therefore, if the head of a record shows that the next
+ * version has already been attempted, the process rewrites the roots first.
  *
  * Compared with raw LMDB (`node bench/kv/commits.mjs`, medians), one writer commits 1.9 times as
- * often (range 0.9 to 4.0), without redo records 0.7 times (0.3 to 1.1). 64 writers share their
- * syncs: 0.38 to 0.56 instead of 0.28 to 0.40 times.
+ * often (range 0.9 to 4.0), without redo records 0.7 times (0.3 to 1.1). 64 writers, which share
+ * their syncs, commit 0.38 to 0.56 times as often, without redo records 0.28 to 0.40 times.
  *
- * docs/decisions/0121-one-wait-for-the-disk.md docs/decisions/0121-one-wait-for-the-disk.md
+ * docs/decisions/0121-one-wait-for-the-disk.md
  */
 import { closeSync, fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -111,7 +111,10 @@ export class RedoWriter {
     return true;
   }
 
-  /** Writes only a head: for a transaction that exceeds a record, or to prevent a replay. */
+  /**
+   * Writes only the head of a record, for a transaction that does not fit into a record, or to
+   * prevent a replay.
+   */
   announce(version: number): void {
     const head = Buffer.alloc(HEAD_BYTES);
     head.writeBigUInt64LE(BigInt(version), VERSION_OFFSET);
@@ -119,14 +122,14 @@ export class RedoWriter {
   }
 
   /**
-   * Handles a failed attempt to write `version`: syncs the current roots, and overwrites the record
-   * so that it is never replayed. Must be called in an LMDB transaction without writes. Throws if
-   * the disk fails; then nothing may be committed.
+   * Handles a failed attempt to write `version`, if its record exists: syncs the current roots, and
+   * overwrites the record so that it is never replayed. Must be called in an LMDB transaction
+   * without writes. Throws if the disk fails; then nothing may be committed.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
     saveRoots(this.#file, () => this.announce(version));
-    // Needs no sync: if a crash leaves the old head in place, it is handled again.
+    // Needs no sync: if a crash leaves the old head in place, the failed attempt is handled again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
 

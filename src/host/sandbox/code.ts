@@ -50,7 +50,7 @@ export class SandboxCode {
   readonly #logged: string[] = [];
   readonly #texts = new LateTexts();
   readonly #compiled = new Set<string>();
-  /** Modules used by calls but missing from the image. */
+  /** Modules that calls have used, but that the image does not contain. */
   readonly #wanted = new Set<string>();
   #timeoutMs = 0;
   #deadlineMs = Number.POSITIVE_INFINITY;

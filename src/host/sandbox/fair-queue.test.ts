@@ -33,7 +33,7 @@ test("calls of equal priority run in order", () => {
   expect(queue.take()).toBeUndefined();
 });
 
-test("calls wait if their user or their database has used threads recently", () => {
+test("calls are delayed if their user or their database has used threads recently", () => {
   const { queue, add, use } = open();
   use("eve", "bait", 1_000);
   add("same user", "eve", "other");
@@ -46,7 +46,7 @@ test("calls wait if their user or their database has used threads recently", () 
   ]);
 });
 
-test("neither a user nor a database runs more than its share at a time", () => {
+test("neither a user nor a database runs more calls at a time than allowed", () => {
   const { queue, add, call } = open(1);
   add("1", "eve", "a");
   add("2", "eve", "b");

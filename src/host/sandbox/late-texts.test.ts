@@ -11,7 +11,7 @@ function textOf(texts: LateTexts, id: number): string {
   }
 }
 
-test("a long text is sent without its long members at first", () => {
+test("a long value is first sent without its long members", () => {
   const long = JSON.stringify("\u20ac".repeat(50_000));
   const texts = new LateTexts();
   const [id, ...late] = texts.add(
@@ -24,7 +24,7 @@ test("a long text is sent without its long members at first", () => {
   ]);
 });
 
-test("a string with escapes is sent as JSON", () => {
+test("a string member with escapes is sent as JSON", () => {
   const texts = new LateTexts();
   const long = JSON.stringify(`${"x".repeat(70_000)}\n`);
   const [, late] = texts.add(utf8Encode(`{"a":${long}}`));
@@ -32,7 +32,7 @@ test("a string with escapes is sent as JSON", () => {
   expect(textOf(texts, 1)).toBe(long);
 });
 
-test("a text that is short or has no long members is sent completely", () => {
+test("a value that is short or has no long members is sent completely", () => {
   const texts = new LateTexts();
   for (const text of ['{"a":1}', "null", JSON.stringify(Array(30_000).fill("abc"))]) {
     const [id, ...late] = texts.add(utf8Encode(text));
@@ -41,7 +41,7 @@ test("a text that is short or has no long members is sent completely", () => {
   }
 });
 
-test("texts added since a mark are dropped, and their ids are not reused", () => {
+test("values added since a mark are dropped, and their ids are not reused", () => {
   const texts = new LateTexts();
   const [kept] = texts.add(utf8Encode("1"));
   const { mark } = texts;

@@ -9,11 +9,11 @@ const LATE_BYTES = 65_536;
 /** Size of a chunk transferred into the sandbox. */
 const PIECE_BYTES = 65_536;
 
-/** A value: the id of its text, and its lazy members, which are null in the text. */
+/** A value: the id of its JSON text, in which lazy members are null, and these members. */
 export type LateValue = readonly [id: number, ...late: LateMember[]];
 
 /**
- * A lazy member. With `isPlain`, the text is the contents of a string without escapes rather than
+ * A lazy member. If `isPlain`, its text is the contents of a string without escapes rather than
  * JSON.
  */
 type LateMember = readonly [name: string, id: number, isPlain: boolean];
@@ -23,7 +23,7 @@ export class LateTexts {
   /** Ids are never reused, so that references kept from an earlier run are invalid. */
   #nextId = 0;
 
-  /** Adds a JSON text, which must not be modified. */
+  /** Adds a value as JSON text, which must not be modified. */
   add(text: Uint8Array): LateValue {
     const late = text.length > LATE_BYTES ? longMembers(text) : [];
     const around: Uint8Array[] = [];
@@ -36,13 +36,16 @@ export class LateTexts {
     return [this.#keep(around), ...late.map((member) => this.#lateMember(member))];
   }
 
-  /** Returns the next chunk of a text; undefined after the last, and for a removed text. */
+  /**
+   * Returns the chunk at `index` of the text with this id; undefined after the last chunk, and for
+   * a removed text.
+   */
   piece(id: number, index: number): string | undefined {
     const piece = this.#pieces.get(id)?.[index];
     return piece && utf8Slice(piece, 0, piece.length);
   }
 
-  /** Removes texts added since `mark`. */
+  /** Removes the values added since `mark`. */
   forgetSince(mark: number): void {
     for (const id of this.#pieces.keys()) if (id >= mark) this.#pieces.delete(id);
   }
@@ -73,7 +76,7 @@ interface LongMember {
   readonly bytes: Uint8Array;
 }
 
-/** Long members in text order; the last of repeated names is used. */
+/** Long members in the order of the JSON text; of members with the same name, only the last. */
 function longMembers(text: Uint8Array): LongMember[] {
   const whole = outlineJson(text, { depthMax: 1 });
   const members = new Map<string, LongMember>();
@@ -87,7 +90,7 @@ function longMembers(text: Uint8Array): LongMember[] {
   return [...members.values()];
 }
 
-/** Splits a text into pieces at character boundaries. */
+/** Splits a UTF-8 string into chunks at character boundaries. */
 function cutText(text: Uint8Array): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let start = 0; start < text.length; ) {

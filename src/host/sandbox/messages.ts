@@ -2,7 +2,7 @@
 import type { JsonText } from "../../base/index.ts";
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
-/** A call to be run by a thread. Its texts are transferred to the thread. */
+/** A call to be run by a thread. Its code and arguments are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
   /**
    * Code of the design document; absent if it is the same as in the thread's last call, because it
@@ -16,7 +16,7 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "sha
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** Results by kind of call. Fewer results than runs if the time slice ended. */
+      /** A result for each completed run, in order. Fewer than the runs if the time slice ended. */
       readonly results: readonly (boolean | Refusal | null)[];
       readonly logged: readonly string[];
     }

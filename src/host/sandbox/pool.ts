@@ -68,7 +68,7 @@ export class SandboxPool implements Sandbox {
     return results;
   }
 
-  /** Returns the results of as many runs, from the first, as fit into a time slice. */
+  /** Runs as many of the first runs as fit into a time slice, and returns their results. */
   async #slice(call: SandboxCall): Promise<readonly (boolean | Refusal | null)[]> {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({
@@ -108,7 +108,7 @@ export class SandboxPool implements Sandbox {
   }
 }
 
-/** Copies the texts, for transfer to the thread. */
+/** Copies code and arguments, for transfer to the thread. */
 async function requestOf(
   { code, runs, share: _, signal: __, ...call }: SandboxCall,
   isKnown: boolean,

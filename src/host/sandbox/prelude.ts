@@ -3,9 +3,9 @@
  * provides `require` for the document's modules and the functions of CouchDB's query server (`log`,
  * `sum`, `isArray`, `toJSON`, `emit`).
  *
- * The program is evaluated once per design document with `designPlaces` (location of its text) and
- * the host functions, and returns a function from JSON text to JSON text. It saves references to
- * builtins before any user code runs.
+ * The program is evaluated once per design document with `designPlaces` (the ids of its JSON text
+ * and of its lazy members) and the host functions, and returns a function from JSON text to JSON
+ * text. It saves references to builtins before any user code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
 (function (designPlaces, host) {
@@ -41,7 +41,7 @@ export const SANDBOX_PRELUDE = String.raw`
   };
   root.emit = function () { emitted = true; };
 
-  /** Fetches a text in pieces, by its id. */
+  /** Fetches a string in chunks, by its id. */
   function lateText(id) {
     var pieces = [];
     for (;;) {
@@ -53,7 +53,10 @@ export const SANDBOX_PRELUDE = String.raw`
     return joined(pieces);
   }
 
-  /** Joins pairwise, to need no more memory than the text: join grows its buffer repeatedly. */
+  /**
+   * Joins pairwise. Array.join grows its buffer repeatedly, and so needs more memory than the
+   * result.
+   */
   function joined(pieces) {
     while (pieces.length > 1) {
       var longer = [];
@@ -65,7 +68,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return pieces[0];
   }
 
-  /** Parses a value, given the id of its text and the name and id of each lazy member. */
+  /** Parses a value, given the id of its JSON text, and the name and id of each lazy member. */
   function lateValue(places) {
     var value = parse(lateText(places[0]));
     for (var index = 1; index < places.length; index++) {

@@ -210,7 +210,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     const { current } = thread;
     if (current === undefined) return;
     thread.current = undefined;
-    current.answered.abort(new Error("The thread has responded"));
+    current.answered.abort(new Error("The time limit no longer applies: the thread has responded"));
     this.#waiting.ended(current.waiting, this.#clock.monotonicMs() - current.startMs);
   }
 

@@ -1,13 +1,13 @@
 /** Syncs files and folders to disk. */
 import { closeSync, fsyncSync, openSync } from "node:fs";
 
-/** Syncs the entries of a folder. */
+/** Fsyncs a folder, so that its entries are durable. */
 export function saveFolder(directory: string): void {
   // Syncing folders is unsupported and unnecessary on Windows.
   if (process.platform !== "win32") saveFile(directory, "r");
 }
 
-/** Syncs a file or folder. */
+/** Fsyncs a file or folder. */
 export function saveFile(path: string, flags: "r" | "r+"): void {
   const file = openSync(path, flags);
   try {

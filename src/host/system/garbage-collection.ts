@@ -13,11 +13,14 @@ export const HEAP_FLAG = "--heap-growing-percent";
 export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
-/** Growth limit for a process with many live objects, in percent; 0 for V8's default. */
+/**
+ * Allowed growth of a heap with at least `GARBAGE_BYTES_MIN` of live objects, in percent; 0 for
+ * V8's default.
+ */
 let garbagePercent = 0;
 
 /**
- * Bounds the heap of a process that must stay small: collects the old generation when it has
+ * Bounds the heap of a process that must stay small: the old generation is collected when it has
  * doubled.
  */
 export function boundHeap(): void {

@@ -34,7 +34,7 @@ export function secretLookup(
   return (reference) => {
     const [, kind, name = ""] = /^(env|file):(.*)$/s.exec(reference) ?? [];
     if (!isReleased(reference, released) || (kind === "file" && normalize(name) !== name)) {
-      return missing(reference, "is not among [secrets] references of this node");
+      return missing(reference, "is not among the [secrets] references of this node");
     }
     const found = lookUp(String(kind), name, reference);
     const isForbidden = found.kind === "found" && isForbiddenSecret(found.secret, serverKeys);
