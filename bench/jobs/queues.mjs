@@ -64,7 +64,7 @@ async function openTandem(directory) {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
-        /** Whether an idle lane waits for the queue. Other idle lanes wait until it finds jobs. */
+        /** Whether one idle lane waits for the queue. The others wait until that one finds jobs. */
         let isWatched = false;
         /** Finishes completed jobs and accepts new ones, in one transaction. */
         const lane = async () => {

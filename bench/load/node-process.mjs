@@ -58,7 +58,7 @@ async function onceListening(child) {
       return match[1];
     }
   }
-  throw new Error(`A node ended with ${child.exitCode}`);
+  throw new Error(`A node exited with code ${child.exitCode}`);
 }
 
 /** Queries `meter.mjs`. With `isCollected`, garbage is collected first and live memory included. */
