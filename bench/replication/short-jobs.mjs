@@ -5,9 +5,9 @@
  *
  * JOBS (1,000) databases of a second node contain DOCUMENTS (10) each; a third node has an empty
  * database for each of them. The first node replicates them: as concurrent `POST /_replicate`, and
- * as documents of `_replicator`, written with one request. The limit is set by the minimal requests,
- * sent by this process with as many lanes as the first node has slots: the changes, the documents,
- * and both checkpoints.
+ * as documents of `_replicator`, written with one request. The limit is set by the minimal
+ * requests, sent by this process with as many lanes as the first node has slots: the changes, the
+ * documents, and both checkpoints.
  *
  * Everything runs ROUNDS times (3), in turn, each time into new databases. Prints for each row jobs
  * per second, the milliseconds of CPU time per job of the first node, of the two others together

@@ -115,7 +115,7 @@ export interface ServerInfoParts {
 
 /** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** Increases when a request in this process removes the job of a run. */
+  /** A counter that increases when a request in this process removes the job of a run. */
   readonly count: number;
   /** Resolves when all runs of removed jobs have ended. */
   settled(signal: AbortSignal): Promise<void>;

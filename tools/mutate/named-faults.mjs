@@ -1,4 +1,4 @@
-/** Faults that survived all tests before, with the files whose tests now notice them. */
+/** Faults that once survived all tests, with the files whose tests now notice them. */
 export const NAMED_FAULTS = [
   {
     rule: "readers share a snapshot that is out of date",
@@ -8,7 +8,7 @@ export const NAMED_FAULTS = [
     tests: ["test/kv/lmdb-conformance.test.ts"],
   },
   {
-    rule: "a page of one document repeats the last one",
+    rule: "a page of one document contains only the last document of the previous page",
     path: "src/indexes/index-builds.ts",
     text: "limit: count + (lastId === undefined ? 0 : 1),",
     replacement: "limit: count,",
@@ -261,7 +261,7 @@ export const NAMED_FAULTS = [
     tests: ["src/indexes/choose-index.test.ts"],
   },
   {
-    rule: "a time-out counts as an answer within the rate",
+    rule: "a 408 counts as a response that permits a higher rate",
     path: "src/http-client/middleware/with-rate-limit.ts",
     text: "status === 408 || status >= 500",
     replacement: "status >= 500",
@@ -323,7 +323,7 @@ export const NAMED_FAULTS = [
     tests: ["test/end-to-end/move.test.ts"],
   },
   {
-    rule: "the failure of a store counts as one of the job",
+    rule: "a failure of the store counts as a failure of the job",
     path: "src/replicator/run/replication-job.ts",
     text: 'errorCode(error)?.startsWith("KV_")',
     replacement: 'errorCode(error)?.endsWith("KV_")',
@@ -407,7 +407,7 @@ export const NAMED_FAULTS = [
     tests: ["test/kv/store-close.test.ts"],
   },
   {
-    rule: "a server that cannot be listed is retried later than after a second",
+    rule: "a server that cannot be listed is first retried after more than a second",
     path: "src/replicator/rules/rule-followers.ts",
     text: "PAUSE_SEC = { min: 1,",
     replacement: "PAUSE_SEC = { min: 2,",
@@ -435,21 +435,21 @@ export const NAMED_FAULTS = [
     tests: ["src/protocol/selector.test.ts"],
   },
   {
-    rule: "a password for all keys goes to a server that moved",
+    rule: "the stored `password` member is used although one side names another server",
     path: "src/replicator/documents/masked-secrets.ts",
     text: "SIDES.every((side) => goesWhereItWent",
     replacement: "SIDES.some((side) => goesWhereItWent",
     tests: ["src/replicator/documents/masked-secrets.test.ts"],
   },
   {
-    rule: "a range from the first byte to a later one is the whole",
+    rule: "a range from the first byte to a given one counts as the whole resource",
     path: "src/api/http/byte-range.ts",
     text: 'const isWhole = last === "" &&',
     replacement: 'const isWhole = last !== "" &&',
     tests: ["src/api/http/byte-range.test.ts"],
   },
   {
-    rule: "without requests the time is the shortest one of the histogram",
+    rule: "without requests, times are those of an empty histogram instead of 0",
     path: "src/server/metrics/request-times.ts",
     text: "(count === 0 ? 0 :",
     replacement: "(count === 0 ? 1 :",
@@ -484,7 +484,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/run-rates.test.ts"],
   },
   {
-    rule: "a run that parked at the beginning continues between other databases",
+    rule: "a run that parked without a checkpoint resumes although a database was replaced",
     path: "src/replicator/checkpoints/parked-place.ts",
     text: "return isSame ? Checkpoints",
     replacement: "return true ? Checkpoints",
@@ -575,7 +575,7 @@ export const NAMED_FAULTS = [
     tests: ["src/host/system/clock.test.ts"],
   },
   {
-    rule: "changes of a few documents end before their last one",
+    rule: "a feed of a few documents ends before their last change",
     path: "src/api/changes/changes-reader.ts",
     text: "page.entries.at(-1)?.sequence",
     replacement: "page.entries.at(-2)?.sequence",
@@ -821,7 +821,7 @@ export const NAMED_FAULTS = [
     tests: ["test/api/bulk.test.ts"],
   },
   {
-    rule: "a node that becomes the sender does not compare breaches",
+    rule: "a node that becomes the sender of alerts does not compare all jobs",
     path: "src/server/alerts/alert-sender.ts",
     text: 'turn === "taken"',
     replacement: 'turn !== "taken"',
@@ -856,14 +856,14 @@ export const NAMED_FAULTS = [
     tests: ["src/documents/stored-document.test.ts"],
   },
   {
-    rule: "a peer without the document lacks attachments of its first revision",
+    rule: "a peer without the document does not get attachments of its first revision",
     path: "src/documents/stored-document.ts",
     text: "place < 0 ? 0 :",
     replacement: "place < 0 ? 1 :",
     tests: ["src/documents/stored-document.test.ts"],
   },
   {
-    rule: "the OpenAPI document describes only methods that it cannot contain",
+    rule: "the OpenAPI document describes exactly the methods that OpenAPI does not define",
     path: "src/contract/openapi.ts",
     text: "!METHODS.includes(method)",
     replacement: "METHODS.includes(method)",

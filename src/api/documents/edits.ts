@@ -195,7 +195,7 @@ function describedUpload(
   };
 }
 
-/** Keeps stubs and stores inline data, in batches that share one wait for the disk. */
+/** Keeps stubs and stores inline data, in batches that share one disk sync. */
 export async function inlineAttachments(
   parts: DatabaseParts,
   call: Call,

@@ -10,7 +10,7 @@ export const FLAG_FILTERS = [
   ["behind", "Behind"],
 ] as const;
 
-/** Filters with a text. */
+/** Filters with a text value. */
 export const TEXT_FILTERS = [
   ["source", "Source host or database"],
   ["target", "Target host or database"],
