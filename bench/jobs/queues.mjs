@@ -140,7 +140,7 @@ async function openGraphile(url) {
         [NAME, count],
       ),
     async pendingCount() {
-      // Jobs of a stopped process stay locked for hours, or are due again in minutes.
+      // Excludes jobs of stopped processes: they are locked for hours, or due again in minutes.
       const waiting = "locked_at is null and run_at <= now()";
       const { rows } = await pool.query(
         `select count(*) from graphile_worker.jobs where ${waiting}`,

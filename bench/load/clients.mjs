@@ -94,7 +94,7 @@ function openFeed(url) {
   });
 }
 
-/** One request after the other. */
+/** Runs one client, which sends its requests sequentially. */
 async function run(url, client) {
   for (let number = 0; !isOver; number++) {
     const isWrite = number === 0 || draw() < WRITE_RATIO;

@@ -285,7 +285,7 @@ function fill() {
   }
 }
 
-/** Small writes may still fit into the file. */
+/** Checks that a large write is rejected. Small ones may still fit into the file. */
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);

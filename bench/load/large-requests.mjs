@@ -375,7 +375,7 @@ async function withNode(prepare, use) {
 }
 
 async function sendAtOnce(node, { method, path, body }, count) {
-  // The services of a new node make their first scans.
+  // Waits while the services of a new node make their first scans.
   await pause(1_500);
   await measure(node, true);
   const beforeMib = memoryMib(node, "VmRSS");

@@ -193,7 +193,7 @@ async function onceCopied(url, written, endedMs, when) {
   return performance.now() - endedMs;
 }
 
-/** Documents for parked jobs. Returns those acknowledged. */
+/** Writes documents to databases of parked jobs. Returns those that were acknowledged. */
 async function touchOthers(url, isOver) {
   const touched = [];
   for (let count = 0; count < TOUCHED; count++) {

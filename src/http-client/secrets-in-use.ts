@@ -133,7 +133,7 @@ function shortened(text: string, lengthMax: number): string {
 }
 
 /**
- * Whether the character is a letter or digit. A very short secret counts only as a word of its own.
+ * Whether the character is a letter or digit. A very short secret is matched only as a whole word.
  */
 function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));

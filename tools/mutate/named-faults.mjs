@@ -85,7 +85,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/parking.test.ts"],
   },
   {
-    rule: "retries outside the hours of a job",
+    rule: "a job is retried outside the hours of its schedule",
     path: "src/replicator/jobs/decide.ts",
     text: "due: intoWindow(scheduleOf(job.replication), dueSec),",
     replacement: "due: dueSec,",
@@ -177,7 +177,7 @@ export const NAMED_FAULTS = [
     tests: ["src/api/replication/job-query.test.ts"],
   },
   {
-    rule: "the log of another run counts as written",
+    rule: "a conflict with the log of another run counts as a successful write",
     path: "src/replicator/checkpoints/logged-side.ts",
     text: "    if (written === undefined) {\n      const reason = `Error",
     replacement: "    if (false) {\n      const reason = `Error",
@@ -233,7 +233,7 @@ export const NAMED_FAULTS = [
     tests: ["src/api/http/responses.test.ts"],
   },
   {
-    rule: "a deletion counts as reading",
+    rule: "a DELETE request is charged to the read budget",
     path: "src/http-client/middleware/with-budget.ts",
     text: 'method === "PUT" || method === "DELETE"',
     replacement: 'method === "PUT"',
@@ -254,7 +254,7 @@ export const NAMED_FAULTS = [
     tests: ["test/server/configuration.test.ts"],
   },
   {
-    rule: "an index that another name excludes counts as one of another type",
+    rule: "an index that use_index excludes is reported as one of an unfavored type",
     path: "src/indexes/choose-index.ts",
     text: "if (!filtered.includes(index)) {",
     replacement: "if (false) {",
@@ -358,14 +358,14 @@ export const NAMED_FAULTS = [
     tests: ["test/end-to-end/demo.test.ts"],
   },
   {
-    rule: "values outside documents and jobs do not count as renewed",
+    rule: "renewed secrets outside documents and jobs are not counted",
     path: "src/server/secrets/rotation.ts",
     text: "    this.#count(0, renewedCount);\n    renewedCount += await this.#passJobs",
     replacement: "    renewedCount += await this.#passJobs",
     tests: ["test/server/rotation.test.ts"],
   },
   {
-    rule: "a new budget is answered as a changed one",
+    rule: "a new budget is reported as a changed one",
     path: "src/api/replication/budgets.ts",
     text: "json(existed ? 200 : 201",
     replacement: "json(true ? 200 : 201",
@@ -428,7 +428,7 @@ export const NAMED_FAULTS = [
     tests: ["src/indexes/indexed-document.test.ts"],
   },
   {
-    rule: "the opposite of $eq true is that of $exists",
+    rule: "{$eq: true} is negated like {$exists: true}",
     path: "src/protocol/normalize-selector.ts",
     text: 'name === "$exists" && typeof item === "boolean"',
     replacement: 'typeof item === "boolean"',
@@ -477,7 +477,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "minutes of runs are kept indefinitely",
+    rule: "statistics of runs per minute are kept indefinitely",
     path: "src/replicator/nodes/run-rates.ts",
     text: "tx.clearRange({ begin: runRate.range().begin, end: runRate.prefixKey({ startMs }) });",
     replacement: "",
@@ -491,7 +491,7 @@ export const NAMED_FAULTS = [
     tests: ["src/replicator/checkpoints/parked-place.test.ts"],
   },
   {
-    rule: "a job that cleared an index stays",
+    rule: "the job of an index remains after its work is done",
     path: "src/indexes/index-builds.ts",
     text: "        await jobs.verify(tx, held);\n        await jobs.remove(tx, held);",
     replacement: "        await jobs.verify(tx, held);",
@@ -582,7 +582,7 @@ export const NAMED_FAULTS = [
     tests: ["test/api/changes.test.ts"],
   },
   {
-    rule: "a selector that points backwards reads one key more",
+    rule: "a key selector with a negative offset reads one key too many",
     path: "src/kv/buffered/read-view.ts",
     text: "selector.offset : 1 - selector.offset",
     replacement: "selector.offset : 2 - selector.offset",
@@ -800,7 +800,7 @@ export const NAMED_FAULTS = [
     tests: ["src/cli/terminal/progress.test.ts"],
   },
   {
-    rule: "an error named like a member of every object has a status",
+    rule: "an error word such as toString has a status",
     path: "src/replicator/endpoints/refusal-status.ts",
     text: "Object.hasOwn(STATUSES, error) ?",
     replacement: "true ?",

@@ -22,7 +22,7 @@ export interface Server {
   ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
 }
 
-/** A server that reports the resources that a request has created. */
+/** A server client that also returns the paths of resources created by its requests. */
 export interface CreatingServer extends Server {
   create(path: string, body?: unknown): Promise<Created>;
 }
