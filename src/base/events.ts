@@ -100,7 +100,7 @@ export interface Events {
   "kv.disk-has-room": { readonly directory: string };
   /** Commits have waited this long for LMDB's write lock, and the engine tries to release it. */
   "kv.lock-wait": { readonly waitedMs: number };
-  /** One page of a background deletion. */
+  /** One page of a background deletion was processed. */
   "kv.page-removed": {
     readonly kind: string;
     readonly keyCount: number;

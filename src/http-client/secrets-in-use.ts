@@ -52,7 +52,7 @@ export class SecretsInUse {
     if (this.#known.size > SECRETS_MAX) this.#forgetOldest();
   }
 
-  /** Removes secrets from a text and truncates it to `lengthMax`, in this order. */
+  /** Removes secrets from a string and truncates it to `lengthMax`, in this order. */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
     const whole = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
     if (this.#known.size === 0) return shortened(whole, lengthMax);
@@ -139,7 +139,7 @@ function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/** The decoded forms of a text: first for each encoding, then for nested encodings. */
+/** The decoded forms of a string: first for each encoding, then for nested encodings. */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;

@@ -23,7 +23,7 @@ export interface BodyBudgetLimits {
   readonly bodyMemoryBytesMax: number;
 }
 
-/** Reservation of one request. */
+/** Memory reserved by one request. */
 export interface BodyAllowance {
   /**
    * Extends the reservation so that the request can hold this many bytes in total. Throws an

@@ -74,7 +74,11 @@ function refuse(call: Call, refusal: UndoRefusal): never {
 }
 
 function noCommand(call: Call): ProtocolError {
-  return noSuch("command", parameter(call, "id"), "/_tandem/commands lists those of the last week");
+  return noSuch(
+    "command",
+    parameter(call, "id"),
+    "/_tandem/commands lists the commands of the last week",
+  );
 }
 
 function commandView(command: BulkCommand): CommandRow {

@@ -120,7 +120,7 @@ function described({ matched, examples }: Preview): string {
   return `${counted(matched, "job")}, for example:${names}`;
 }
 
-/** Throws a WrongUse unless the user confirms. */
+/** Throws a usage error unless the user confirms. */
 async function confirm(action: string, verb: string, preview: Preview): Promise<void> {
   const { matched } = preview;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {

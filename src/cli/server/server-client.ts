@@ -160,7 +160,7 @@ export class AnswerError extends Error {
   }
 }
 
-/** Parses the root URL of a server. Throws a WrongUse for any other URL. */
+/** Parses the root URL of a server. Throws a usage error for any other URL. */
 export function parseServer(url: string, option = "--server"): URL {
   const named = `${option} ${maskCredentials(url)}`;
   if (!URL.canParse(url) || !/^https?:/i.test(url)) {
