@@ -125,7 +125,7 @@ async function measureEnd(browser, url) {
   const { usedSize } = await opened.session.send("Runtime.getHeapUsage");
   print(
     `scrolled to the end of ${COUNT} jobs: ${(durationMs / 1_000).toFixed(1)} s, ` +
-      `${(opened.takeBytes() / 1e6).toFixed(1)} MB came, ${(usedSize / 1e6).toFixed(1)} MB of heap`,
+      `${(opened.takeBytes() / 1e6).toFixed(1)} MB received, ${(usedSize / 1e6).toFixed(1)} MB of heap`,
   );
   await opened.context.close();
 }

@@ -51,7 +51,7 @@ const codes = Object.values(designs).slice(0, 1).map(encode);
 const startMs = performance.now();
 for (let count = 0; count < 20; count++) await validate("a small function", codes[0], 1_000);
 const runUs = ((performance.now() - startMs) / 20_000) * 1_000;
-console.log(`in calls of 1,000    ${runUs.toFixed(1).padStart(6)} us`);
+console.log(`1,000 runs a call    ${runUs.toFixed(1).padStart(6)} us`);
 
 for (let round = 0; round < 2; round++) {
   const startMs = performance.now();

@@ -42,7 +42,10 @@ const batchCount = Number(process.argv[2] ?? 20);
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const children = [];
-/** Sizes of our own responses by measurement, requested from the bare server. */
+/**
+ * Sizes of our own responses, by measurement name. The bare server is asked for responses of the
+ * same sizes.
+ */
 const answerBytes = new Map();
 const batches = Array.from({ length: batchCount }, (_, batch) =>
   Array.from({ length: BATCH_DOCUMENTS }, (_, n) => documentText(batch * BATCH_DOCUMENTS + n)),

@@ -64,7 +64,7 @@ async function openTandem(directory) {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
-        /** Whether an idle lane waits for the queue. Other idle lanes wait until it finds jobs. */
+        /** Whether one idle lane waits for the queue. The others wait until that one finds jobs. */
         let isWatched = false;
         /** Finishes completed jobs and accepts new ones, in one transaction. */
         const lane = async () => {
@@ -140,7 +140,7 @@ async function openGraphile(url) {
         [NAME, count],
       ),
     async pendingCount() {
-      // Jobs of a stopped process stay locked for hours, or are due again in minutes.
+      // Excludes jobs of stopped processes: they are locked for hours, or due again in minutes.
       const waiting = "locked_at is null and run_at <= now()";
       const { rows } = await pool.query(
         `select count(*) from graphile_worker.jobs where ${waiting}`,

@@ -22,8 +22,8 @@ const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
  */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 /**
- * Warm-up for wake-ups, which run other code than a full queue: this duration for each, independent
- * of their number.
+ * Duration of the warm-up for wake-ups, which run other code than a full queue. The number of
+ * wake-ups in this time depends on the queue.
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
@@ -146,7 +146,7 @@ async function latencyOf(waiting) {
   }
 }
 
-/** Resolves when no job waits, or no waiting job has run for two seconds. */
+/** Resolves when no jobs are waiting, or when no job has been run for two seconds. */
 async function workOff(name, location, queue) {
   const [one] = await openProcesses(1, name, location);
   let lastMs = nowMs();

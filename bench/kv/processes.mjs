@@ -2,8 +2,9 @@
  * Two writing processes compared with one: reads and writes of four of 20,000 keys, 32 concurrently
  * in each process.
  *
- * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
- * 0.80 and 0.82; the slower process gets 0.87 of the faster one.
+ * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs: two
+ * processes together reach 0.80 and 0.82 of the rate of one, and the slower of them 0.87 of the
+ * rate of the faster one.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -3,9 +3,9 @@
  * per transaction.
  *
  * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
- * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if raw reads are awaited,
- * too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges as a page, 0.64 and 0.62 row
- * by row. The difference is the promise of each call.
+ * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if each raw LMDB read is
+ * awaited, too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges as a page, 0.64 and
+ * 0.62 row by row. The difference is due to the promise that each call returns.
  */
 import { Subspace } from "../../dist/kv/index.js";
 import { compare, openRaw, openStore, withDirectory } from "./bench-store.mjs";
@@ -60,7 +60,7 @@ await withDirectory(async (directory) => {
   };
   await compare("point reads, 100 per transaction", 5, points(100, false), rawPoints);
   await compare(
-    "point reads, 100 per transaction, raw awaited too",
+    "point reads, 100 per transaction, raw reads awaited",
     5,
     points(100, false),
     rawPointsAwaited,

@@ -94,7 +94,7 @@ function openFeed(url) {
   });
 }
 
-/** One request after the other. */
+/** Runs one client, which sends its requests sequentially. */
 async function run(url, client) {
   for (let number = 0; !isOver; number++) {
     const isWrite = number === 0 || draw() < WRITE_RATIO;
@@ -134,7 +134,7 @@ function print(when) {
   for (const [index, node] of nodes.entries()) {
     const { memoryMib, rssMib, handles } = usage(node);
     process.stdout.write(
-      `${when}: node ${index + 1}: ${memoryMib} MiB of its own, ${rssMib} MiB RSS, ${handles} handles\n`,
+      `${when}: node ${index + 1}: ${memoryMib} MiB anonymous, ${rssMib} MiB RSS, ${handles} handles\n`,
     );
   }
 }

@@ -215,7 +215,7 @@ async function strike(url, round, name) {
   await heal(url, `${name}, round ${round}`, [once]);
   const tookSec = (performance.now() - beganMs) / 1000;
   process.stdout.write(
-    `${name}: healed after ${tookSec.toFixed(1)} s; ${ledger.counts.refused - refused} answers 503, ${ledger.counts.unanswered - unanswered} requests without an answer, ${processes.endCount - endCount} ends of processes, ${faults.length + ledger.faults.length} wrong so far\n`,
+    `${name}: healed after ${tookSec.toFixed(1)} s; ${ledger.counts.refused - refused} responses 503, ${ledger.counts.unanswered - unanswered} requests without a response, ${processes.endCount - endCount} process exits, ${faults.length + ledger.faults.length} failed checks so far\n`,
   );
 }
 
@@ -258,8 +258,8 @@ async function heal(url, when, documents) {
 }
 
 /**
- * While the writers write, a copy is never equal: the current documents must arrive. At the end
- * they are compared completely.
+ * Waits until a document that is written now has arrived in the copy. A complete comparison is only
+ * possible at the end, because the databases are never equal while the writers run.
  */
 async function missingOfSome({ url, name, copyUrl, copy, untilMs }) {
   if (ledger.isOver) return missingOf({ url, database: name, copyUrl, copy, untilMs });
@@ -285,7 +285,7 @@ function fill() {
   }
 }
 
-/** Small writes may still fit into the file. */
+/** Checks that a large write is rejected. Small ones may still fit into the file. */
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);
@@ -307,8 +307,8 @@ function report() {
   const { refused, unanswered, checked } = ledger.counts;
   const seconds = (performance.now() - startMs) / 1000;
   process.stdout.write(
-    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} ends of processes; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503, ${checkpoints.checkCount} checkpoint checks\n` +
-      `${faults.length} wrong\n`,
+    `seed ${SEED}: ${counts.faults} faults in ${seconds.toFixed(0)} s, ${processes.endCount} process exits; ${ledger.writeCount} writes to ${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without a response, ${refused} responses 503, ${checkpoints.checkCount} checkpoint checks\n` +
+      `${faults.length} failed checks\n`,
   );
   for (const fault of faults.slice(0, 30)) process.stdout.write(`  ${fault}\n`);
 }

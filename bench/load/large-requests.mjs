@@ -80,7 +80,7 @@ const reader = { validate_doc_update: "function (doc) { if (doc.a.length < 5) th
 
 const REQUESTS = [
   ["document 7.9 MB, numbers", "PUT", "/films/a", () => numbers(7_900_000)],
-  ["document 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000)],
+  ["document 7.9 MB, one string", "PUT", "/films/a", () => text(7_900_000)],
   ["document 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000)],
   ["document 7.9 MB, members", "PUT", "/films/a", () => members(7_900_000)],
   ["document of the largest size", "PUT", "/films/a", () => text(DOCUMENT_BYTES_MAX)],
@@ -155,7 +155,7 @@ const REQUESTS = [
     () => `{"selector":{"a":{"$in":[${list(99_000, (at) => `"${at}"`)}]}}}`,
   ],
   [
-    "_find of a document of 7.9 MB, by its list",
+    "_find of a document of 7.9 MB, selected by an array element",
     "POST",
     "/films/_find",
     () => '{"selector":{"a":{"$elemMatch":{"b":100001}}},"fields":["_id"]}',
@@ -163,7 +163,7 @@ const REQUESTS = [
     LONG_DOCUMENT.length,
   ],
   [
-    "_find of a document of 7.9 MB, its fields",
+    "_find of a document of 7.9 MB, some of its fields",
     "POST",
     "/films/_find",
     () => '{"selector":{"_id":"long"},"fields":["_id","a.7.b","b","c.d"]}',
@@ -171,7 +171,7 @@ const REQUESTS = [
     LONG_DOCUMENT.length,
   ],
   [
-    "_changes by a selector of a document of 7.9 MB",
+    "_changes filtered by a selector, a document of 7.9 MB",
     "POST",
     "/films/_changes?filter=_selector",
     () => '{"selector":{"a":{"$size":3}}}',
@@ -179,14 +179,14 @@ const REQUESTS = [
     LONG_DOCUMENT.length,
   ],
   ...[
-    ["of its path", "GET", "/films/long"],
-    ["of _all_docs", "GET", "/films/_all_docs?include_docs=true"],
-    ["of _changes", "GET", "/films/_changes?include_docs=true"],
-    ["of _find", "POST", "/films/_find", '{"selector":{"_id":"long"}}'],
-    ["of its local path", "GET", "/films/_local/long"],
-    ["of _bulk_get", "POST", "/films/_bulk_get", '{"docs":[{"id":"long"}]}'],
+    ["GET of the document", "GET", "/films/long"],
+    ["_all_docs", "GET", "/films/_all_docs?include_docs=true"],
+    ["_changes", "GET", "/films/_changes?include_docs=true"],
+    ["_find", "POST", "/films/_find", '{"selector":{"_id":"long"}}'],
+    ["GET of the local document", "GET", "/films/_local/long"],
+    ["_bulk_get", "POST", "/films/_bulk_get", '{"docs":[{"id":"long"}]}'],
   ].map(([name, method, path, body = ""]) => [
-    `answer ${name}, a document of 7.9 MB`,
+    `response with a document of 7.9 MB: ${name}`,
     method,
     path,
     () => body,
@@ -227,25 +227,49 @@ const REQUESTS = [
     () =>
       `{"source":"films","target":"copy","create_target":true,"doc_ids":[${list(9_900, (at) => `"document-${at}"`)}]}`,
   ],
-  ["validated 7.9 MB", "PUT", "/films/a", () => text(7_900_000), withDesign(validator)],
-  ["validated small, by 7 MB", "PUT", `/films/a${NUMBER}`, () => '{"a":1}', withDesign(validator)],
   [
-    "filtered by 7 MB, new changes",
+    "document of 7.9 MB, validated by a design document of 7 MB",
+    "PUT",
+    "/films/a",
+    () => text(7_900_000),
+    withDesign(validator),
+  ],
+  [
+    "small document, validated by a design document of 7 MB",
+    "PUT",
+    `/films/a${NUMBER}`,
+    () => '{"a":1}',
+    withDesign(validator),
+  ],
+  [
+    "_changes filtered by a design document of 7 MB, no changes",
     "POST",
     "/films/_changes?filter=a/all&since=now",
     () => "{}",
     withDesign(filter),
   ],
   [
-    "filtered by 7 MB, itself among the changes",
+    "_changes filtered by a design document of 7 MB, which is one of the changes",
     "POST",
     "/films/_changes?filter=a/all",
     () => "{}",
     withDesign(filter),
     DESIGN_BYTES,
   ],
-  ["looked at 7.9 MB, one text", "PUT", "/films/a", () => text(7_900_000), withDesign(reader, 9)],
-  ["looked at 7.9 MB, objects", "PUT", "/films/a", () => objects(7_900_000), withDesign(reader, 9)],
+  [
+    "document of 7.9 MB, one string, read by a validation function",
+    "PUT",
+    "/films/a",
+    () => text(7_900_000),
+    withDesign(reader, 9),
+  ],
+  [
+    "document of 7.9 MB, objects, read by a validation function",
+    "PUT",
+    "/films/a",
+    () => objects(7_900_000),
+    withDesign(reader, 9),
+  ],
   [
     "_design of 10,000 views",
     "PUT",
@@ -351,7 +375,7 @@ async function withNode(prepare, use) {
 }
 
 async function sendAtOnce(node, { method, path, body }, count) {
-  // The services of a new node make their first scans.
+  // Waits while the services of a new node make their first scans.
   await pause(1_500);
   await measure(node, true);
   const beforeMib = memoryMib(node, "VmRSS");

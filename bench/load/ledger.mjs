@@ -55,7 +55,8 @@ export class Ledger {
       const leaves = await patiently(() => leavesOf(this.#url, database));
       for (const [id, rev] of before) {
         this.counts.checked++;
-        // Documents written while the changes are read have moved past their end.
+        // Not among the changes if it was written again while they were read: it has then moved
+        // past the end of the list.
         const found = leaves.get(id) ?? (await patiently(() => this.#revisionOf(database, id)));
         const exists =
           found !== undefined &&
@@ -109,8 +110,8 @@ export class Ledger {
 }
 
 /**
- * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns its number of
- * documents if that takes too long.
+ * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns the number of
+ * documents in `copy` if that takes too long.
  */
 export async function missingOf({ url, database, copyUrl, copy, untilMs }) {
   const source = JSON.stringify(sorted(await leavesOf(url, database)));
@@ -154,7 +155,10 @@ export class Checkpoints {
   }
 }
 
-/** Idle connections may break, and a killed API process listens again soon. */
+/**
+ * Retries a failed request, because idle connections may break, and a killed API process soon
+ * listens again.
+ */
 export async function patiently(question) {
   for (let attempt = 1; ; attempt++) {
     try {

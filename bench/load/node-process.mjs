@@ -15,7 +15,8 @@ const agent = new Agent({ keepAlive: true, timeout: 3000 });
 
 /**
  * Serves the store in `directory`. Resolves when it listens, or immediately for a node without an
- * API. A metered one can be queried by `measure`. `environment` is added to this process's.
+ * API. A metered node can be queried by `measure`. `environment` is added to the variables of this
+ * process.
  */
 export async function openProcess(
   directory,
@@ -58,7 +59,7 @@ async function onceListening(child) {
       return match[1];
     }
   }
-  throw new Error(`A node ended with ${child.exitCode}`);
+  throw new Error(`A node exited with code ${child.exitCode}`);
 }
 
 /** Queries `meter.mjs`. With `isCollected`, garbage is collected first and live memory included. */

@@ -26,7 +26,7 @@ const [CONNECTIONS = 10_000, HANDLES = 0, SECONDS = 90] = process.argv.slice(2, 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const ADMIN = "anna:secret";
 const TRICKLE_MS = 5_000;
-/** New connections per second, if the node closes all of them. */
+/** Maximum number of connections opened per second, reached if the node closes all of them. */
 const OPENED_MAX = 2_000;
 
 const head = (line) => `${line} HTTP/1.1\r\nHost: a\r\n`;
@@ -78,7 +78,7 @@ class Flood {
   }
 
   #connect({ text, isTrickling = false, isReading = true }) {
-    // Uses a different address than the measured clients.
+    // The flood has a different client address than the measured clients.
     const socket = connect({ port: this.#port, host: "127.0.0.1", localAddress: "127.0.0.2" });
     this.#sockets.add(socket);
     let timer;
@@ -168,7 +168,9 @@ function report(title, { waits, failures }) {
   for (const [name, all] of Object.entries(waits)) {
     if (all.length === 0) continue;
     const [median, most] = [0.5, 0.99].map((part) => quantile(all, part).toFixed(0));
-    console.log(`${title} ${name}: ${all.length} times, median ${median} ms, p99 ${most} ms`);
+    console.log(
+      `${title} ${name}: ${all.length} measurements, median ${median} ms, p99 ${most} ms`,
+    );
   }
   for (const [why, count] of failures) console.log(`${title} failed ${count} times: ${why}`);
 }

@@ -116,7 +116,7 @@ async function write(url, writer) {
     const { body } = await ask(url, "POST", `/${database}/_bulk_docs`, { docs });
     for (const { id, rev } of body) if (rev !== undefined) revisions.set(id, rev);
     writtenCount += docs.length;
-    // A late writer does not catch up, which would increase the rate.
+    // A late writer does not catch up, because that would increase the rate.
     dueMs = Math.max(dueMs + periodMs, performance.now());
     await pause(dueMs - performance.now());
   }
@@ -142,7 +142,7 @@ async function sampleAll(number, isLong) {
 /** Memory in MiB. */
 async function sampleOf(node, isTrimmed) {
   const before = await measure(node, true);
-  // Finalizers release the memory of collected objects.
+  // Waits for finalizers, which release further memory of the collected objects.
   await pause(500);
   const after = await measure(node, true);
   if (isTrimmed) await trim(node);

@@ -28,8 +28,8 @@ export class Arrivals {
   }
 
   /**
-   * Resolves with the time (`performance.now`) at which the document was seen there. Call it before
-   * you write the document anywhere.
+   * Resolves with the time (`performance.now`) at which the document was first seen on the server.
+   * Call it before you write the document anywhere.
    */
   of(name, id) {
     return new Promise((resolve) => {

@@ -176,11 +176,11 @@ async function strike(url, round, name) {
   await cluster.onceHealthy();
   const { counts } = ledger;
   print(
-    `${name}: lasted ${seconds(endedMs - beganMs)}; after it fdbcli has an answer within ${seconds(await answering)}, ` +
+    `${name}: lasted ${seconds(endedMs - beganMs)}; afterwards fdbcli responds within ${seconds(await answering)}, ` +
       `writes are acknowledged within ${seconds(answeredMs - endedMs)}, ` +
-      `busy jobs have copied all within ${seconds(busyMs)}, and others what ${touched.length} of them got meanwhile within ${seconds(othersMs)}; ` +
-      `${counts.refused - refused} answers 503, ${counts.unanswered - unanswered} requests without an answer, ` +
-      `${nodes.endCount - endCount} ends of nodes, ${faults.length + ledger.faults.length} wrong so far`,
+      `busy jobs have caught up within ${seconds(busyMs)}, and ${touched.length} other jobs, with one new document each, within ${seconds(othersMs)}; ` +
+      `${counts.refused - refused} responses 503, ${counts.unanswered - unanswered} requests without a response, ` +
+      `${nodes.endCount - endCount} node exits, ${faults.length + ledger.faults.length} failed checks so far`,
   );
 }
 
@@ -193,7 +193,7 @@ async function onceCopied(url, written, endedMs, when) {
   return performance.now() - endedMs;
 }
 
-/** Documents for parked jobs. Returns those acknowledged. */
+/** Writes documents to databases of parked jobs. Returns those that were acknowledged. */
 async function touchOthers(url, isOver) {
   const touched = [];
   for (let count = 0; count < TOUCHED; count++) {
@@ -228,7 +228,7 @@ async function once(url, method, path, body) {
   }
 }
 
-/** Whether the document is on the target of the database's job in time. */
+/** Whether the document reaches the target of the database's job in time. */
 async function arrived(url, database, id, untilMs) {
   for (;;) {
     const { status } = await ask(url, "GET", `/${database}-copy/${id}`).catch(() => ({}));
@@ -265,9 +265,9 @@ function report() {
   faults.push(...ledger.faults);
   const { refused, unanswered, checked } = ledger.counts;
   print(
-    `seed ${SEED}: ${nodes.endCount} ends of nodes in ${seconds(performance.now() - startMs)}; ${ledger.writeCount} writes to ` +
-      `${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without an answer, ${refused} answered 503\n` +
-      `${faults.length} wrong`,
+    `seed ${SEED}: ${nodes.endCount} node exits in ${seconds(performance.now() - startMs)}; ${ledger.writeCount} writes to ` +
+      `${ledger.documentCount} documents, ${checked} look-ups, ${unanswered} requests without a response, ${refused} responses 503\n` +
+      `${faults.length} failed checks`,
   );
   for (const fault of faults.slice(0, 30)) print(`  ${fault}`);
 }

@@ -62,7 +62,7 @@ try {
     await must(url, "PUT", "/_tandem/rules/all", rule);
     await onceParked(nodes[0], JOBS);
   });
-  await measured(`seconds of quiet, ${NODES} nodes`, QUIET_SEC, () => pause(QUIET_SEC * 1000));
+  await measured(`idle seconds, ${NODES} nodes`, QUIET_SEC, () => pause(QUIET_SEC * 1000));
   const times = [];
   await measured("documents that arrived", BUSY_SEC * WRITES_PER_SEC, async () => {
     times.push(...(await write(url)));
@@ -132,8 +132,8 @@ function counted() {
     "keys read": keys.read.counter,
     writes: operations.writes.counter,
     "bytes written": bytes.written.counter,
-    "processor seconds of FoundationDB": cluster.processorSec(),
-    "processor seconds of nodes": nodes.reduce((sum, node) => sum + processorSec(node), 0),
+    "CPU seconds of FoundationDB": cluster.processorSec(),
+    "CPU seconds of nodes": nodes.reduce((sum, node) => sum + processorSec(node), 0),
   };
 }
 

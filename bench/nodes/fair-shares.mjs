@@ -4,9 +4,10 @@
  *
  *   npm run build && node bench/nodes/fair-shares.mjs [SECONDS]
  *
- * First a database with 2,000 jobs has all slots, and another one gets its only job: number of
- * cycles until it runs. Then two databases of 200 jobs with shares 100 and 300, for SECONDS (300):
- * the ratio of the run times of their jobs, compared with the expected 3.
+ * First the jobs of a database with 2,000 jobs occupy all slots, and a single job is added to
+ * another database. Prints the number of cycles until that job runs. Then two databases with 200
+ * jobs each and the shares 100 and 300 run for SECONDS (300). Prints the ratio of the run times of
+ * their jobs, compared with the expected 3.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -67,7 +68,7 @@ try {
   const ratio = ran.large / ran.small;
   const asked = SHARES.large / SHARES.small;
   process.stdout.write(
-    `shares ${SHARES.small} : ${SHARES.large} over ${SHARES_SEC} s: run times 1 : ${ratio.toFixed(2)}, ${(ratio / asked).toFixed(2)} of what was asked for\n`,
+    `shares ${SHARES.small} : ${SHARES.large} over ${SHARES_SEC} s: run times 1 : ${ratio.toFixed(2)}, ${(ratio / asked).toFixed(2)} of the configured ratio\n`,
   );
 } finally {
   node.child.kill("SIGTERM");

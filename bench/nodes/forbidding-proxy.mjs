@@ -1,7 +1,7 @@
 /**
  * A proxy that forbids some resources of a server: `node forbidding-proxy.mjs URL
- * _db_updates,_dbs_info`. Prints its address. A separate process, so that its cost is not the
- * meter's.
+ * _db_updates,_dbs_info`. Prints its address. A separate process, so that its cost is not
+ * attributed to the measuring process.
  */
 import { Agent, createServer, request } from "node:http";
 import { pipeline } from "node:stream";

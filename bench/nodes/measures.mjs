@@ -32,7 +32,7 @@ export async function timed(work) {
   return performance.now() - beginMs;
 }
 
-/** `part` 0.5 is the median; `undefined` for an empty list. */
+/** The quantile `part` of the values, such as 0.5 for the median; `undefined` for an empty list. */
 export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];

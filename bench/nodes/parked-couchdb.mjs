@@ -136,7 +136,7 @@ async function measureBoth(node, targetOf) {
     const share = ((processorSec(each) - before[index]) / QUIET_SEC) * 100;
     const { memoryMib, handles } = usage(each);
     print(
-      `  quiet: ${name} ${memoryMib} MiB of its own, ${socketCount(each)} sockets, ${handles} handles, ${share.toFixed(1)} % of a core`,
+      `  quiet: ${name} ${memoryMib} MiB anonymous, ${socketCount(each)} sockets, ${handles} handles, ${share.toFixed(1)} % of a core`,
     );
   }
   const arrivals = await Arrivals.open(COUCHDB);
@@ -144,11 +144,11 @@ async function measureBoth(node, targetOf) {
   const times = await writeRandomly(targetOf, arrivals);
   const arrived = times.filter((ms) => ms !== undefined);
   print(
-    `  ${WRITES_PER_SEC} writes a second: ${quantilesText(arrived)}; ${times.length - arrived.length} of ${times.length} not there after ${LIMIT_SEC} s`,
+    `  ${WRITES_PER_SEC} writes a second: ${quantilesText(arrived)}; ${times.length - arrived.length} of ${times.length} missing after ${LIMIT_SEC} s`,
   );
   for (const [index, [name, each]] of measured.entries()) {
     const ms = ((processorSec(each) - from[index]) * 1000) / times.length;
-    print(`  a document: ${ms.toFixed(1)} ms of processor time of ${name}`);
+    print(`  per document: ${ms.toFixed(1)} ms of CPU time of ${name}`);
   }
   await arrivals.close();
 }

@@ -69,7 +69,7 @@ try {
   const spentSec = processorSec(node) - before;
   const { memoryMib, rssMib, handles } = usage(node);
   print(
-    `quiet: ${memoryMib} MiB of its own, ${rssMib} MiB RSS, ${socketCount(node)} sockets, ${handles} handles, ` +
+    `quiet: ${memoryMib} MiB anonymous, ${rssMib} MiB RSS, ${socketCount(node)} sockets, ${handles} handles, ` +
       `${((spentSec / QUIET_SEC) * 100).toFixed(1)} % of a core over ${QUIET_SEC} s`,
   );
 
@@ -133,13 +133,12 @@ async function writeRandomly(source, arrivals) {
 }
 
 /**
- * CPU time since then per item of `count`, for the source, the target and the replicating process.
+ * Prints the CPU time per item since the times `from` were read, for the source, the target and the
+ * replicating process. `count`: number of items.
  */
 function printCost(what, from, count) {
   const spent = nodes.map((node, index) =>
     (((processorSec(node) - from[index]) * 1000) / count).toFixed(1),
   );
-  print(
-    `${what}: ${spent[0]} ms of processor time at the source, ${spent[1]} at the target, ${spent[2]} between them`,
-  );
+  print(`${what}: CPU ms: source ${spent[0]}, target ${spent[1]}, replicator ${spent[2]}`);
 }

@@ -58,7 +58,7 @@ try {
     await onceAllParked(node, left);
   });
   print(
-    `one rule: the same, while ${createdCount} were created, ${deletedCount} deleted and _security of ${deletedCount} changed: ` +
+    `one rule: the same databases, while ${createdCount} were created, ${deletedCount} deleted and _security of ${deletedCount} changed: ` +
       `all jobs parked in ${seconds(ruleMs)}`,
   );
   const sameMs = await timed(() => onceSame(target));

@@ -34,7 +34,7 @@ const JOINED_MS = 15_000;
  * the rule.
  */
 const SLOTLESS_JOBS = 2;
-/** Time limit for a node to hold both. */
+/** Number of attempts to find a node that holds both slotless jobs, and the pause between them. */
 const HOLDS_ATTEMPTS_MAX = 60;
 const HOLDS_PAUSE_MS = 500;
 const REQUESTED = [
@@ -63,7 +63,7 @@ async function measureJobs(count) {
     const ms = await timed(() => copyDocument(nodes[0], count, "started"));
     print(`  starts in ${seconds(startMs)}, and has copied a change ${seconds(ms)} later`);
     const { memoryMib, rssMib } = usage(nodes[0]);
-    print(`  ${memoryMib} MiB of its own, ${rssMib} MiB RSS`);
+    print(`  ${memoryMib} MiB anonymous, ${rssMib} MiB RSS`);
     await measureWakes(nodes[0], count);
     for (const path of REQUESTED) await measureRequest(nodes[0], path);
     nodes.push(await openProcess(directory));
@@ -160,8 +160,8 @@ async function watchingNode(nodes) {
 }
 
 /**
- * The only node that holds jobs, if these are the slotless jobs; `undefined` if there was none
- * after this many attempts.
+ * The node that holds both slotless jobs while no other node holds any job; `undefined` if no such
+ * node was found in this many attempts.
  */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {

@@ -87,7 +87,7 @@ async function replicate(server, body) {
 
 function print(label, { seconds, own, source, target, memoryMib, garbageMib }) {
   process.stdout.write(
-    `${label.padEnd(8)} ${seconds.toFixed(1)} s  CPU ${own.toFixed(1)} s between ${source.toFixed(1)} s of the source and ` +
-      `${target.toFixed(1)} s of the target  ${Math.round(memoryMib)} MiB  ${Math.round(garbageMib)} MiB of garbage\n`,
+    `${label.padEnd(8)} ${seconds.toFixed(1)} s  CPU: replicator ${own.toFixed(1)} s, source ${source.toFixed(1)} s, ` +
+      `target ${target.toFixed(1)} s  ${Math.round(memoryMib)} MiB  ${Math.round(garbageMib)} MiB of garbage\n`,
   );
 }

@@ -38,7 +38,9 @@ await withNodes(["source", "replicator", "target"], async (source, replicator, t
   const { _attachments: attachments } = await call(target, "GET", "/large/film");
   const isSame = attachments["film.bin"].digest === `md5-${digest}`;
   print(`${mebibyteCount} MiB in ${seconds.toFixed(1)} s, digest ${isSame ? "equal" : "WRONG"}`);
-  print(`${SMALL_COUNT} small documents behind it after ${smallSeconds.toFixed(1)} s (aim: 10 s)`);
+  print(
+    `${SMALL_COUNT} small documents that follow it after ${smallSeconds.toFixed(1)} s (aim: 10 s)`,
+  );
   print(`the replicating node: ${mebibytes(before)} before, ${mebibytes(peakBytes)} at most`);
   print(`added: ${mebibytes(peakBytes - before)} (aim: less than 64)`);
 });

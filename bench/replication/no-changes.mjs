@@ -42,12 +42,12 @@ await withNodes(["between", "source", "target"], async (between, source, target)
   const [replicatedMs, askedMs] = [median(times.replicated), median(times.asked)];
   const beyondMs = replicatedMs - askedMs;
   process.stdout.write(
-    `without changes: ${replicatedMs.toFixed(1)} ms, the questions alone ${askedMs.toFixed(1)} ms: ${beyondMs.toFixed(1)} ms more\n`,
+    `without changes: ${replicatedMs.toFixed(1)} ms, the minimal requests ${askedMs.toFixed(1)} ms: ${beyondMs.toFixed(1)} ms more\n`,
   );
   report({
-    what: "a run without changes, beyond the answers",
+    what: "a run without changes, beyond the minimal requests",
     measured: `${beyondMs.toFixed(1)} ms`,
-    beside: `the answers alone ${askedMs.toFixed(1)} ms`,
+    beside: `the minimal requests ${askedMs.toFixed(1)} ms`,
     aim: `${AIM_MS} ms`,
   });
 });

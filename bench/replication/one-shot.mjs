@@ -11,9 +11,9 @@
  *
  * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
  * databases: the first round shows new processes, the last ones warm ones. Prints for each row
- * documents per second, and CPU seconds and peak memory of both nodes and, in the rows of others,
- * of this process, which does the work there. The usage of a CouchDB is not measured. The ratios
- * are those of the medians.
+ * documents per second, and CPU seconds and peak memory of both nodes. In the rows of PouchDB and
+ * of the minimal requests, these include this process, which does the work there. The usage of a
+ * CouchDB is not measured. The ratios are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -35,7 +35,7 @@ const PUSH = "here → there";
 const PULL = "there ← here";
 const POUCH_LOCAL = "PouchDB, here → here";
 const POUCH_REMOTE = "PouchDB, here → there";
-const FEWEST = "fewest requests";
+const FEWEST = "minimal requests";
 const COUCH = "CouchDB → CouchDB";
 const BETWEEN_COUCHES = "CouchDB → CouchDB, by Tandem";
 
@@ -59,12 +59,12 @@ await withNodes(["here", "there"], async (here, there) => {
   if (couch) await couch.close();
   print(`local → local is ${compare(LOCAL, POUCH_LOCAL, "PouchDB")} times PouchDB's speed`);
   print(`here → there is ${compare(PUSH, POUCH_REMOTE, "PouchDB")} times PouchDB's speed,`);
-  print(`  ${compare(PUSH, FEWEST, FEWEST)} times that of the fewest requests`);
+  print(`  ${compare(PUSH, FEWEST, FEWEST)} times that of the minimal requests`);
   print(`there ← here is ${compare(PULL, POUCH_REMOTE, "PouchDB")} times PouchDB's speed`);
   if (couch) {
     print(`here → there is ${compare(PUSH, COUCH, "CouchDB")} times CouchDB's speed,`);
     const between = compare(BETWEEN_COUCHES, COUCH, "CouchDB");
-    print(`  and between two databases of CouchDB Tandem has ${between} times that speed`);
+    print(`  and Tandem between two databases of CouchDB is ${between} times as fast as CouchDB`);
   }
 });
 

@@ -5,9 +5,9 @@
  *
  * JOBS (1,000) databases of a second node contain DOCUMENTS (10) each; a third node has an empty
  * database for each of them. The first node replicates them: as concurrent `POST /_replicate`, and
- * as documents of `_replicator`, written with one request. The limit are the minimal requests, sent
- * by this process, with as many lanes as the first node has slots: the changes, the documents, and
- * both checkpoints.
+ * as documents of `_replicator`, written with one request. The limit is set by the minimal
+ * requests, sent by this process with as many lanes as the first node has slots: the changes, the
+ * documents, and both checkpoints.
  *
  * Everything runs ROUNDS times (3), in turn, each time into new databases. Prints for each row jobs
  * per second, the milliseconds of CPU time per job of the first node, of the two others together
@@ -21,7 +21,7 @@ const JOBS = Number(process.argv[2] ?? 1000);
 const DOCUMENTS = Number(process.argv[3] ?? 10);
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const LANES = 500;
-const FEWEST = "fewest requests";
+const FEWEST = "minimal requests";
 /** Concurrent requests while the databases are prepared. */
 const PREPARING_LANES = 20;
 
@@ -170,7 +170,7 @@ function median(values) {
 
 function print(name, { seconds, cpu: [between, source, target, own], requests }) {
   process.stdout.write(
-    `${name.padEnd(16)} ${Math.round(JOBS / seconds)} jobs/s  ${between.toFixed(1)} ms of the node  ` +
-      `${(source + target).toFixed(1)} ms of the servers  ${own.toFixed(1)} ms here  ${requests.toFixed(1)} requests\n`,
+    `${name.padEnd(16)} ${Math.round(JOBS / seconds)} jobs/s  CPU ms a job: node ${between.toFixed(1)}, ` +
+      `servers ${(source + target).toFixed(1)}, this process ${own.toFixed(1)}  ${requests.toFixed(1)} requests a job\n`,
   );
 }

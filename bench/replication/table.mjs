@@ -7,8 +7,8 @@ import { appendFileSync, readFileSync } from "node:fs";
 const COLUMNS = ["what", "measured", "beside", "ratio", "aim"];
 
 /**
- * Adds a row. `measured` and its reference `beside` are texts with units. `ratio` is the factor of
- * improvement, above one if better; `aim` is the target for the ratio or for the measured value.
+ * Adds a row. `measured` and its reference `beside` are strings with units. `ratio` is the factor
+ * of improvement, above one if better; `aim` is the target for the ratio or the measured value.
  * Does nothing if a program runs by itself.
  */
 export function report({ what, measured, beside = "", ratio, aim = "" }) {

@@ -5,10 +5,10 @@
  *
  * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail,
  * twenty run and send heartbeats, and each list is read ROUNDS (200) times, while some changes are
- * not folded; p50 and p99 in milliseconds. Then 500 jobs are added, accepted and finished,
- * sequentially and 32 concurrently, with and without the index: the cost of each step, medians of
- * CHANGE_ROUNDS (7) in turn; and the cost of the resulting folds per job. `resources.mjs` measures
- * the resources of the API.
+ * not folded, that is, not yet merged into the rows and counters of the index; p50 and p99 in
+ * milliseconds. Then 500 jobs are added, accepted and finished, sequentially and 32 concurrently,
+ * with and without the index: the cost of each step, medians of CHANGE_ROUNDS (7) in turn; and the
+ * cost per job of folding these changes. `resources.mjs` measures the resources of the API.
  */
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -32,7 +32,7 @@ import {
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
 const CHANGED_JOBS = 500;
-/** Number of unfolded changes while lists are read. There are rarely more. */
+/** Number of changes not yet folded while lists are read. A node rarely has more of them. */
 const TAIL_JOBS = 1000;
 const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 
@@ -104,7 +104,7 @@ async function measureLists(kv, { jobs, replicator }, held) {
 
 const WRITES = ["set", "clear", "add", "setVersionstampedKey", "setVersionstampedValue"];
 
-/** Keys that the changes of one job write, and that they read one by one. */
+/** Counts the keys that the steps of one job write, and those read individually, not in ranges. */
 async function countKeys(kv, jobs, number) {
   const keys = { written: 0, read: 0 };
   const counted = (work) =>
@@ -131,7 +131,7 @@ async function changeJob(transact, jobs, number) {
   await transact((tx) => jobs.finish(tx, job, data));
 }
 
-/** A fold covers the changes of all jobs and is caused by the first of them. */
+/** The first `fold` merges the changes of all jobs into the index; the others find none left. */
 const STEPS = ["add", "accept", "finish", "fold"];
 
 /** Cost of each step of a job's life: wall time and CPU time in µs, and KiB written to files. */
@@ -155,7 +155,7 @@ async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   ];
 }
 
-/** Numbers far apart, like real names: neighbours would share their pages. */
+/** Returns numbers far apart, like real names. Adjacent ones would share pages of the store. */
 function scattered(number) {
   return 1_000_000 + ((number * 48_271) % 8_999_993);
 }
@@ -194,11 +194,11 @@ async function compareChanges(indexed, bare, callerCount, from) {
     rounds.indexed.push(await measureChanges(indexed, first, callerCount));
     rounds.bare.push(await measureChanges(bare, first + CHANGED_JOBS, callerCount));
   }
-  process.stdout.write(`  ${callerCount} at once: with the index, without, and how much more\n`);
+  process.stdout.write(`  ${callerCount} concurrently: with the index, without it (difference)\n`);
   const parts = STEPS.map((name, step) => [name, (round, figure) => round[step][figure]]);
   const all = ["all", (round, figure) => round.reduce((total, step) => total + step[figure], 0)];
   for (const [name, part] of [...parts, all]) {
-    const figures = ["µs", "µs of processor", "KiB written"].map((unit, figure) => {
+    const figures = ["µs", "µs of CPU time", "KiB written"].map((unit, figure) => {
       const of = (kind) => median(rounds[kind].map((round) => part(round, figure)));
       const more = ((of("indexed") / of("bare") - 1) * 100).toFixed(0);
       return `${of("indexed").toFixed(0)} ${of("bare").toFixed(0)} ${unit} (${more} %)`;
@@ -236,7 +236,7 @@ for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
     const keys = await countKeys(kv, node.jobs, 20_000_000);
     const fewer = await countKeys(kv, bare, 20_000_001);
     process.stdout.write(
-      `  keys: ${keys.written} written and ${keys.read} read, ${fewer.written} and ${fewer.read} without\n`,
+      `  keys per job: with the index ${keys.written} written and ${keys.read} read, without it ${fewer.written} and ${fewer.read}\n`,
     );
     await kv.close();
   });

@@ -12,8 +12,8 @@ const BEHIND = 100;
 
 /**
  * Configuration that keeps the jobs as they are. The sources of waiting jobs do not exist and must
- * not be polled, so the interval is longer than the time since 1970, when the first round began in
- * a store without one. Running jobs do not park when they are idle.
+ * not be polled. A store without an earlier poll counts as polled in 1970, so the interval is
+ * longer than the time since then. Running jobs do not park when they are idle.
  */
 export const CONFIGURATION = `[replicator]
 lag_interval_sec = 10000000000

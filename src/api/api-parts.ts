@@ -84,8 +84,8 @@ export interface DatabaseParts {
   /** Hashes the passwords in documents of `_users` before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
   /**
-   * Whether the jobs of written replication documents shall start paused. Throws a ProtocolError if
-   * the user may not request this.
+   * Whether the jobs of written replication documents should start paused. Throws a ProtocolError
+   * if the user may not request this.
    */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   readonly compaction: Compaction;
@@ -115,7 +115,7 @@ export interface ServerInfoParts {
 
 /** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** Increases when a request in this process removes the job of a run. */
+  /** A counter that increases when a request in this process removes the job of a run. */
   readonly count: number;
   /** Resolves when all runs of removed jobs have ended. */
   settled(signal: AbortSignal): Promise<void>;

@@ -49,7 +49,7 @@ export async function waitAtMost(
     return await Promise.race([happened, slept]);
   } finally {
     unfollow();
-    over.abort(new Error("The wait has ended"));
+    over.abort(new Error("Aborted because the wait has ended"));
   }
 }
 
@@ -77,7 +77,7 @@ export async function finishWithin<T>(
     return await work(limited.signal);
   } finally {
     unfollow();
-    over.abort(new Error("The work is done"));
+    over.abort(new Error("Timer stopped because the work has ended"));
     await timer;
   }
 }

@@ -93,7 +93,7 @@ export class Utf8Writer {
   }
 }
 
-/** Length of collected text from which on it is encoded. */
+/** Length at which collected text is encoded. */
 const TEXT_LENGTH_MAX = 16_384;
 
 /** Decodes UTF-8. Throws a TypeError if the bytes are invalid. */
@@ -135,7 +135,7 @@ export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): stri
  */
 const PIECE_LENGTH = 4_096;
 
-/** Compares bytewise, a prefix first. Returns a negative number, zero or a positive number. */
+/** Compares bytewise; a prefix sorts first. Returns a negative or positive number, or zero. */
 export function compareBytes(left: Uint8Array, right: Uint8Array): number {
   const shared = Math.min(left.length, right.length);
   for (let index = 0; index < shared; index++) {

@@ -3,7 +3,7 @@ import { allTogether, Lanes, Semaphore } from "./concurrency.ts";
 
 const FOREVER = new AbortController().signal;
 
-/** Steps that end when `next` is called; `underWay` is the number of unfinished steps. */
+/** Steps that the test completes by calling `next`; `underWay` is the number not completed yet. */
 function openSteps() {
   const waiting: (() => void)[] = [];
   return {

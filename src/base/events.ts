@@ -5,7 +5,10 @@
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
-/** An operator's decision. `why` is the stated reason; `requestId` is the API request's, if any. */
+/**
+ * A command of an operator for a job. `why` is the stated reason; `requestId` is the API request's,
+ * if any.
+ */
 type Decision = {
   readonly jobId: string;
   readonly userName: string | null;
@@ -111,7 +114,7 @@ export interface Events {
   "kv.disk-has-room": { readonly directory: string };
   /** Commits have waited this long for LMDB's write lock, and the engine tries to release it. */
   "kv.lock-wait": { readonly waitedMs: number };
-  /** One page of a background deletion. */
+  /** One page of a background deletion was processed. */
   "kv.page-removed": {
     readonly kind: string;
     readonly keyCount: number;
@@ -158,7 +161,10 @@ export interface Events {
   "replication.failed": Failure;
   /** A run lost its job and stopped writing. */
   "replication.halted": { readonly jobId: string };
-  /** Job index entries that disagreed with their jobs, changed by older nodes, were repaired. */
+  /**
+   * Entries of the job index that disagreed with their jobs were repaired. Nodes of older versions
+   * change jobs without updating the index.
+   */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
   /** Failed revisions were written later; `documentCount` is the number of their documents. */
@@ -231,9 +237,11 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */
   "tls.certificates-refused": { readonly error: string };
-  /** Databases of single users (`[couch_peruser]`). Refused: the name would be invalid. */
+  /** The database of a user (`[couch_peruser]`) was created. */
   "users.database-created": { readonly database: string };
+  /** The database of a deleted user was deleted. */
   "users.database-deleted": { readonly database: string };
+  /** The database of a user was not created, because its name would be invalid. */
   "users.database-refused": { readonly database: string };
   /** A login was refused after too many wrong passwords; with `mode` "warn", only logged. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };

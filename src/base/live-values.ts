@@ -1,4 +1,4 @@
-/** Objects whose members are read at each use, such as settings that can change. */
+/** Objects whose members must be read again at each use, such as settings that can change. */
 
 const LIVE = Symbol("live");
 

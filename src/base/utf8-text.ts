@@ -1,8 +1,8 @@
-/** A text held as a string or as UTF-8, and converted on demand. */
+/** Text held as a string or as UTF-8, and converted on demand. */
 import { BYTES_PER_UNIT_MAX, concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
 import { joinYielding, type Yielder } from "./yielder.ts";
 
-/** A UTF-8 text in pieces, which must not be modified. Joined only when necessary. */
+/** UTF-8 text in pieces, which must not be modified. Joined only when necessary. */
 export type LongText = readonly Uint8Array[];
 
 export class Utf8Text {

@@ -1,4 +1,4 @@
-/** Lets long work yield to the event loop, which awaiting resolved promises does not. */
+/** Lets long work yield to the event loop. Awaiting resolved promises is not enough for that. */
 import type { Clock } from "./runtime.ts";
 
 /** Longest time without yielding. Yielding costs little in comparison. */

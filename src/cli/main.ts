@@ -62,7 +62,7 @@ const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
   .showHelpAfterError("Try it with --help for a list of options.")
-  // Wrong use exits with 2, help and version with 0; subcommands inherit this.
+  // Usage errors exit with 2, help and version with 0; subcommands inherit this.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
 program
@@ -130,7 +130,7 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-// Not for `serve`: a node continues even if the reader of its startup messages has exited.
+// Not for `serve`: a node must keep running after the reader of its startup messages has exited.
 program.hook("preAction", (_, command) => {
   refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();

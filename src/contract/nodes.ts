@@ -133,7 +133,7 @@ export const SettingRow = exactly({
   default: nullable(text),
   known: described(flag, "whether the node uses the setting"),
   meaning: nullable(text),
-  values: nullable(text, { description: "accepted values in words" }),
+  values: nullable(text, { description: "description of the accepted values" }),
   unit: nullable(text),
   live: described(flag, "whether a change takes effect without a restart"),
 });

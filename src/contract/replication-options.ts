@@ -168,8 +168,8 @@ export const REPLICATION_OPTIONS = {
 } as const satisfies Readonly<Record<string, Option>>;
 
 /**
- * Options that exist only in documents and bodies. A default in the settings would give all jobs
- * the same weight and have no effect.
+ * The option that can be set only per job. Weights are relative, so a default for all jobs would
+ * have no effect.
  */
 export const WEIGHT = {
   name: "weight",

@@ -3,7 +3,10 @@ import { count, described, exactly, listOf, nullable, type Shape, text } from ".
 
 export const SecretsStatus = exactly({
   sealing_key: text,
-  keys_in_use: described(listOf(text), "keys required by the store, oldest first"),
+  keys_in_use: described(
+    listOf(text),
+    "ids of the sealing keys that the store's secrets require, oldest first",
+  ),
   keys_here: listOf(text),
   keys_from: text,
   rotation: exactly({

@@ -29,7 +29,7 @@ export async function fieldsOfDocument(
   const body = await JsonFields.open(await document.body.bytesYielding(yielder), 1, yielder);
   const others = renderStoredDocument({ ...document, body: EMPTY_BODY }, options);
   const beside = await JsonFields.open(utf8Encode(others), 1, yielder);
-  // Names with an underscore are stored next to the body.
+  // Members whose names begin with an underscore are stored separately from the body.
   return {
     at: (path): Promise<JsonValue | undefined> =>
       (path[0]?.startsWith("_") === true ? beside : body).at(path),

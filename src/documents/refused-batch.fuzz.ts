@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
 
-/** Accepts a batch as a whole unless it contains a guilty item. */
+/** Accepts a batch as a whole unless it contains an offending item. */
 class Target {
   readonly guilty: ReadonlySet<number>;
   /** All writes, acceptances and refusals, in order. */
@@ -35,8 +35,8 @@ class Target {
 }
 
 /**
- * Accepts everything except groups of items that contain a guilty one; each such group is refused
- * separately.
+ * Accepts everything except groups of items that contain an offending one; each such group is
+ * refused separately.
  */
 class GroupingTarget extends Target {
   readonly #groupSize: number;
@@ -65,7 +65,7 @@ const batch = fc.array(fc.boolean(), { maxLength: 70 }).map((isGuilty) => ({
   items: range(isGuilty.length),
   guilty: range(isGuilty.length).filter((item) => isGuilty[item]),
 }));
-/** Few guilty items among many. */
+/** Few offending items among many. */
 const rareGuilt = fc
   .tuple(fc.integer({ min: 1, max: 1_000 }), fc.array(fc.nat(), { maxLength: 5 }))
   .map(([count, places]) => ({
@@ -136,7 +136,7 @@ test("with both halves first, all others are accepted before the only invalid on
   );
 });
 
-test("items accepted next to refused parts are not written again", async () => {
+test("accepted items are not written again when other parts of the batch are refused", async () => {
   await fc.assert(
     fc.asyncProperty(
       batch,

@@ -8,8 +8,8 @@ import { type BatchSizes, batchesOf } from "./batches.ts";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
 
 /**
- * Maximum sizes of a transaction. Far below the limits of the store, and large enough that a usual
- * batch waits for the disk only once.
+ * Maximum sizes of a transaction. Far below the limits of the store, and large enough that a
+ * typical batch needs only one disk sync.
  */
 const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   countMax: 500,

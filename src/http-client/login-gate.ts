@@ -37,7 +37,7 @@ export interface LoginRecord {
   readonly accepted: readonly string[];
   /** Number of consecutive lockouts, and the time of the last one. */
   readonly lockout?: { readonly count: number; readonly atMs: number };
-  /** Present from when a user supplies a credential until the next attempt. */
+  /** Set when a user supplies a credential, and removed by the next attempt. */
   readonly opened?: GateOpening;
 }
 
@@ -111,7 +111,7 @@ export function admitLogin(
   return { kind: "admitted", record: { ...kept, claims } };
 }
 
-/** Returns the record after an attempt. */
+/** Returns the record, updated with the outcome of an attempt. */
 export function settleLogin(
   stored: LoginRecord,
   { credential, id, verdict }: { credential: string; id: string; verdict: LoginVerdict },
@@ -149,7 +149,7 @@ export function settleLogin(
   }
 }
 
-/** Returns the record after a user has supplied a credential for the account. */
+/** Returns the record, updated because a user has supplied a credential for the account. */
 export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
   return { ...record, opened: record.opened === "any" ? "any" : opening };
 }

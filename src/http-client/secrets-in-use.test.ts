@@ -53,7 +53,7 @@ test.each([...cases, ...pairs])("hides a secret that a server repeats %s", (_, e
   expect(redacted).toMatch(/^no access for .*\*{5}.*, sorry$|^\(withheld/su);
 });
 
-test("a text without secrets is unchanged", () => {
+test("text without secrets is unchanged", () => {
   const text = "Name or password is incorrect: https://a.example/db?x=%20 \\u00e9 &amp; dGV4dA==";
   expect(secrets(SECRET, "hunter2!").redact(text)).toBe(text);
 });
@@ -68,12 +68,12 @@ test("the longest of several secrets is hidden", () => {
   expect(secrets("pass", "password").redact("password, pass")).toBe("*****, *****");
 });
 
-test("the beginning of a secret is hidden at the end of a truncated text", () => {
+test("the beginning of a secret is hidden at the end of truncated text", () => {
   const text = `${"x".repeat(1_990)} ${SECRET}`;
   expect(secrets(SECRET).redact(text)).not.toContain(SECRET.slice(0, 4));
 });
 
-test("a text is truncated after secrets are hidden", () => {
+test("text is truncated after secrets are hidden", () => {
   expect(secrets(SECRET).redact(`${"x".repeat(8)}${SECRET}`, 10)).toBe(`${"x".repeat(8)}**…`);
 });
 
@@ -86,7 +86,7 @@ test("the least recently used secrets are dropped", () => {
   expect(known.redact("first-secret second-secret")).toBe("first-secret *****");
 });
 
-test("hostile texts are searched in a bounded number of steps", () => {
+test("hostile input is searched in a bounded number of steps", () => {
   const known = secrets(SECRET);
   const nested = "%25".repeat(2_000) + "&amp;".repeat(2_000) + "\\u005c".repeat(2_000);
   expect(known.redact(nested).length).toBeLessThanOrEqual(2_001);

@@ -1,6 +1,6 @@
 /**
- * The secrets that a job has sent to servers and proxies, so that no text with a secret is stored
- * or shown. A server may repeat a request in its error message, in any encoding. A text that
+ * The secrets that a job has sent to servers and proxies, so that no string with a secret is stored
+ * or shown. A server may repeat a request in its error message, in any encoding. A string that
  * contains a secret in any usual encoding, or in nested encodings, is withheld as a whole. Jobs do
  * not share these secrets, because a server that responds with guesses would learn from the masks
  * which guesses are credentials of other jobs.
@@ -14,7 +14,7 @@ const WITHHELD = "(withheld: the text repeats a credential)";
 /** Maximum number of secrets remembered; the least recently used are forgotten first. */
 const SECRETS_MAX = 10_000;
 /**
- * Minimum length of a secret that is matched anywhere in a text; shorter secrets are only matched
+ * Minimum length of a secret that is matched anywhere in a string; shorter ones are only matched
  * as whole words.
  */
 const LENGTH_MIN = 4;
@@ -22,9 +22,9 @@ const LENGTH_MIN = 4;
 const REPEATED_LENGTH_MIN = 8;
 /** Maximum depth of nested encodings. */
 const ROUNDS_MAX = 3;
-/** Maximum total length of the texts decoded from one text. */
+/** Maximum total length of the strings decoded from one string. */
 const DERIVED_LENGTH_MAX = 16_384;
-/** Maximum length of a text that is searched. Longer texts are truncated first. */
+/** Maximum length of a string that is searched. Longer strings are truncated first. */
 const TEXT_LENGTH_MAX = 2_000;
 
 export class SecretsInUse {
@@ -52,7 +52,7 @@ export class SecretsInUse {
     if (this.#known.size > SECRETS_MAX) this.#forgetOldest();
   }
 
-  /** Removes secrets from a text and truncates it to `lengthMax`, in this order. */
+  /** Removes secrets from a string and truncates it to `lengthMax`, in this order. */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
     const whole = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
     if (this.#known.size === 0) return shortened(whole, lengthMax);
@@ -133,13 +133,13 @@ function shortened(text: string, lengthMax: number): string {
 }
 
 /**
- * Whether the character is a letter or digit. A very short secret counts only as a word of its own.
+ * Whether the character is a letter or digit. A very short secret is matched only as a whole word.
  */
 function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/** The decoded forms of a text: first for each encoding, then for nested encodings. */
+/** The decoded forms of a string: first for each encoding, then for nested encodings. */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;

@@ -8,8 +8,8 @@ export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
 /**
- * Minimum fraction of the time during which requests were delayed by a cause for the run to be
- * reported as delayed by it.
+ * Fraction of the time. A run is reported as delayed by a cause if that cause has delayed its
+ * requests for at least this part of the time.
  */
 const PART_MIN = 0.5;
 

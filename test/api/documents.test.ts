@@ -531,7 +531,7 @@ describe("writing a document", () => {
         ...refusal(
           400,
           "bad_request",
-          'Attachment "x" follows, but the request is not multipart/related',
+          'Attachment "x" has the member `follows`, but the request is not multipart/related',
         ),
       },
       {

@@ -38,7 +38,7 @@ const SOURCES = "sources.json";
  * A faulty program may hang. The limit of its tests is their usual time times `factor`, plus `ms`.
  */
 const PATIENCE = { factor: 4, ms: 60_000 };
-/** Factor on the usual limit of a wait in tests. */
+/** Multiplier for the usual limit of a wait in tests. */
 const TEST_PATIENCE = "0.4";
 const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */

@@ -1,4 +1,4 @@
-/** Faults that survived all tests before, with the files whose tests now notice them. */
+/** Faults that once survived all tests, with the files whose tests now notice them. */
 export const NAMED_FAULTS = [
   {
     rule: "readers share a snapshot that is out of date",
@@ -8,7 +8,7 @@ export const NAMED_FAULTS = [
     tests: ["test/kv/lmdb-conformance.test.ts"],
   },
   {
-    rule: "a page of one document repeats the last one",
+    rule: "a page of one document contains only the last document of the previous page",
     path: "src/indexes/index-builds.ts",
     text: "limit: count + (lastId === undefined ? 0 : 1),",
     replacement: "limit: count,",
@@ -85,7 +85,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/parking.test.ts"],
   },
   {
-    rule: "retries outside the hours of a job",
+    rule: "a job is retried outside the hours of its schedule",
     path: "src/replicator/jobs/decide.ts",
     text: "due: intoWindow(scheduleOf(job.replication), dueSec),",
     replacement: "due: dueSec,",
@@ -177,7 +177,7 @@ export const NAMED_FAULTS = [
     tests: ["src/api/replication/job-query.test.ts"],
   },
   {
-    rule: "the log of another run counts as written",
+    rule: "a conflict with the log of another run counts as a successful write",
     path: "src/replicator/checkpoints/logged-side.ts",
     text: "    if (written === undefined) {\n      const reason = `Error",
     replacement: "    if (false) {\n      const reason = `Error",
@@ -233,7 +233,7 @@ export const NAMED_FAULTS = [
     tests: ["src/api/http/responses.test.ts"],
   },
   {
-    rule: "a deletion counts as reading",
+    rule: "a DELETE request is charged to the read budget",
     path: "src/http-client/middleware/with-budget.ts",
     text: 'method === "PUT" || method === "DELETE"',
     replacement: 'method === "PUT"',
@@ -254,14 +254,14 @@ export const NAMED_FAULTS = [
     tests: ["test/server/configuration.test.ts"],
   },
   {
-    rule: "an index that another name excludes counts as one of another type",
+    rule: "an index that use_index excludes is reported as one of an unfavored type",
     path: "src/indexes/choose-index.ts",
     text: "if (!filtered.includes(index)) {",
     replacement: "if (false) {",
     tests: ["src/indexes/choose-index.test.ts"],
   },
   {
-    rule: "a time-out counts as an answer within the rate",
+    rule: "a 408 counts as a response that permits a higher rate",
     path: "src/http-client/middleware/with-rate-limit.ts",
     text: "status === 408 || status >= 500",
     replacement: "status >= 500",
@@ -323,7 +323,7 @@ export const NAMED_FAULTS = [
     tests: ["test/end-to-end/move.test.ts"],
   },
   {
-    rule: "the failure of a store counts as one of the job",
+    rule: "a failure of the store counts as a failure of the job",
     path: "src/replicator/run/replication-job.ts",
     text: 'errorCode(error)?.startsWith("KV_")',
     replacement: 'errorCode(error)?.endsWith("KV_")',
@@ -358,14 +358,14 @@ export const NAMED_FAULTS = [
     tests: ["test/end-to-end/demo.test.ts"],
   },
   {
-    rule: "values outside documents and jobs do not count as renewed",
+    rule: "renewed secrets outside documents and jobs are not counted",
     path: "src/server/secrets/rotation.ts",
     text: "    this.#count(0, renewedCount);\n    renewedCount += await this.#passJobs",
     replacement: "    renewedCount += await this.#passJobs",
     tests: ["test/server/rotation.test.ts"],
   },
   {
-    rule: "a new budget is answered as a changed one",
+    rule: "a new budget is reported as a changed one",
     path: "src/api/replication/budgets.ts",
     text: "json(existed ? 200 : 201",
     replacement: "json(true ? 200 : 201",
@@ -407,7 +407,7 @@ export const NAMED_FAULTS = [
     tests: ["test/kv/store-close.test.ts"],
   },
   {
-    rule: "a server that cannot be listed is retried later than after a second",
+    rule: "a server that cannot be listed is first retried after more than a second",
     path: "src/replicator/rules/rule-followers.ts",
     text: "PAUSE_SEC = { min: 1,",
     replacement: "PAUSE_SEC = { min: 2,",
@@ -428,28 +428,28 @@ export const NAMED_FAULTS = [
     tests: ["src/indexes/indexed-document.test.ts"],
   },
   {
-    rule: "the opposite of $eq true is that of $exists",
+    rule: "{$eq: true} is negated like {$exists: true}",
     path: "src/protocol/normalize-selector.ts",
     text: 'name === "$exists" && typeof item === "boolean"',
     replacement: 'typeof item === "boolean"',
     tests: ["src/protocol/selector.test.ts"],
   },
   {
-    rule: "a password for all keys goes to a server that moved",
+    rule: "the stored `password` member is used although one side names another server",
     path: "src/replicator/documents/masked-secrets.ts",
     text: "SIDES.every((side) => goesWhereItWent",
     replacement: "SIDES.some((side) => goesWhereItWent",
     tests: ["src/replicator/documents/masked-secrets.test.ts"],
   },
   {
-    rule: "a range from the first byte to a later one is the whole",
+    rule: "a range from the first byte to a given one counts as the whole resource",
     path: "src/api/http/byte-range.ts",
     text: 'const isWhole = last === "" &&',
     replacement: 'const isWhole = last !== "" &&',
     tests: ["src/api/http/byte-range.test.ts"],
   },
   {
-    rule: "without requests the time is the shortest one of the histogram",
+    rule: "without requests, times are those of an empty histogram instead of 0",
     path: "src/server/metrics/request-times.ts",
     text: "(count === 0 ? 0 :",
     replacement: "(count === 0 ? 1 :",
@@ -477,21 +477,21 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "minutes of runs are kept indefinitely",
+    rule: "statistics of runs per minute are kept indefinitely",
     path: "src/replicator/nodes/run-rates.ts",
     text: "tx.clearRange({ begin: runRate.range().begin, end: runRate.prefixKey({ startMs }) });",
     replacement: "",
     tests: ["test/replicator/run-rates.test.ts"],
   },
   {
-    rule: "a run that parked at the beginning continues between other databases",
+    rule: "a run that parked without a checkpoint resumes although a database was replaced",
     path: "src/replicator/checkpoints/parked-place.ts",
     text: "return isSame ? Checkpoints",
     replacement: "return true ? Checkpoints",
     tests: ["src/replicator/checkpoints/parked-place.test.ts"],
   },
   {
-    rule: "a job that cleared an index stays",
+    rule: "the job of an index remains after its work is done",
     path: "src/indexes/index-builds.ts",
     text: "        await jobs.verify(tx, held);\n        await jobs.remove(tx, held);",
     replacement: "        await jobs.verify(tx, held);",
@@ -575,14 +575,14 @@ export const NAMED_FAULTS = [
     tests: ["src/host/system/clock.test.ts"],
   },
   {
-    rule: "changes of a few documents end before their last one",
+    rule: "a feed of a few documents ends before their last change",
     path: "src/api/changes/changes-reader.ts",
     text: "page.entries.at(-1)?.sequence",
     replacement: "page.entries.at(-2)?.sequence",
     tests: ["test/api/changes.test.ts"],
   },
   {
-    rule: "a selector that points backwards reads one key more",
+    rule: "a key selector with a negative offset reads one key too many",
     path: "src/kv/buffered/read-view.ts",
     text: "selector.offset : 1 - selector.offset",
     replacement: "selector.offset : 2 - selector.offset",
@@ -800,7 +800,7 @@ export const NAMED_FAULTS = [
     tests: ["src/cli/terminal/progress.test.ts"],
   },
   {
-    rule: "an error named like a member of every object has a status",
+    rule: "an error word such as toString has a status",
     path: "src/replicator/endpoints/refusal-status.ts",
     text: "Object.hasOwn(STATUSES, error) ?",
     replacement: "true ?",
@@ -821,7 +821,7 @@ export const NAMED_FAULTS = [
     tests: ["test/api/bulk.test.ts"],
   },
   {
-    rule: "a node that becomes the sender does not compare breaches",
+    rule: "a node that becomes the sender of alerts does not compare all jobs",
     path: "src/server/alerts/alert-sender.ts",
     text: 'turn === "taken"',
     replacement: 'turn !== "taken"',
@@ -856,14 +856,14 @@ export const NAMED_FAULTS = [
     tests: ["src/documents/stored-document.test.ts"],
   },
   {
-    rule: "a peer without the document lacks attachments of its first revision",
+    rule: "a peer without the document does not get attachments of its first revision",
     path: "src/documents/stored-document.ts",
     text: "place < 0 ? 0 :",
     replacement: "place < 0 ? 1 :",
     tests: ["src/documents/stored-document.test.ts"],
   },
   {
-    rule: "the OpenAPI document describes only methods that it cannot contain",
+    rule: "the OpenAPI document describes exactly the methods that OpenAPI does not define",
     path: "src/contract/openapi.ts",
     text: "!METHODS.includes(method)",
     replacement: "METHODS.includes(method)",

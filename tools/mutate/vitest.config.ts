@@ -1,4 +1,4 @@
-/** The tests without their build, for a tree with a planted fault, or for the survey. */
+/** Runs the tests without a build first, in a tree with a planted fault or for the survey. */
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type Reporter, type TestCase, type TestModule } from "vitest/node";

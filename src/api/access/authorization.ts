@@ -25,7 +25,7 @@ type Demand =
   | "operations-reader"
   | "server-admin"
   | "database-member"
-  /** Reads design documents of `_users`: requires an administrator of the database. */
+  /** A reader of design documents in `_users`, who must be an administrator of the database. */
   | "design-reader"
   | "database-admin";
 

@@ -179,7 +179,7 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** Initial buffer size: a full piece and the document that takes it past `PIECE_LENGTH`. */
+/** Initial buffer size: room for a full piece, and for the document that exceeds `PIECE_LENGTH`. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** Collects output until it is worth sending. */

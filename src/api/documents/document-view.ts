@@ -128,7 +128,7 @@ export function viewPieces(view: DocumentView, options: ViewOptions, data: Inlin
   return storedDocumentPieces(view.document, renderOptions(data, view, options));
 }
 
-/** A document that a selector reads and a response contains, rendered on demand. */
+/** A document, rendered on demand, that a selector can read and a response can contain. */
 export interface ViewedDocument extends SandboxArgument {
   /** The text of the document, in pieces if it is long. */
   json(): JsonText | LongText;
@@ -153,7 +153,7 @@ export function viewedDocument(
   };
 }
 
-/** A document as one text of about `length` bytes, which `render` is called for at most once. */
+/** A document as the string of about `length` bytes that `render` returns. Rendered only once. */
 export function viewedText(render: () => JsonText, length: number): ViewedDocument {
   let made: JsonText | undefined;
   const text = (): JsonText => {
@@ -227,8 +227,8 @@ function renderOptions(
 }
 
 /**
- * The text in pieces, for multipart responses: the attachment bytes follow in the order of the
- * text.
+ * The JSON of a document in pieces, for multipart responses. The attachments follow it in the order
+ * in which it lists them.
  */
 export function multipartPieces(
   { document, extras }: DocumentView,

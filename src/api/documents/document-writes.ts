@@ -53,7 +53,8 @@ export async function writeOne(
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
-  // Parsing a long document may have used up the time slice, and writing does not yield.
+  // Yields first if parsing a long document has used up the time slice, because writing does not
+  // yield.
   if (call.yielder.isDue) await call.yielder.yield();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;

@@ -98,7 +98,7 @@ function compressionLevelOf(
     : undefined;
 }
 
-/** Patterns from the settings, cached because a document may have thousands of attachments. */
+/** Compiled content-type patterns, cached because a document may have thousands of attachments. */
 const typePatterns = new Map<string, RegExp>();
 const TYPE_PATTERNS_MAX = 100;
 
@@ -195,7 +195,7 @@ function describedUpload(
   };
 }
 
-/** Keeps stubs and stores inline data, in batches that share one wait for the disk. */
+/** Keeps stubs and stores inline data, in batches that share one disk sync. */
 export async function inlineAttachments(
   parts: DatabaseParts,
   call: Call,
@@ -223,7 +223,9 @@ function inlineUpload(
   mode: EditMode,
 ): WholeAttachment {
   if (content.kind !== "inline") {
-    throw badRequest(`Attachment "${name}" follows, but the request is not multipart/related`);
+    throw badRequest(
+      `Attachment "${name}" has the member \`follows\`, but the request is not multipart/related`,
+    );
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);

@@ -115,7 +115,7 @@ export function errorPart(error: object): WrittenPart {
   return piecesPart(headers, [utf8Encode(JSON.stringify(error))]);
 }
 
-/** Text without characters that would end the header. */
+/** Percent-encodes control characters, such as the line breaks that would end a header. */
 export function headerText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: removes control characters.
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => percentEncode(char));

@@ -49,7 +49,7 @@ test("bodies that together exceed the budget wait until others are answered", as
   expect(budget.heldBytes).toBe(0);
 });
 
-test("a body that waits longer than ten seconds is refused as overload", async () => {
+test("a body that waits longer than ten seconds is rejected because of overload", async () => {
   const { budget, pass } = open(4 * MIB);
   for (let body = 0; body < 2; body++) await budget.open().hold(4 * MIB, never);
   const waiting = budget.open().hold(MIB, never);

@@ -9,8 +9,8 @@ import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /**
- * First bytes of each body, which are not counted. The limit on concurrent requests bounds their
- * sum.
+ * Number of bytes at the beginning of each body that are not counted. The limit on concurrent
+ * requests bounds their sum.
  */
 const FREE_BYTES = 65_536;
 /** Granularity of reservations, so that not every chunk needs one. */
@@ -23,7 +23,7 @@ export interface BodyBudgetLimits {
   readonly bodyMemoryBytesMax: number;
 }
 
-/** Reservation of one request. */
+/** Memory reserved by one request. */
 export interface BodyAllowance {
   /**
    * Extends the reservation so that the request can hold this many bytes in total. Throws an
@@ -38,7 +38,7 @@ export class BodyBudget {
   readonly #limits: BodyBudgetLimits;
   readonly #waiting = new Set<() => void>();
   #heldBytes = 0;
-  /** The request that may exceed the budget, until it releases its bytes. */
+  /** The one request that currently may exceed the budget, until it releases its bytes. */
   #exceeding: BodyAllowance | undefined;
 
   constructor(clock: Clock, limits: BodyBudgetLimits) {

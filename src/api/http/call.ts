@@ -15,7 +15,7 @@ export interface Call {
   readonly yielder: Yielder;
 }
 
-/** How bodies are buffered, and their limits. */
+/** Limits for buffered bodies, and the means to decompress them. */
 export interface BodyRules {
   readonly gunzip: Compression["gunzip"];
   /** Maximum size of a buffered body after decompression. */

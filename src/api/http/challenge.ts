@@ -16,7 +16,7 @@ const BASIC = 'Basic realm="server"';
 const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 export interface ChallengeSettings {
-  /** Value of the header, unless the client chooses the scheme. */
+  /** Value of the `WWW-Authenticate` header, unless the client chooses the scheme. */
   readonly challenge: string | undefined;
   /** Whether anonymous requests are rejected; if so, the challenge is sent by default. */
   readonly requireValidUser: boolean;

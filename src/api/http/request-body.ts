@@ -64,8 +64,8 @@ export type BodyContent = "documents" | "document" | "question";
 export type MemberNames = "unique" | "any";
 
 /**
- * The body of a query as JSON. Throws a ProtocolError if it is not JSON, or if an object has
- * duplicate member names.
+ * The body of a request that contains no documents, as JSON. Throws a ProtocolError if it is not
+ * JSON, or if an object has duplicate member names.
  */
 export async function readJsonBody(
   call: Call,
@@ -215,8 +215,8 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * Returns a query that is a JSON object with many members, which the caller processes one by one.
- * Throws a ProtocolError for duplicate member names.
+ * Returns a request body that is a JSON object with many members, for the caller to process one by
+ * one. Throws a ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
   call: Call,
@@ -247,8 +247,8 @@ export function requireJsonType(call: Call): void {
 }
 
 /**
- * The text of a short part of the body, including surrounding white space. Throws like
- * `readJsonBody`.
+ * Checks `bytes`, a short section of the body, and returns them as JSON text, including surrounding
+ * white space. Throws like `readJsonBody`.
  */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
   const look = {
@@ -260,14 +260,14 @@ export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): 
   return utf8Decode(bytes);
 }
 
-/** Like `checkJson`, but for the body of a query, and yielding to the event loop. */
+/** Like `checkJson`, but for a body that contains no documents. Yields to the event loop. */
 export async function checkQuestion(
   call: Call,
   bytes: Uint8Array,
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
-  // Yields first, because the caller parses the query, whose length is limited, in one step.
+  // Yields first, because the caller parses the text, whose length is limited, in one step.
   if (bytes.length > LONG_BYTES && call.yielder.isDue) await call.yielder.yield();
   return utf8Decode(bytes);
 }

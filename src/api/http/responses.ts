@@ -91,7 +91,7 @@ export async function begun<T>(pieces: AsyncIterable<T>): Promise<AsyncIterable<
   return { [Symbol.asyncIterator]: () => rest };
 }
 
-/** A piece of a response: text or UTF-8. */
+/** A piece of a response: a string or UTF-8 bytes. */
 export type Piece = string | Uint8Array;
 
 /**
@@ -125,7 +125,7 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 
-/** Joins small texts into pieces worth sending. Pieces of long texts are passed on unchanged. */
+/** Joins short strings into pieces worth sending. Bytes are passed on unchanged. */
 export async function* inPieces(
   texts: AsyncIterable<Piece> | Iterable<Piece>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -137,7 +137,7 @@ export async function* inPieces(
   yield* joined.finish();
 }
 
-/** Small texts, collected until they are worth sending. */
+/** Short strings, collected until they are worth sending. */
 export class JoinedTexts {
   #text = "";
 

@@ -40,7 +40,7 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      /** Properties of the route with the same path. */
+      /** Properties of a route with the same path and another method. */
       readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };

@@ -81,7 +81,7 @@ function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): 
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
   const mrargs = {
-    // For a quorum above 1, CouchDB reads documents separately from the index.
+    // Also false for a quorum above 1, as CouchDB then reads documents separately from the index.
     include_docs: !covering && ignored.r === 1,
     view_type: "map",
     reduce: false,

@@ -217,7 +217,7 @@ class Scan {
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
     const size = new PageSize();
     for (;;) {
-      // Assumes that each entry is a result, as is usual.
+      // Assumes that each entry will be a result, as is usual. Otherwise more pages are read.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(

@@ -47,7 +47,7 @@ function place(object: Map<string, Node>, path: readonly string[], value: JsonTe
     return;
   }
   const inner = object.get(name) ?? new Map<string, Node>();
-  // A field that contains this one was placed before, with its whole value.
+  // A field that contains this one has already been placed, with its whole value.
   if (typeof inner === "string") return;
   object.set(name, inner);
   place(inner, rest, value);

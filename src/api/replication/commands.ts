@@ -52,7 +52,7 @@ export function commandRoutes({ bulk }: Pick<Replicator, "bulk">): readonly Rout
   ];
 }
 
-/** The response to a command: its counts, or 202 while it goes on. `Location` names the command. */
+/** The response to a command: its counts, or 202 while it runs. `Location` names the command. */
 export function commandAnswer(
   { id, state, matched, changed }: BulkCommand,
   listed: Partial<Pick<CommandedJobs, "jobs">> = {},
@@ -74,7 +74,11 @@ function refuse(call: Call, refusal: UndoRefusal): never {
 }
 
 function noCommand(call: Call): ProtocolError {
-  return noSuch("command", parameter(call, "id"), "/_tandem/commands lists those of the last week");
+  return noSuch(
+    "command",
+    parameter(call, "id"),
+    "/_tandem/commands lists the commands of the last week",
+  );
 }
 
 function commandView(command: BulkCommand): CommandRow {

@@ -86,8 +86,8 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
 }
 
 /**
- * Unchanged jobs that log in as the same user, with the keys of some of their owners; empty if no
- * such job exists.
+ * Number of unchanged jobs that log in as the same user, with some of their owners; an empty object
+ * if there are no such jobs.
  */
 function withheldFrom(entries: readonly JobEntry[]): object {
   if (entries.length === 0) return {};

@@ -24,7 +24,7 @@ export function deciderOf(
   if (why === undefined || why === null) return decider;
   const text = typeof why === "string" ? why.trim() : undefined;
   if (text === undefined || text.length > WHY_LENGTH_MAX) {
-    throw badRequest(`\`why\` must be a text of at most ${WHY_LENGTH_MAX} characters`);
+    throw badRequest(`\`why\` must be a string of at most ${WHY_LENGTH_MAX} characters`);
   }
   return text === "" ? decider : { ...decider, why: text };
 }

@@ -30,7 +30,7 @@ test.each([
   expect(feedFilterOf(asking(`since=0&${text}`), ["since"])).toEqual(expected);
 });
 
-test("a command without a filter names no jobs unless it names all", () => {
+test("a command without a filter is rejected unless it selects all jobs explicitly", () => {
   for (const text of ["", "all=false"]) {
     expect(reasonOf(() => commandFilterOf(asking(text)))).toMatch(/^Select jobs by .*all=true$/);
   }

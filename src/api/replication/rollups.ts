@@ -44,7 +44,7 @@ async function listEndpoints(
   }));
   const views = endpoints.map((endpoint) => ({
     ...endpointView(endpoint),
-    // Includes the budgets of accounts on the host.
+    // The budgets of a host include those of accounts on it.
     budgets: known.filter(({ name }) => name.replace(/^.*@/, "") === endpoint.host),
   }));
   return json(200, { total_rows: total, endpoints: views } satisfies EndpointPage);

@@ -107,7 +107,7 @@ function dryRunParameter(call: Call): boolean {
   return booleanParameter(call, "dry_run");
 }
 
-/** Numbers of planned changes, with some names of each kind. */
+/** Planned changes: for each kind, their number and some names of databases. */
 function planned({ matched, made, changed, ended, faulty, overwritten }: RulePlan): ApiResponse {
   return json(200, {
     ok: true,

@@ -166,12 +166,12 @@ async function named(
   return { entries: shown.slice(skip, skip + limit), total: shown.length };
 }
 
-/** Lists the tasks of all nodes, or of one. */
+/** Lists the active tasks of all nodes, or of one. */
 async function activeTasks(
   { kv, replicator, indexBuilds, shownUrl }: SchedulerParts,
   nodeName?: string,
 ): Promise<ApiResponse> {
-  // A parked job is not a task of any node.
+  // A parked job is not an active task.
   const filter = { states: ["running"], parked: false } as const;
   const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
   const isOfNode = ({ worker }: Pick<JobEntry | RunningBuild, "worker">): boolean =>
@@ -186,8 +186,8 @@ async function activeTasks(
 }
 
 /**
- * Task of a background removal. CouchDB has no such task; the members are those common to all of
- * its tasks.
+ * Entry in `_active_tasks` for a background removal. CouchDB has no such task. The entry has the
+ * members common to all of CouchDB's tasks, and some of its own.
  */
 function removalView({ claim, kind, subject, ...removal }: Removal): object {
   return {
@@ -203,7 +203,10 @@ function removalView({ claim, kind, subject, ...removal }: Removal): object {
   };
 }
 
-/** Task of the first build of an index, in the form of CouchDB's indexer task for a shard. */
+/**
+ * Entry in `_active_tasks` for the first build of an index, in the form of CouchDB's indexer task
+ * for a shard.
+ */
 function indexerView({ worker, ...build }: RunningBuild): object {
   const { database, design, doneCount, totalCount, startedMs, updatedMs } = build;
   return {

@@ -7,12 +7,12 @@ import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Ids of the keys of a node's store. The keys themselves are not exposed. */
+/** Ids of the sealing keys of a node's store. The keys themselves are not exposed. */
 export interface SecretKeys {
   status(): Promise<SecretKeysStatus>;
   /**
-   * Starts or resumes re-encryption of all secrets with a new key. Resolves when the new key is
-   * used for new secrets.
+   * Starts or resumes re-encryption of all secrets with a new sealing key. Resolves when new
+   * secrets are sealed with that key.
    */
   begin(): Promise<void>;
 }
@@ -21,12 +21,12 @@ export interface SecretKeysStatus {
   readonly record: {
     /** Id of the key used for sealing. */
     readonly sealingId: string;
-    /** Ids of the keys required by the store, oldest first. */
+    /** Ids of the sealing keys that the store's secrets require, oldest first. */
     readonly inUse: readonly string[];
   };
-  /** Ids of the keys available to this node. */
+  /** Ids of the sealing keys available to this node. */
   readonly hereIds: readonly string[];
-  /** Where this node gets its keys from. */
+  /** Where this node gets its sealing keys from. */
   readonly source: string;
   readonly rotation: {
     readonly state: string;

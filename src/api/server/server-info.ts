@@ -8,7 +8,7 @@ import { json, jsonText } from "../http/responses.ts";
 import { ADMIN, OPERATIONS, PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Date for caches: always expired. */
+/** Headers that prevent caching. */
 const NOT_CACHED = {
   "Cache-Control": "no-cache",
   Expires: "Mon, 01 Jan 1990 00:00:00 GMT",

@@ -2,7 +2,8 @@
 import { hasByte, utf8Slice } from "../bytes.ts";
 
 /**
- * Numbers in the row of a value. The rows of nested values follow their container's row, in order.
+ * Number of integers per row. Each value has a row. The rows of nested values follow the row of
+ * their container, in order.
  */
 export const ROW_LENGTH = 5;
 /** Offsets of the name's quotes; unused in an array and for the outermost value. */

@@ -71,7 +71,10 @@ export interface ScannedJson {
   readonly repeated: RepeatedName | undefined;
 }
 
-/** A duplicate name: the first duplicate of the object that begins first. */
+/**
+ * A duplicate name. If several objects have duplicates, the first duplicate in the object that
+ * starts earliest.
+ */
 export interface RepeatedName {
   readonly objectStart: number;
   readonly name: string;
@@ -113,7 +116,8 @@ export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
 }
 
 /**
- * Bytes per initially allocated row. Most documents have fewer values than this, including members.
+ * Number of input bytes for which one row is allocated initially. Most documents have fewer values,
+ * including members, than rows at this ratio.
  */
 const BYTES_PER_ROW = 64;
 /**
@@ -123,7 +127,7 @@ const BYTES_PER_ROW = 64;
 const ROWS_FIRST_MAX = 4_096;
 const DEPTH_FIRST = 16;
 /**
- * Growth factors of the row array: over the extrapolated number of rows, and over the current
+ * Growth factors of the row array, relative to the extrapolated number of rows and to the current
  * number.
  */
 const GROWTH_SLACK = 1.05;
@@ -298,8 +302,8 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Returns the duplicate whose object begins first: the known duplicate, or `member` of `object`.
- * `member` is NO_ROW if the object has no duplicate.
+ * Returns the duplicate in the object that starts earlier: the known duplicate, or `member` of
+ * `object`. `member` is NO_ROW if `object` has no duplicate.
  */
 function firstRepeated(
   known: RepeatedName | undefined,
@@ -349,7 +353,10 @@ function stringEnd(
   throw unexpected(bytes, at);
 }
 
-/** Returns the end of the aligned words of four plain characters around or after `from`. */
+/**
+ * Skips plain characters, four at a time in aligned words. Returns a position at or after `from`,
+ * with only plain characters in between.
+ */
 function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
   const start = from + (-(bytes.byteOffset + from) & 3);
   for (let at = from; at < start; at++) if (PLAIN[bytes[at] as number] !== 1) return at;
@@ -362,8 +369,8 @@ function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
 }
 
 /**
- * Whether all four bytes are `PLAIN`. The computation sets the high bit of at least the lowest byte
- * that is not.
+ * Whether all four bytes are `PLAIN`. If not, the computation sets the high bit of the lowest byte
+ * that is not `PLAIN`, and possibly of bytes above it.
  */
 function isPlainWord(word: number): boolean {
   const quotes = word ^ QUOTES;

@@ -120,7 +120,7 @@ test("a duplicate name is found at any depth and in any spelling", () => {
   expect(repeatedIn('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
 });
 
-test("reports the duplicate name of the object that begins first", () => {
+test("reports the duplicate name in the object that starts earliest", () => {
   const inner = '{"b":1,"b":2}';
   for (const depthMax of [0, 1, 9]) {
     expect(repeatedIn(`{"a":${inner},"a":1}`, depthMax)).toBe("a");
@@ -141,7 +141,7 @@ test("values that were not requested are not retained", () => {
   const object = '{"a":1,"b":[{"c":{"d":1}}]}';
   const few = `{"list":[${Array(100).fill(object).join(",")}]}`;
   const many = `{"list":[${Array(10_000).fill(object).join(",")}]}`;
-  // The scanner reserves room for one value in 64 bytes.
+  // The scanner initially allocates one row per 64 bytes of input.
   expect(roomOf(few)).toBeLessThan(few.length / 10);
   expect(roomOf(many)).toBeLessThan(many.length / 10);
 });

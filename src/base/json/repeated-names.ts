@@ -54,7 +54,7 @@ export class NameSearch {
     return this.#row >= this.#end || this.#repeated !== NO_ROW;
   }
 
-  /** The duplicate found so far, as in `repeatedAmongFew`. */
+  /** Row of the duplicate found so far, or NO_ROW. */
   get repeated(): number {
     return this.#repeated;
   }

@@ -35,8 +35,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // Endpoints of a moved job are URLs. Old id versions, which contain the host and port of the
-      // replicator, need no check.
+      // The endpoints of a moved job are URLs, so `serverUrl` is not used. Without host and port,
+      // the oldest versions of the id cannot match, and need not.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

@@ -6,13 +6,13 @@ import type { MoveFlags } from "./run-move.ts";
 const STEPS = [
   [
     "take",
-    "copy the replication documents to the new server, with paused jobs; repeat for new and changed documents",
+    "copy the replication documents to the new server, with their jobs paused; repeat for new and changed documents",
   ],
   [
     "stop",
     "end the jobs on the old server by deleting its replication documents that were copied to the new one",
   ],
-  ["start", "resume the jobs on the new server that the old server no longer runs"],
+  ["start", "resume, on the new server, the jobs that the old server no longer runs"],
   ["verify", "show the progress of the jobs, and verify the copies of those that have caught up"],
   [
     "back",
@@ -40,7 +40,10 @@ export function addMoveCommand(program: Command): void {
       .option("--limit <number>", "maximum number of documents", count)
       .action(async (flags: MoveFlags) => (await import("./run-move.ts")).runStep(name, flags));
     if (name === "take")
-      command.option("--take-uuid", "set the uuid of the old server if no job is running");
+      command.option(
+        "--take-uuid",
+        "give this server the uuid of the old one, if all jobs here are paused",
+      );
     if (name === "start")
       command.option("--anyway", "do not check the state of the jobs on the old server");
   }

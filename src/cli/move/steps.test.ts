@@ -160,7 +160,9 @@ test("a document that has only its id in common with one deleted on the old serv
   };
   const document = { _id: "a", _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
   const { found, asked } = await outcomes(back, from, { ...HERE, "GET /_replicator/a": document });
-  expect(found).toMatchObject([{ outcome: "not from the old server, kept", isProblem: false }]);
+  expect(found).toMatchObject([
+    { outcome: "kept, because it did not come from the old server", isProblem: false },
+  ]);
   expect(asked.here).not.toContain(DELETE);
 });
 

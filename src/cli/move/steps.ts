@@ -199,7 +199,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
     for (const job of page.jobs) {
       const { doc_id: id } = job;
       if (left === 0) return;
-      // Never null, because jobs selected by database have documents.
+      // The id is never null, because jobs selected by database have documents.
       if (id === null || !wasTaken(job) || only?.has(id) === false) continue;
       const reason = active && (await whyNotStarted(from, active, database, id, job.id));
       if (reason !== undefined) {
@@ -271,7 +271,7 @@ async function moveBack(
     );
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
-    return done(database, id, "not from the old server, kept");
+    return done(database, id, "kept, because it did not come from the old server");
   }
   if (!(await pauseHere(here, database, id, reasonOf("moved back to ", fromUrl)))) {
     return problem(database, id, "not moved", "its run here has not ended");

@@ -29,8 +29,8 @@ import {
 } from "../../replicator/index.ts";
 
 /**
- * Time for which a request is retried. Commands need their own limit, since only jobs have a health
- * threshold.
+ * Time for which a failing request is retried. Jobs are limited by the run time after which they
+ * count as healthy; commands have no such time.
  */
 const FAILING_MS_MAX = 60_000;
 

@@ -55,7 +55,7 @@ function limitsOf(side: "read" | "write", texts: readonly string[] | undefined):
   return { [side]: Object.fromEntries(entries) };
 }
 
-/** Rejects passwords, because connection errors show the path with the name. */
+/** Rejects names with a password, because connection errors show the path of the request. */
 function pathOf(name: string): string {
   const shown = maskCredentials(name);
   if (shown !== name) {

@@ -14,7 +14,7 @@ import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import type { Created, CreatingServer, Printer, Server } from "./server-client.ts";
 
-/** Jobs named before a command is confirmed. */
+/** Number of jobs named as examples when a command has to be confirmed. */
 const EXAMPLES = 3;
 /** Page size for counting jobs whose total the server does not know. */
 const COUNT_PAGE_ROWS = 1_000;
@@ -120,7 +120,7 @@ function described({ matched, examples }: Preview): string {
   return `${counted(matched, "job")}, for example:${names}`;
 }
 
-/** Throws a WrongUse unless the user confirms. */
+/** Throws a usage error unless the user confirms. */
 async function confirm(action: string, verb: string, preview: Preview): Promise<void> {
   const { matched } = preview;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -171,7 +171,7 @@ function printDone(answer: unknown, undo: string | undefined): string {
   const members = { matched: "number" } as const;
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);
   const { matched, changed = 0, failed = 0 } = done;
-  const refused = failed === 0 ? "" : `, ${failed} not in a state for it`;
+  const refused = failed === 0 ? "" : `, ${failed} in a state that does not permit it`;
   const hint = undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${undo}\n` : "";
   return `${counted(matched, "job")} found, ${changed} changed${refused}\n${hint}`;
 }

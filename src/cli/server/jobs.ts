@@ -129,7 +129,7 @@ export function addJobsCommand(program: Command): void {
       ]),
   );
   define("failures <id>", "list the failed documents of a job")
-    .option("--retry", "retry the documents first")
+    .option("--retry", "retry the failed documents before listing them")
     .action((id: string, flags: Flags) =>
       askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;

@@ -31,8 +31,12 @@ export function addSecretsCommand(program: Command): void {
     .description("manage the sealing keys of a server and the credentials of its jobs");
   const define = (usage: string, description: string): Command =>
     withServer(secrets.command(usage)).description(description);
-  define("status", "show the sealing key and the keys in use").action((flags: ServerFlags) =>
-    askServer(flags, async (server) => [await server.ask("GET", "/_tandem/secrets"), printStatus]),
+  define("status", "show the current sealing key and all keys in use").action(
+    (flags: ServerFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("GET", "/_tandem/secrets"),
+        printStatus,
+      ]),
   );
   define(
     "rotate",

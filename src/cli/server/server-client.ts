@@ -22,7 +22,7 @@ export interface Server {
   ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
 }
 
-/** A server that reports the resources that a request has created. */
+/** A server client that also returns the paths of resources created by its requests. */
 export interface CreatingServer extends Server {
   create(path: string, body?: unknown): Promise<Created>;
 }
@@ -160,7 +160,7 @@ export class AnswerError extends Error {
   }
 }
 
-/** Parses the root URL of a server. Throws a WrongUse for any other URL. */
+/** Parses the root URL of a server. Throws a usage error for any other URL. */
 export function parseServer(url: string, option = "--server"): URL {
   const named = `${option} ${maskCredentials(url)}`;
   if (!URL.canParse(url) || !/^https?:/i.test(url)) {

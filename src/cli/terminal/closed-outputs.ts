@@ -1,4 +1,4 @@
-/** Handles closed outputs. */
+/** Reaction to outputs whose reader has exited. */
 
 /** Exit code for a closed output pipe, as after SIGPIPE, which Node.js ignores. */
 const UNREAD = 1;

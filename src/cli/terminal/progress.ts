@@ -13,7 +13,7 @@ const DRAW_INTERVAL_MS = 100;
 /** Interval of progress lines in a log. */
 const LINE_INTERVAL_MS = 2000;
 
-/** Control sequence, as bytes because the outputs escape control characters in text. */
+/** Clears the line. These are bytes, because the outputs escape control characters in text. */
 const CLEAR_LINE = Buffer.from("\r\u001b[2K");
 
 /** Additional numbers, shown after the number of documents if known. */

@@ -80,7 +80,7 @@ export class EventFeed {
 
   #lose(): void {
     this.#wasLost = true;
-    // Lists and totals requested in the meantime may fail.
+    // Data is read again after the reconnection, because requests in the meantime may fail.
     this.#hasMissed = true;
     this.#listener.state("lost");
   }

@@ -134,7 +134,7 @@ export function pathOfJob(name: string): string {
   return `_tandem/jobs/${segmentOf(name)}`;
 }
 
-/** Whether the command is an operator's decision, which is stored with its reason. */
+/** Whether the command is stored as an operator's decision, with its reason. */
 export function isDecision(command: Command): boolean {
   return command !== "retry_failures";
 }

@@ -21,7 +21,10 @@ export async function resetSetting(node: string, place: Place): Promise<void> {
   await request("DELETE", pathOf(node, place));
 }
 
-/** Path of a setting. Names the node, so that no other node behind a proxy changes its own. */
+/**
+ * Path of a setting. Contains the name of the node, because a proxy could pass the request to
+ * another node, which would then change its own setting.
+ */
 function pathOf(node: string, { section, key }: Place): string {
   return `_node/${[node, "_config", section, key].map(segmentOf).join("/")}`;
 }

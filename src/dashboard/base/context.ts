@@ -26,7 +26,8 @@ export const SurroundingsContext = createContext<Surroundings | undefined>(undef
 
 export function useSurroundings(): Surroundings {
   const surroundings = useContext(SurroundingsContext);
-  if (surroundings === undefined) throw new Error("Outside of the dashboard");
+  if (surroundings === undefined)
+    throw new Error("The surroundings are only available inside the dashboard");
   return surroundings;
 }
 

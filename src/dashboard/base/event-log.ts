@@ -33,10 +33,13 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
   resumed: ["resume"],
   changed: ["retry", "reset", "start-from", "replace-credentials"],
 };
-/** Maximum time between a decision and its event. Event times are in whole seconds. */
+/**
+ * Maximum time between an operator's decision and the event that reports it. Event times are in
+ * whole seconds.
+ */
 const LATE_MS_MAX = 2_000;
 
-/** The decision closest in time to the event. */
+/** The operator's decision that is closest in time to the event. */
 function decisionOf({
   time,
   changes,

@@ -59,7 +59,7 @@ export function formatDistance(time: string, nowMs: number): string {
 /** Time zone for display; `undefined` is that of the browser. */
 export type TimeZone = "UTC" | undefined;
 
-/** Formatters are cached, because creating one takes long and long lists contain many times. */
+/** Formatters are cached: creating one is slow, and long lists contain many timestamps. */
 const timeFormats = new Map<TimeZone, Intl.DateTimeFormat>();
 
 /** Formats an absolute time: `23 Nov 2026, 14:24:35 UTC`. */

@@ -10,7 +10,7 @@ export const FLAG_FILTERS = [
   ["behind", "Behind"],
 ] as const;
 
-/** Filters with a text; the first one is the search box. */
+/** Filters with a text value; the first one is the search box. */
 export const TEXT_FILTERS = [
   ["name", "Name"],
   ["source", "Source host or database"],

@@ -46,13 +46,13 @@ export function lineOf(job: Job): JobLine {
 
 export interface ChangedLines {
   readonly lines: readonly JobLine[];
-  /** Number of lines whose jobs no longer exist. */
+  /** Number of listed jobs that no longer exist. */
   readonly goneCount: number;
-  /** The last event of each job without a line. */
+  /** The last event of each job that is not in the list. */
   readonly others: readonly JobEvent[];
 }
 
-/** Applies events, oldest first, to the lines. A job may have had a different id before. */
+/** Applies events, oldest first, to a list of jobs. A job may have had a different id before. */
 export function linesAfter(lines: readonly JobLine[], events: readonly JobEvent[]): ChangedLines {
   const lastOf = new Map(events.map((event) => [event.id, event]));
   const idOf = new Map(events.map(({ id, former_id: former = id }) => [former, id]));

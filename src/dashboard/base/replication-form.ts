@@ -78,7 +78,7 @@ export class FieldError extends Error {
 /** A document member that the form supports. */
 interface Member {
   readonly name: string;
-  /** The fields that determine the member, which stays unchanged if they are. */
+  /** The fields that determine the member. If they are unchanged, so is the member. */
   readonly shown: (fields: FormFields) => unknown;
   /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
   readonly made: (fields: FormFields, original: unknown) => unknown;

@@ -56,7 +56,7 @@ export function lagsOf(
   const lags: LagSample[] = [];
   for (const sample of [...ended, ...seen]) {
     const lastSec = lags.at(-1)?.timeSec ?? Number.NEGATIVE_INFINITY;
-    // Samples have times of the browser, which may precede those of the server.
+    // Samples have timestamps of the browser, whose clock may be behind that of the server.
     if (sample.timeSec > lastSec) lags.push(sample);
   }
   return lags;

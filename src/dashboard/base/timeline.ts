@@ -5,7 +5,7 @@ export interface TimelineEntry {
   readonly time: string;
   readonly kind: "run" | "decision" | "event";
   readonly title: string;
-  /** Reason; of a decision, preceded by the user. */
+  /** The reason. For a decision, preceded by the user. */
   readonly detail: string | null;
   readonly isBad: boolean;
   /** The run, if the entry is one. */
@@ -23,8 +23,8 @@ const BAD_CAUSES = new Set([
 ]);
 
 /**
- * Returns the entries, newest first. Of the history, only events that neither runs nor decisions
- * contain: that the job was added, and the start of its current run.
+ * Returns the entries, newest first. The history contributes only the events that are missing from
+ * runs and decisions: that the job was added, and the start of its current run.
  */
 export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
   const ended = runs.map(

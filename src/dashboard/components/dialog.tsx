@@ -19,15 +19,15 @@ export function Dialog({
   useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
-    // The browser restores the focus only if the dialog closes by itself; while it is open, no
-    // element behind it can be focused.
+    // The browser restores the focus only if the dialog is closed with `close()`, not if it is
+    // removed. Deferred, because no element behind an open dialog can be focused.
     return () =>
       queueMicrotask(() => {
         if (before instanceof HTMLElement) before.focus();
       });
   }, []);
-  // Prevents the browser from closing the dialog itself: it would report that only later, and input
-  // in between would be lost.
+  // Prevents the browser from closing the dialog itself: the `close` event would follow only later,
+  // and input in between would be lost.
   const leave = (event: Event) => {
     if (!event.cancelable) return;
     event.preventDefault();

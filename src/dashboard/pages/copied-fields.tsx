@@ -36,7 +36,7 @@ export function CopiedFields({ fields, onChange }: FieldsProps) {
         isOptional
         isNumber
         onChange={(documentBytesMax) => onChange({ documentBytesMax })}
-        note="skips documents whose JSON has more bytes; empty: no limit"
+        note="skips documents whose JSON exceeds this size in bytes; empty: no limit"
       />
       <TextField
         label="attachments.max_bytes"
@@ -44,7 +44,7 @@ export function CopiedFields({ fields, onChange }: FieldsProps) {
         isOptional
         isNumber
         onChange={(attachmentBytesMax) => onChange({ attachmentBytesMax })}
-        note="skips documents with an attachment of more bytes; empty: no limit"
+        note="skips documents with an attachment that exceeds this size in bytes; empty: no limit"
       />
       <TextField
         label="since_seq"

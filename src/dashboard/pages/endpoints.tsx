@@ -226,7 +226,7 @@ function BudgetLine({
   );
 }
 
-/** A number of jobs that links to them. */
+/** A number of jobs, which is a link to the list of these jobs. */
 function Count({ value, query }: { value: number; query: Query }) {
   if (value === 0) return <>0</>;
   return <a href={linkTo(["jobs"], query)}>{formatNumber(value)}</a>;

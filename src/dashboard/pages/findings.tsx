@@ -44,7 +44,7 @@ function wordsOf(side: "source" | "target", { state, changes }: CheckedEndpoint)
   return `Readable, with ${formatCount(changes, "change")}.`;
 }
 
-/** Whether the name is free and the document as a whole is valid. */
+/** Shows whether the id of the document is already in use, and whether the document is valid. */
 export function DocumentFinding({ checked: { found, error } }: { checked: Checked }) {
   if (error !== undefined) {
     const reason = error instanceof Error ? error.message : String(error);

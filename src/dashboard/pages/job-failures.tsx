@@ -1,4 +1,4 @@
-/** Documents of a job that failed, by reason, with retries of one, some or all of them. */
+/** Failed documents of a job, by reason. One, some or all of them can be retried. */
 import { useState } from "preact/hooks";
 import type { DocumentFailure, FailureCount } from "../../contract/index.ts";
 import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";

@@ -1,4 +1,4 @@
-/** A rule: its definition, the state of its databases, and its change and removal. */
+/** A rule: its definition and the state of its databases, with controls to change or remove it. */
 import { useState } from "preact/hooks";
 import type { Rule, RuleStatus } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";

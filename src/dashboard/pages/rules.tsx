@@ -127,7 +127,7 @@ export function Way({ rule }: { rule: Rule }) {
   );
 }
 
-/** A number of the rule's jobs that links to them. */
+/** A number of the rule's jobs, which is a link to the list of these jobs. */
 export function Count({
   rule,
   count,

@@ -107,7 +107,7 @@ export function SettingDialog({
   );
 }
 
-/** The value in effect: after a reset, one from files or the environment may apply. */
+/** Describes the value in effect, which after a reset may come from files or the environment. */
 async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const { settings } = await readSettings();
   const found = settings.find((setting) => setting.section === section && setting.key === key);

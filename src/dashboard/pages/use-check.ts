@@ -6,7 +6,7 @@ import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
 
-/** Idle time after the last change. */
+/** Pause in typing after which the document is checked. */
 const QUIET_MS = 700;
 /** Pause before a request to an overloaded server is repeated. */
 const BUSY_MS = 2_000;

@@ -6,9 +6,9 @@ import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
 import { useSoon } from "../base/use-loaded.ts";
 
-/** Number of entries to find at a time. */
+/** Number of log entries to find at a time. */
 const ROWS = 100;
-/** Maximum number of pages to search for them. */
+/** Maximum number of pages that are searched for these entries. */
 const PAGES_MAX = 10;
 /** Minimum interval between renders during many events. */
 const DRAW_MS = 300;

@@ -67,7 +67,7 @@ export function useJobList(query: Query): JobList {
           bookmark: following,
           isRead: true,
           error: undefined,
-          // Starts from 0; `withEvents` counts new jobs only once the last page has been read.
+          // Reset by each read. `withEvents` counts new jobs only once all pages have been read.
           newCount: 0,
         }));
       } catch (error) {

@@ -38,7 +38,7 @@ export class Activity {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs() + durationMs);
   }
 
-  /** Marks the silence until `pause` settles as expected. */
+  /** Treats silence as expected until `pause` settles. */
   async excuse<T>(pause: Promise<T>): Promise<T> {
     this.#excusedCount++;
     try {

@@ -190,7 +190,7 @@ test("batches contain only requests of one sender over the same connections", as
   ]);
 });
 
-test("a batch contains up to a hundred requests, and bodies of a mebibyte", async () => {
+test("a batch contains up to a hundred requests, with bodies of a mebibyte at most in total", async () => {
   const { fetch, requests } = await openBusy();
   await askAll(
     fetch,

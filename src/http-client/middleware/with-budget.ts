@@ -9,8 +9,8 @@ export type BudgetUnit = "requests" | "documents" | "bytes";
 /** The remaining budget of an endpoint, which may be shared. */
 export interface Spending {
   /**
-   * Resolves when the amount may be spent, or has been; rejects with `signal.reason`. Returns
-   * `undefined` if there is no limit.
+   * Resolves when the amount may be spent, or has already been spent; rejects with
+   * `signal.reason`. Returns `undefined` if there is no limit.
    */
   spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> | undefined;
 }

@@ -197,7 +197,7 @@ test("an API key is exchanged for a token, which is renewed before it expires", 
 });
 
 test.each([[400], [401]])(
-  "an API key that is refused with %i is a 401 of the endpoint",
+  "an API key that is refused with %i is reported as a 401 of the endpoint",
   async (status) => {
     const server = openServer(() => ({ status, body: "{}" }));
     const clock = openClock();

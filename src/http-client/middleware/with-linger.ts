@@ -54,7 +54,7 @@ export function withLinger(
 }
 
 /** Created once: the error that `abort` creates by default costs more than everything else here. */
-const OVER = new Error("The request has already ended");
+const OVER = new Error("Aborted because the request has ended");
 
 /** A request body, and whether it has been sent completely. */
 class Sending {

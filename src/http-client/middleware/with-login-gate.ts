@@ -9,7 +9,7 @@ import type { Login, LoginGates, LoginVerdict } from "../login-gate.ts";
 
 /** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
 const CREDENTIAL_LENGTH = 16;
-/** Maximum size of a rejection whose reason is read. */
+/** Maximum size of an error response that is read to find the reason of a rejected login. */
 const REFUSAL_BYTES_MAX = 65_536;
 /** Maximum number of accepted passwords remembered. */
 const PROVEN_MAX = 10_000;

@@ -89,8 +89,8 @@ function placeAfter({ from, to }: Move, url: string): URL | undefined {
 }
 
 /**
- * The request at its new URL. 303 requests a different resource; all others repeat the request (in
- * CouchDB also 301 and 302).
+ * The request at its new URL. After a 303, it is a GET (or HEAD) of a different resource. All
+ * other statuses, including 301 and 302 as in CouchDB, repeat the request.
  */
 function moved(
   request: FetchRequest,

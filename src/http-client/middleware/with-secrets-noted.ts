@@ -15,8 +15,8 @@ const PLAIN: ReadonlySet<string> = new Set([
   "x-couch-full-commit",
 ]);
 /**
- * Minimum length of a value of any other header that counts as a secret. Shorter values are flags
- * or ordinary words.
+ * Minimum length at which the value of any other header counts as a secret. Shorter values are
+ * flags or ordinary words.
  */
 const LENGTH_MIN = 6;
 

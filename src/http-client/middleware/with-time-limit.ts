@@ -47,4 +47,4 @@ export function withTimeLimit(
  * Reason for stopping the timer of a finished request. Created once, because the error that `abort`
  * creates by default costs more than the rest of this function.
  */
-const OVER = new Error("The request has already ended");
+const OVER = new Error("Timer stopped because the request has ended");
