@@ -103,7 +103,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether the caller must not learn which servers exist that are not CouchDBs. */
+  /** Whether to conceal from the caller which servers other than CouchDBs exist. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -223,7 +223,7 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // A write is preceded by this request, which fails if the account has no access.
+      // A run sends this request before each write. It fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });

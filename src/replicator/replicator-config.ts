@@ -45,7 +45,10 @@ export interface ReplicatorConfig {
   readonly startupJitterMs: number;
   /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;
-  /** `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job. */
+  /**
+   * Maximum pause after a failure (`max_backoff_penalty_sec`). CouchDB's two days make a job look
+   * dead.
+   */
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;

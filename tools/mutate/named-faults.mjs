@@ -435,7 +435,7 @@ export const NAMED_FAULTS = [
     tests: ["src/protocol/selector.test.ts"],
   },
   {
-    rule: "a password for all keys goes to a server that moved",
+    rule: "a password for the keys of both sides goes to a server that moved",
     path: "src/replicator/documents/masked-secrets.ts",
     text: "SIDES.every((side) => goesWhereItWent",
     replacement: "SIDES.some((side) => goesWhereItWent",

@@ -23,7 +23,7 @@ export const OPPOSITES: Readonly<Partial<Record<BulkAction, BulkAction>>> = {
 };
 
 export interface BulkCommand {
-  /** 32 hex digits, in the order of the starts. */
+  /** 32 hex digits; ids sort by start time. */
   readonly id: string;
   readonly action: BulkAction;
   readonly decider: Pick<Decider, "userName" | "why">;

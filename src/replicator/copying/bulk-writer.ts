@@ -18,7 +18,7 @@ import { mayConcernOne } from "../endpoints/suspicion.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { FailureAttribution } from "./failure-attribution.ts";
 
-/** Maximum text per write, as in CouchDB 3.5. */
+/** Maximum size of a write, as in CouchDB 3.5. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {

@@ -28,8 +28,7 @@ export class AttachmentReading implements AsyncIterable<AttachmentStream> {
     const iterator = items[Symbol.asyncIterator]();
     try {
       for (;;) {
-        // This call only throws errors of the source: an error of the consumer is thrown at
-        // `yield`.
+        // Only errors of the source are caught here: an error of the consumer is thrown at `yield`.
         const next = await iterator.next().catch((error: unknown) => {
           this.failure ??= error;
           throw error;

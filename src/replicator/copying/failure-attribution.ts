@@ -14,7 +14,10 @@ import { describeFailure } from "../failures/failure.ts";
 
 /** Number of documents that may be skipped before the first success of a run. */
 const ALLOWANCE_FIRST = 5;
-/** Maximum skipped consecutively: neighbours are often damaged or rejected together. */
+/**
+ * Maximum number of documents skipped consecutively: neighbours are often damaged or rejected
+ * together.
+ */
 const ALLOWANCE_MAX = 100;
 
 /** Id of the document that the control request reads, or writes as a `_local` document. */

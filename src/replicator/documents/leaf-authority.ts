@@ -25,8 +25,9 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority for a new leaf. Only server admins may write for another user, who keeps
- * the permissions of the document or job, or else has those from the local directory.
+ * Returns the authority for a new leaf: the writer's, unless the document belongs to another user,
+ * for whom only server admins may write. That user keeps the authority of the replaced revision or
+ * of the job; otherwise, rights are looked up in the local directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,

@@ -95,7 +95,7 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** As `retry` of the whole list, in the caller's transaction and without waiting. */
+  /** Same as `retry` for the whole list, but in the caller's transaction and without waiting. */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
     const { runtime, index } = this.#parts;
     const status = await index.statuses.get(tx, jobId);
@@ -141,8 +141,8 @@ export class JobFailures {
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
     await failureLists.askRetry(tx, baseId, { request, ids });
-    // The list belongs to a replication, so notify all jobs that want it: whichever is running
-    // serves the request.
+    // The list belongs to a replication, so notify all jobs for this replication: whichever is
+    // running processes the request.
     for (const id of await ownership.jobsOfBase(tx, baseId)) {
       await jobs.callHolder(tx, { type, id });
     }

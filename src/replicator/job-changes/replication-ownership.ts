@@ -110,7 +110,8 @@ export class ReplicationOwnership {
 
   /**
    * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
-   * ended, belongs to a deleted database, or is another user's whose credentials remain unverified.
+   * ended, belongs to a deleted database, or belongs to another user and its credentials remain
+   * unverified.
    */
   async claim(
     tx: Transaction,

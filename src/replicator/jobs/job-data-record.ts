@@ -65,7 +65,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Omitted in most jobs, because they are not running.
+    // Omitted unless the job is running, which most jobs are not.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -198,8 +198,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot see that the members of the request match each other, and so do those of the
-  // outcome.
+  // TypeScript cannot see that the members of the request match each other, nor that those of the
+  // outcome do.
   return data as ReplicationJobData;
 }
 

@@ -138,6 +138,6 @@ function isOpen({ opens, closes }: Window, timeSec: number): boolean {
 
 function after(line: Cron, timeSec: number): number {
   const next = line.nextRun(new Date(timeSec * 1000));
-  assert(next !== null, "A cron expression with one occurrence must have another");
+  assert(next !== null, "A valid cron expression must have a next occurrence");
   return Math.floor(next.getTime() / 1000);
 }

@@ -261,7 +261,10 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Starts the run after any halted one. Returns the ending if another job owns it. */
+  /**
+   * Starts the run, after any halted run of the same replication has ended. Returns the ending if
+   * another job owns the replication.
+   */
   async #begin(
     { id }: ReplicationId,
     isShort: boolean,

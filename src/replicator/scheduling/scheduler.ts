@@ -201,7 +201,8 @@ export class Scheduler {
       // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Some run time is then not charged, but the caller needs the original reason for the end.
+        // Some run time then stays uncharged. Only log this: the caller needs the original reason
+        // for the end.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }

@@ -108,7 +108,7 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** Number of the connection pool. A higher number than before opens new connections. */
+  /** Generation of the connections. A higher number than before opens new ones. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
