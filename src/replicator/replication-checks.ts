@@ -229,7 +229,7 @@ export class ReplicationChecks {
     });
   }
 
-  /** Parses an endpoint. Returns undefined if the members name no valid one. */
+  /** Parses an endpoint. Returns undefined if the members contain no valid endpoint. */
   async #endpoint(
     side: Side,
     asking: Asking,

@@ -52,7 +52,10 @@ export interface ReplicatorConfig {
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
-  /** `worker_lease_sec`: a node that does not renew within it loses all jobs. Not in CouchDB. */
+  /**
+   * `worker_lease_sec`: a node that does not renew its lease within this time loses all jobs. Not
+   * in CouchDB.
+   */
   readonly workerLeaseSec: number;
   /** `activity_timeout_sec`: a job without a heartbeat for this time is requeued. */
   readonly activityTimeoutSec: number;

@@ -70,7 +70,7 @@ const ROWS = {
     9,
     ["baseId"],
     "(1, json)",
-    "the source's replication log, for a source that rejects it",
+    "copy of a source's replication log, for a source that rejects writes",
   ),
   outage: keyRow<{ origin: string }>(
     10,
@@ -268,7 +268,7 @@ const ROWS = {
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since that decision of an operator",
+    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since the operator's decision with this number",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,

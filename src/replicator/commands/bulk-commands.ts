@@ -79,9 +79,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match the filter. A node continues in the background if this
-   * exceeds the time of a request. `onChanged` is called with the ids of the jobs changed before
-   * that.
+   * Applies an action to the jobs that match the filter. If this takes longer than a request may,
+   * a node continues it in the background. `onChanged` is called with the ids of the jobs changed
+   * before that.
    */
   async start(
     action: BulkAction,

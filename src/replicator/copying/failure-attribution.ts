@@ -35,8 +35,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of reads. The control also fails if the source reports documents as missing
-   * without being able to read any.
+   * Attributes failures of reads. The control also requests database information: a source that
+   * cannot read any document may report all of them as missing.
    */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };

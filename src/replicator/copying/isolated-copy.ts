@@ -31,8 +31,8 @@ import { isOmitted, wireOf } from "./omitted.ts";
 /** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum total pause. CouchDB allows five minutes, in which time a run would count as stalled and
- * later as healthy.
+ * Maximum total pause. During the five minutes that CouchDB allows, a run would first count as
+ * stalled, and then as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /** Number of additional attempts after error responses, besides retries of single requests. */

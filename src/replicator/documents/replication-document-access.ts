@@ -165,8 +165,8 @@ function withoutUser(value: JsonText): JsonText {
 }
 
 /**
- * Matches a JSON string. Written without alternation per character, which would use stack for each
- * of them.
+ * Matches a JSON string. Has no alternation for each character, which would use stack space per
+ * character.
  */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 

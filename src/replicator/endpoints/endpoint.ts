@@ -42,7 +42,7 @@ interface EscapedSequence {
 /** Converts a sequence to a form that every database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
-  // JSON.stringify escapes only unpaired surrogates.
+  // JSON.stringify writes unpaired surrogates, and no other characters, as `\ud…`.
   const json = JSON.stringify(sequence);
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }

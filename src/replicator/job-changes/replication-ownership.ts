@@ -1,6 +1,6 @@
 /**
  * Records which jobs want a replication, and which one owns it. Jobs with the same replication id
- * copy the same, and only the owner runs (as in `couch_replicator_job`).
+ * would copy the same revisions, so only the owner runs (as in `couch_replicator_job`).
  */
 
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";

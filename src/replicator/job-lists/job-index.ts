@@ -81,7 +81,9 @@ export class JobIndex implements JobObserver {
     this.statuses = new JobStatuses(jobs.notes);
   }
 
-  /** Runs `body` with the index in one snapshot. Folds first if too many changes are unfolded. */
+  /**
+   * Runs `body` with the index in one snapshot. Folds first if too many changes are not folded yet.
+   */
   async read<T>(
     kv: KeyValueStore,
     body: (view: IndexView) => Promise<T>,

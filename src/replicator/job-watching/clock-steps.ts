@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Jobs per transaction whose due times (and data) are read, and the pause after it. All jobs are
- * checked, but hardly any has to be moved.
+ * Jobs per transaction: when their due times are read, and when their data is read; and the pause
+ * after each transaction. All jobs are checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;

@@ -57,7 +57,7 @@ export interface JobStatus {
  * Lists of jobs:
  * - `outcome`: last run crashed, failed or completed
  * - `active`: not ended, by shown id
- * - `since`, `tries`: failing, in these orders
+ * - `since`, `tries`: failing, by start and by number of failed runs
  * - `error`: failing, by class; `cause`: by class, side and host
  * - `cause-since`: failing for one cause, by time (`causeSinceList`)
  * - `ended`: ended transient jobs, by time

@@ -127,7 +127,7 @@ export class RuleFollower {
     }
   }
 
-  /** Checks all databases of the source, and all rows. */
+  /** Checks all databases of the source, and the rows of all databases with jobs. */
   async #list(signal: AbortSignal): Promise<ListingCount> {
     const count = new ListingCount();
     for await (const page of listNames(this.#server, () => this.#turn(1, signal), signal)) {

@@ -123,7 +123,7 @@ export class HeldReplication {
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
   /**
-   * The previous run, if it never ended because its node died or lost the job. Recorded with the
+   * The previous run, if its node died or lost the job before the run ended. Recorded with the
    * start of this one.
    */
   readonly #lostRun: JobRun | undefined;
@@ -445,7 +445,7 @@ export class HeldReplication {
     if (begins) this.#phase = phaseAfter(this.#phase, "store");
     if (backlog !== undefined) this.#backlog.noteStored(backlog);
     runtime.trace.event("replication.reported", { jobId: this.held.id });
-    // The run has a checkpoint, so the next one must not restart again.
+    // The run has a checkpoint, so the next run must not apply the restart position again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
@@ -531,8 +531,8 @@ export class HeldReplication {
   }
 
   /**
-   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if it
-   * stays.
+   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if the
+   * job is kept.
    */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;

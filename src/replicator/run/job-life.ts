@@ -16,7 +16,7 @@ export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
-  /** Number of written documents in the events so far. */
+  /** Number of written documents reported in events so far. */
   #toldCount = 0;
   readonly #rates = new RateMeter();
 

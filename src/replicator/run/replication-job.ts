@@ -281,8 +281,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending of a run that met another job of the same replication. Another user's job
-   * does not end this one permanently, because its credentials may fail.
+   * Returns the ending of a run for whose replication there is another job. Another user's job does
+   * not end this one permanently, because its credentials may fail.
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;

@@ -53,8 +53,8 @@ const CHARGE_MS_MIN = 1000;
  */
 const CYCLE_JITTER = 1 / 3;
 /**
- * Time between the two checks for waiting jobs at the end of a cycle, as a fraction of the cycle,
- * on a full node. Only jobs waiting at both checks count, since no node had room for them.
+ * On a full node: time between the two checks for waiting jobs at the end of a cycle, as a fraction
+ * of the cycle. Only jobs waiting at both checks count, since no node had room for them.
  */
 const LOOK_AHEAD = 1 / 3;
 

@@ -163,8 +163,8 @@ export interface Outline {
 }
 
 /**
- * Whether a redirect may be followed. A server must not redirect us to a system database unless the
- * address named one.
+ * Whether a redirect may be followed. A server must not redirect requests to a system database
+ * unless the address named one.
  */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
@@ -176,7 +176,7 @@ export class HttpRequests {
   /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
   /** Root of a database's server. */
-  /** Formats the server's texts for display. */
+  /** Formats text from the server for display. */
   readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
