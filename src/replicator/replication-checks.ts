@@ -308,7 +308,7 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
   return conceals && isRecognized === false;
 }
 
-/** Returns one and the same failure for closed ports, timeouts and services other than CouchDB. */
+/** Returns the same failure for closed ports, timeouts and services other than CouchDB. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };

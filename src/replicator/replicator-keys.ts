@@ -196,13 +196,13 @@ const ROWS = {
     40,
     ["jobId"],
     "(1, source, database)",
-    "the job is parked, and has a row in 41",
+    "source and database of a parked job, which has a row in 41",
   ),
   watched: keyRow<{ source: string; database: string; jobId: string }>(
     41,
     ["source", "database", "jobId"],
     "(1, json)",
-    "a parked job, with the update sequence of this database up to which it has copied",
+    "a parked job, with the update sequence of the database up to which it has copied",
   ),
   newlyParked: keyRow<{ source: string; versionstamp: Versionstamp }>(
     42,
@@ -220,7 +220,7 @@ const ROWS = {
     44,
     ["name"],
     "(1, uuid, generation, isSealed, bytes)",
-    "a rule; the bytes are JSON, and sealed where secrets are",
+    "a rule; the bytes are JSON, sealed if the server has a key (`isSealed`)",
   ),
   ruleDatabase: keyRow<{ uuid: string; database: string }>(
     45,
@@ -261,7 +261,7 @@ const ROWS = {
   loginGate: keyRow<{ digest: Uint8Array }>(
     60,
     ["digest"],
-    "json, sealed where secrets are",
+    "json, sealed if the server has a key",
     "failed logins of an account at a server, by the MD5 of both; watched by runs that wait to log in",
   ),
   hazard: keyRow<{ jobId: string }>(

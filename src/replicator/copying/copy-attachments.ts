@@ -8,7 +8,7 @@ export class AttachmentsBroken extends Error {
   }
 }
 
-/** Wraps attachments, recording the source's first error. Errors of the reader do not count. */
+/** Wraps attachments, recording the source's first error. Errors of the consumer do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
   /** First error of the source, if any. */
   failure: unknown;

@@ -42,7 +42,7 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Number of revisions per bulk read: for the first one, when sizes are unknown, and at most. */
+/** Number of revisions per bulk read: initially, when sizes are unknown, and at most. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**

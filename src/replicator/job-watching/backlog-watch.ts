@@ -71,7 +71,7 @@ interface Question {
   readonly since: SourceSequence;
 }
 
-/** The jobs this node has to ask about, or the time of the next check. */
+/** The jobs whose sources this node has to ask, or the time of the next check. */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
   | { readonly kind: "wait"; readonly untilMs: number };

@@ -1,4 +1,6 @@
-/** Parses the options of documents, bodies and stored jobs by their table. */
+/**
+ * Parses the options of documents, bodies and stored jobs, as described in `REPLICATION_OPTIONS`.
+ */
 
 import {
   eachOption,

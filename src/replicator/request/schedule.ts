@@ -129,7 +129,7 @@ export function intoWindow(schedule: Schedule | undefined, timeSec: number): num
   return after(window.opens, timeSec);
 }
 
-/** Returns when a run must end; undefined without a window, or if it started outside. */
+/** Returns when a run must end; undefined without a window, or if the run started outside it. */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;

@@ -105,7 +105,7 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /** Events of its runtime contain the identity of the job. */
+  /** Parts whose runtime adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   /**
@@ -287,7 +287,9 @@ export class HeldReplication {
     return claim;
   }
 
-  /** Removes the job if its database or rule is gone, which confirms that the run has ended. */
+  /**
+   * Removes the job if its database or rule is gone. The removal confirms that the run has ended.
+   */
   async removeIfDoomed(): Promise<void> {
     await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
       if (errorCode(error) !== "JOBS_HALTED") throw error;

@@ -127,7 +127,7 @@ export interface OtherNode {
   readonly runningCount: number;
 }
 
-/** Excess over its fair share, relative to the share, from which a node yields jobs. */
+/** A node yields jobs if it exceeds its fair share by more than this fraction. */
 const SURPLUS_RATIO = 0.1;
 
 /** Returns the node's share of all running jobs, in proportion to its slots. */

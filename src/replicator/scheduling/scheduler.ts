@@ -107,7 +107,7 @@ export class Scheduler {
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Lower limit on running jobs, for a while after jobs were yielded to other nodes. */
+  /** Reduced maximum of running jobs, for a while after jobs were yielded to other nodes. */
   #yielding = { untilMs: 0, jobsMax: 0 };
   /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
