@@ -11,7 +11,7 @@ import type { HttpAddress } from "./request/replication.ts";
 export interface Entitlement {
   /** The user who sends the new credential. */
   readonly caller: Authority;
-  /** Owner key, if the operator restricts the replacement to one owner. */
+  /** Key of the owner (`ownerKey`), if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
   /** Password in use when a job last reached both servers, if any. */
   readonly validPassword: string | undefined;
@@ -22,7 +22,10 @@ export interface Entitlement {
 /** Headers used by proxies or servers for routing. */
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
-/** Whether the job gets the credential. `before` and `after` are the addresses that log in. */
+/**
+ * Whether the job gets the credential. `before` and `after` are its endpoints that log in as the
+ * user, with the old and the new credential.
+ */
 export function isEntitled(
   authority: Authority,
   {

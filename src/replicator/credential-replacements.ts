@@ -42,7 +42,10 @@ export interface CredentialReplacement {
   readonly side: Side | undefined;
   /** New credentials, as in `auth` of a document. */
   readonly auth: Members;
-  /** Restricts the replacement to the jobs of one owner, by key; all entitled jobs if undefined. */
+  /**
+   * Restricts the replacement to the jobs of one owner (a key as returned by `ownerKey`); all
+   * entitled jobs if undefined.
+   */
   readonly owner?: string | undefined;
   /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
@@ -127,7 +130,9 @@ export class CredentialReplacements {
     return { caller, owner, validPassword, rootPath };
   }
 
-  /** Whether the job gets the credential, given that `concerns` is true. */
+  /**
+   * Whether the job is entitled to the credential. Only for jobs that the replacement `concerns`.
+   */
   isEntitled(
     replacement: CredentialReplacement,
     data: ReplicationJobData,
@@ -270,7 +275,7 @@ function addressesOf(
   return sides.map((side) => (replication as Replication)[side] as HttpAddress);
 }
 
-/** Returns the addresses that log in as the user, before and after the replacement. */
+/** Returns the endpoints that log in as the user, with their old and their new credentials. */
 function addressPairs(
   replacement: CredentialReplacement,
   replication: Replication | undefined,

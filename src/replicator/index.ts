@@ -16,7 +16,7 @@
  *   failures       lists of documents that did not arrive
  *   commands       operator commands for one job and for many
  *   slotless       jobs that a node runs outside its slots
- *   questions      requests to servers that a frontend has a replication node make
+ *   questions      requests to other servers, delegated by frontends to replication nodes
  *   parking        watchers that wake parked jobs
  *   nodes          reports of processes that run jobs, and drain orders
  *   documents      `_replicator` documents: effects of writes, and states written back

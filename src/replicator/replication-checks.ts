@@ -103,7 +103,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether the caller must not learn which servers exist that are not CouchDBs. */
+  /** Whether to conceal from the caller which servers other than CouchDBs exist. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -223,13 +223,13 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // A write is preceded by this request, which fails if the account has no access.
+      // A run sends this request before each write. It fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });
   }
 
-  /** Parses an endpoint. Returns undefined if the members name no valid one. */
+  /** Parses an endpoint. Returns undefined if the members contain no valid endpoint. */
   async #endpoint(
     side: Side,
     asking: Asking,
@@ -308,7 +308,7 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
   return conceals && isRecognized === false;
 }
 
-/** Returns one and the same failure for closed ports, timeouts and services other than CouchDB. */
+/** Returns the same failure for closed ports, timeouts and services other than CouchDB. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };

@@ -45,11 +45,17 @@ export interface ReplicatorConfig {
   readonly startupJitterMs: number;
   /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;
-  /** `max_backoff_penalty_sec`. CouchDB: two days, which looks like a dead job. */
+  /**
+   * Maximum pause after a failure (`max_backoff_penalty_sec`). CouchDB's two days make a job look
+   * dead.
+   */
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
-  /** `worker_lease_sec`: a node that does not renew within it loses all jobs. Not in CouchDB. */
+  /**
+   * `worker_lease_sec`: a node that does not renew its lease within this time loses all jobs. Not
+   * in CouchDB.
+   */
   readonly workerLeaseSec: number;
   /** `activity_timeout_sec`: a job without a heartbeat for this time is requeued. */
   readonly activityTimeoutSec: number;

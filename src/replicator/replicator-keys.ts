@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value in a key of a list of jobs, by which the list is sorted or divided. */
+/** Value in the keys of a list of jobs, by which the list is sorted or grouped. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;
@@ -70,7 +70,7 @@ const ROWS = {
     9,
     ["baseId"],
     "(1, json)",
-    "the source's replication log, for a source that rejects it",
+    "copy of a source's replication log, for a source that rejects writes",
   ),
   outage: keyRow<{ origin: string }>(
     10,
@@ -106,7 +106,7 @@ const ROWS = {
     15,
     ["baseId"],
     "(1, timeMs)",
-    "a replication without jobs, and the time of the first check of the mark",
+    "a replication without jobs, and the time when a cleanup first saw this mark",
   ),
   replicationJob: keyRow<{ replicationId: string; owner: string | null; jobId: string }>(
     16,
@@ -136,19 +136,19 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); deleted after a while, and not before 50",
+    "an event of a job, with its statuses before and after (null: no job); deleted after a while, but only once folded (50)",
   ),
   lastEvent: keyRow<NoElements>(
     26,
     [],
     "versionstamp, 12 bytes",
-    "id of the newest row of 25; watched by followers of events",
+    "id of the newest event (25); watched by followers of events",
   ),
   forgottenEvent: keyRow<NoElements>(
     27,
     [],
     "versionstamp, 12 bytes",
-    "the newest deleted row of 25",
+    "id of the newest deleted event (25)",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -160,19 +160,19 @@ const ROWS = {
     29,
     ["node"],
     '""',
-    "drain order for a process; removed with its row of 28",
+    "drain order for a process; removed with its report (28)",
   ),
   drainsChanged: keyRow<NoElements>(
     30,
     [],
     "counter",
-    "incremented when an order adds or removes a row of 29; watched by all nodes",
+    "incremented when a drain order (29) is added or removed; watched by all nodes",
   ),
   alertTurn: keyRow<NoElements>(
     31,
     [],
     "(1, holder, untilMs, eventId)",
-    "the node that sends alerts, the end of its lease, and the last processed row of 25",
+    "the node that sends alerts, the end of its lease, and the last processed event (25)",
   ),
   breach: keyRow<{ kind: string; jobId: string }>(
     32,
@@ -196,43 +196,43 @@ const ROWS = {
     40,
     ["jobId"],
     "(1, source, database)",
-    "the job is parked, and has a row in 41",
+    "source and database of a parked job, which has a row in 41",
   ),
   watched: keyRow<{ source: string; database: string; jobId: string }>(
     41,
     ["source", "database", "jobId"],
     "(1, json)",
-    "a parked job, with the update sequence of this database up to which it has copied",
+    "a parked job, with the update sequence of the database up to which it has copied",
   ),
   newlyParked: keyRow<{ source: string; versionstamp: Versionstamp }>(
     42,
     ["source", "versionstamp"],
     "(1, database, jobId)",
-    "a row of 41 that the watcher of the source has not compared yet",
+    "a parked job (41) that the watcher of the source has not compared yet",
   ),
   parkedChanged: keyRow<{ source: string }>(
     43,
     ["source"],
     "counter",
-    "incremented with each row of 42; watched by the watcher of the source",
+    "incremented with each parked job added to 42; watched by the watcher of the source",
   ),
   rule: keyRow<{ name: string }>(
     44,
     ["name"],
     "(1, uuid, generation, isSealed, bytes)",
-    "a rule; the bytes are JSON, and sealed where secrets are",
+    "a rule; the bytes are JSON, sealed if the server has a key (`isSealed`)",
   ),
   ruleDatabase: keyRow<{ uuid: string; database: string }>(
     45,
     ["uuid", "database"],
     "(1, generation, digest)",
-    "a database with a job of the rule: the generation that last changed it, and the digest of the last security object copied, or null",
+    "a database with a job of the rule: the generation of the rule when it last updated the job, and the digest of the last security object copied (null: none)",
   ),
   foldedEvent: keyRow<NoElements>(
     50,
     [],
     "versionstamp, 12 bytes",
-    "id of the last row of 25 that is folded into 51 and 52",
+    "id of the last event (25) that is folded into 51 and 52",
   ),
   statusRow: keyRow<{ list: string; value: StatusValue; jobId: string }>(
     51,
@@ -244,13 +244,13 @@ const ROWS = {
     52,
     ["list", "value", "uuid"],
     "counter",
-    "number of rows in 51; for the list `outcome` by `_replicator` database, null for transient jobs; for `all`, with value null: number of jobs of a database",
+    "number of rows with this list and value in 51; rows of the list `outcome` are counted per `_replicator` database (null: transient jobs); the list `all`, with value null, counts all jobs of a database",
   ),
   statusIndex: keyRow<NoElements>(
     53,
     [],
     "(4, jobId)",
-    "the last job for which 50 to 52 are built; null: all are",
+    "the last job for which 50 to 52 are built (null: they are complete)",
   ),
   cleanUp: keyRow<NoElements>(
     54,
@@ -261,14 +261,14 @@ const ROWS = {
   loginGate: keyRow<{ digest: Uint8Array }>(
     60,
     ["digest"],
-    "json, sealed where secrets are",
+    "json, sealed if the server has a key",
     "failed logins of an account at a server, by the MD5 of both; watched by runs that wait to log in",
   ),
   hazard: keyRow<{ jobId: string }>(
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since that decision of an operator",
+    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since the operator's decision with this number",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,
@@ -288,12 +288,6 @@ const ROWS = {
     "counter",
     "incremented with each change of 62; watched by workers and waiting callers",
   ),
-  alertState: keyRow<NoElements>(
-    67,
-    [],
-    "(1, json)",
-    "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
-  ),
   command: keyRow<{ id: string }>(
     65,
     ["id"],
@@ -304,11 +298,17 @@ const ROWS = {
     66,
     ["id", "page"],
     "(1, json)",
-    "ids of the jobs that a command has selected, in the order of their processing",
+    "ids of the jobs that a command has selected, in the order in which they are processed",
+  ),
+  alertState: keyRow<NoElements>(
+    67,
+    [],
+    "(1, json)",
+    "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
   ),
 };
 
-/** Numbers of rows that contained the job index in older versions: 17 to 20. */
+/** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */
 const OLDER_INDEX = { first: 17, last: 20 };
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [

@@ -197,7 +197,7 @@ export class Replicator {
     return id;
   }
 
-  /** Returns the id of a transient job to be cancelled, given or computed. */
+  /** Returns the id of a transient job, computed from its request. */
   transientId(replication: Replication, requester: Requester): string {
     return transientJobId(this.#parts.ids, replication, ownerKey(requester));
   }
@@ -253,7 +253,7 @@ export class Replicator {
     });
     const isOver = new AbortController();
     const end = (): void =>
-      isOver.abort(new Error("The run has ended, or the time limit is exceeded"));
+      isOver.abort(new Error("Wait cancelled: the run has ended, or has exceeded the time limit"));
     const timer = clock.sleep(STOP_MS_MAX, isOver.signal).then(end, () => {});
     try {
       await this.#when(jobId, isOver.signal, (job) => job?.state !== "running" || undefined);
@@ -288,7 +288,7 @@ export class Replicator {
       const hasBegun = lastStartMs > 0 || state !== "pending";
       return hasBegun ? (replicationId ?? jobId) : undefined;
     };
-    const waiting = new Error("The job still waits for a slot");
+    const waiting = new Error("The job is still waiting for a slot");
     try {
       return await finishWithin(this.#parts.runtime.clock, START_MS_MAX, signal, {
         work: (limited) => this.#when(jobId, limited, decide),

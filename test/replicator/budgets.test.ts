@@ -257,7 +257,7 @@ test("a request costs itself and both bodies", async () => {
 });
 
 test.each([
-  [{ reads: {} }, "`reads`: a budget has the members `read` and `write`"],
+  [{ reads: {} }, "`reads` is not known: expected `read` or `write`"],
   [{ read: 5 }, "`read` must be an object"],
   [{ write: { requests_per_sec: 0 } }, "`write.requests_per_sec` = 0: expected a number above 0"],
   [{ read: { bytes: 1 } }, "`read.bytes` is not known: expected `requests_per_sec`"],

@@ -62,7 +62,7 @@ test("a job is quarantined with a reason after two nodes died while reading its 
   const { failure } = await nextRun();
   expect(failure).toEqual({
     error: "quarantined",
-    reason: `2 nodes crashed while running this job, the last one over ${WORK}; retry the job to run it again`,
+    reason: `2 nodes crashed while running this job, the last one while processing ${WORK}; retry the job to run it again`,
   });
 });
 

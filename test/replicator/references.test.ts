@@ -72,7 +72,10 @@ describe("a job", () => {
 
   test.each([
     [{}, "env:CREDENTIAL_A is not set on this node"],
-    [{ CREDENTIAL_A: "two\nlines" }, "env:CREDENTIAL_A has a character that no header can carry"],
+    [
+      { CREDENTIAL_A: "two\nlines" },
+      "env:CREDENTIAL_A has a character that is not allowed in a header",
+    ],
   ])("crashes without its secret, and names the reference", async (environment, reason) => {
     const { entry, lines } = await ran(
       PLACES[0]?.[1] as object,
@@ -92,7 +95,7 @@ describe("only a server admin", () => {
   ])("may use a reference for %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
-      `\`source.${place}\` refers to a secret of the server: only a server admin may`,
+      `\`source.${place}\` refers to a secret of the server, which only a server admin may do`,
     );
   });
 

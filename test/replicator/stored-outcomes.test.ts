@@ -102,7 +102,7 @@ test("shows a failed document as failed, with its reason", async () => {
   expect(await shown("other")).toMatchObject({ info: { error: "error: because" } });
   const { _replication_state_reason: _, ...silent } = FAILED;
   await arrive("silent", silent);
-  const error = "error: the document does not say why";
+  const error = "error: the document states no reason";
   expect(await shown("silent")).toMatchObject({ info: { error } });
 });
 

@@ -200,7 +200,7 @@ describe("a reference to a secret of the server", () => {
     target: "b",
   });
   const reason =
-    "`source.basic.password` refers to a secret of the server: only a server admin may";
+    "`source.basic.password` refers to a secret of the server, which only a server admin may do";
 
   test("requires a server admin, in documents and in bodies", async () => {
     for (const [method, path] of [

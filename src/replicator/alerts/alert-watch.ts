@@ -3,8 +3,8 @@
  *
  * The event log shows when a job starts or stops failing, stalling or having failed documents, and
  * when it ends. Alerts are written in the transaction that records the last event processed, so
- * each breach is reported once. Whatever events do not show is found by checking the lists of jobs:
- * growing lags, and changes while the log was not followed.
+ * each breach is reported once. Growing lags, and changes made while the log was not followed, are
+ * found by checking the lists of jobs instead.
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import {

@@ -31,13 +31,19 @@ export class BudgetInvalidError extends OperationalError {
 }
 
 const BYTES_PER_MEGABYTE = 1_000_000;
-/** Members of `read` and `write`: name, unit counted, and units per 1 in the member's value. */
+/**
+ * Members of `read` and `write`: name, unit counted, and number of units that a value of 1 stands
+ * for.
+ */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
   ["documents_per_sec", "documents", 1],
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
-/** An account in a budget's name must not contain a colon, after which a password would follow. */
+/**
+ * Pattern of budget names. An account must not contain a colon, which would separate it from a
+ * password.
+ */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
@@ -63,7 +69,7 @@ export function parseBudgetName(text: string): string {
 export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
   for (const name of Object.keys(members)) {
     if (name !== "read" && name !== "write") {
-      throw new BudgetInvalidError(`\`${name}\`: a budget has the members \`read\` and \`write\``);
+      throw new BudgetInvalidError(`\`${name}\` is not known: expected \`read\` or \`write\``);
     }
   }
   return { read: parseRates("read", members.read), write: parseRates("write", members.write) };

@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Maximum duration of a short run, which needs no extra requests before a checkpoint: reading the
- * old checkpoint again after the last document shows that the database is unchanged and has the
- * written documents (decision 250).
+ * Maximum duration of a short run, which sends no extra requests before a checkpoint: reading the
+ * old checkpoint again after writing the last document shows that the database is still the same,
+ * and contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -80,8 +80,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * The last log written by this run, if any. An endpoint may have appended a history to the stored
-   * one.
+   * The last log that this run has written, if any. The log stored on an endpoint may also contain
+   * the history of earlier runs.
    */
   get log(): ReplicationLog | undefined {
     return this.#log;

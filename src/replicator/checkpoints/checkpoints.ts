@@ -73,8 +73,9 @@ export class Checkpoints {
 
   /**
    * Makes both sides durable, then writes the log to both. Rejects if a database has changed since
-   * the start, because copied documents may be lost. With `isShort`, durability need not be
-   * requested from a server that acknowledges only durable writes, and one request may do both.
+   * the start, because copied documents may be lost. With `isShort`, a server that acknowledges
+   * only durable writes is not asked to commit, and may verify its database and write the log in
+   * one request.
    */
   async write(
     log: ReplicationLog,

@@ -1,7 +1,7 @@
 /**
- * Checkpoint of a run that resumed a parked job: both sides must have that job's last log, and get
- * this run's log with that history appended (decision 297). Tandem does this in one request; for
- * other servers, the log is read and written.
+ * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
+ * parked job. This run's log replaces it, with the stored history after its own entry (decision
+ * 297). Tandem does this in one request; for other servers, the log is read and then written.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -25,10 +25,10 @@ interface ContinueOptions {
 }
 
 /**
- * Writes `log`, whose history contains only this run's entry, to both sides. Throws a
- * ParkedPlaceLostError if the log on a side does not end where that entry begins, or if a side is a
- * different database. The other side may have been written by then; the next run finds the common
- * ancestry.
+ * Writes `log`, whose history contains only this run's entry, to both sides, which keep their
+ * stored history after it. Throws a ParkedPlaceLostError if the log stored on a side does not end
+ * where this run's entry begins, or if a side is now a different database. The other side may
+ * already have been written; the next run then finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,

@@ -63,8 +63,8 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // An earlier write has verified this side already. A local copy of the source's log has a
-    // history, but the source has no log to append it to.
+    // Either an earlier write has verified this side already, or the history comes from the local
+    // copy of the source's log, and the source has no log with that history.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -85,9 +85,9 @@ export class LoggedSide {
   }
 
   /**
-   * Makes the side durable, and returns whether its database is, as far as known, the one from the
-   * start. With `isShort`, durability need not be requested from a server that acknowledges only
-   * durable writes.
+   * Makes the side durable. Returns false if its database is known to differ from the one at the
+   * start of the run. With `isShort`, durability need not be requested from a server that
+   * acknowledges only durable writes.
    *
    * Database information and checkpoint are requested concurrently. If the database was re-created
    * in between, the initial checkpoint is gone, and the call rejects.
@@ -141,7 +141,7 @@ export class LoggedSide {
     return mayBeSame(this.instanceStartTime, startTime);
   }
 
-  /** Returns the result of `asking`, and reports an endpoint's error as a failed commit. */
+  /** Returns the value of `asking`, and converts an endpoint's error to a failed commit. */
   async #asCommit<T>(asking: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await asking;

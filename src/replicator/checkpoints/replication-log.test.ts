@@ -81,7 +81,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
   });
 
-  test("is common up to the earlier position if one log has a later entry of the session", () => {
+  test("resumes at a shared end or start of a session if one log also has a later session", () => {
     const later = { session_id: "c", history: [entry("c", 50), ...at(40).history] };
     expect(commonAncestry(later, at(30)).sequence).toBe(10);
     expect(commonAncestry(at(30), later).sequence).toBe(10);
@@ -95,7 +95,7 @@ test("histories without a common session start from the beginning", () => {
   expect(commonAncestry(source, target)).toEqual({ sequence: 0, history: [] });
 });
 
-test("a run owns one entry, and fifty are kept", () => {
+test("keeps one entry per run, and fifty entries in all", () => {
   const earlier = Array.from({ length: 60 }, (_, index) => entry(String(index), index));
   const log = nextLog({
     sessionId: "now",

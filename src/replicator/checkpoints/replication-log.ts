@@ -184,8 +184,8 @@ function isSequence(value: unknown): boolean {
  * log.
  *
  * The logs of one session may differ: one side was not written, or was restored to an earlier
- * state. Sequences do not show which one is earlier. CouchDB takes the source's, and never copies
- * what the target lacks before that.
+ * state. Sequences do not show which one is earlier. CouchDB uses the source's sequence, and so
+ * never copies earlier changes that the target lacks.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,

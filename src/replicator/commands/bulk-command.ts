@@ -1,6 +1,6 @@
 /**
  * A command for many jobs. Its jobs are selected once and stored as a list, so that it applies to
- * exactly these, continues on another node after a kill, and can be undone.
+ * exactly these, continues on another node if its node dies, and can be undone.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
@@ -16,14 +16,14 @@ export const BULK_ACTIONS = [
 ] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
-/** Actions that can be undone, with those that undo them. */
+/** Actions that can be undone, each with the action that undoes it. */
 export const OPPOSITES: Readonly<Partial<Record<BulkAction, BulkAction>>> = {
   pause: "resume",
   resume: "pause",
 };
 
 export interface BulkCommand {
-  /** 32 hex digits, in the order of the starts. */
+  /** 32 hex digits; ids sort by start time. */
   readonly id: string;
   readonly action: BulkAction;
   readonly decider: Pick<Decider, "userName" | "why">;

@@ -79,8 +79,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match. If that takes longer, a node continues it.
-   * `onChanged` is called with the ids of the jobs changed until then.
+   * Applies an action to the jobs that match the filter. If this takes longer than a request may,
+   * a node continues it in the background. `onChanged` is called with the ids of the jobs changed
+   * before that.
    */
   async start(
     action: BulkAction,
@@ -96,7 +97,7 @@ export class BulkCommands {
     return this.#begin({ id, action, decider, matched, onChanged }, setPage);
   }
 
-  /** Reverts a command for the jobs that have received no other decision since. */
+  /** Reverts a command. Skips jobs about which an operator has made another decision since. */
   async undo(id: string, decider: Decider): Promise<BulkCommand | UndoRefusal> {
     const undone = await this.get(id);
     if (undone === undefined) return "missing";
@@ -106,7 +107,7 @@ export class BulkCommands {
     return this.#begin({ id: this.#newId(), action, decider, matched: undone.done, undoes: id });
   }
 
-  /** Stops a command; jobs that it has changed remain so. */
+  /** Stops a command. Does not revert the jobs already changed. */
   cancel(id: string): Promise<"done" | "ended" | "missing"> {
     return this.#parts.kv.transact(
       async (tx) => {
@@ -124,7 +125,7 @@ export class BulkCommands {
     return this.#parts.kv.read((tx) => this.#read(tx, id));
   }
 
-  /** Newest first. */
+  /** Returns the latest commands, newest first. */
   async latest(limit: number): Promise<readonly BulkCommand[]> {
     const range = this.#keys.command.range();
     const page = await this.#parts.kv.read((tx) =>

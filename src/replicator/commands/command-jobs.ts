@@ -1,4 +1,7 @@
-/** Continues commands for many jobs that their requests have left to the queue. */
+/**
+ * Continues commands for many jobs in the background, after the requests that started them have
+ * returned.
+ */
 import { abortWith } from "../../base/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
@@ -9,7 +12,7 @@ import {
 } from "../slotless/slotless-jobs.ts";
 import type { BulkCommands } from "./bulk-commands.ts";
 
-/** Pause before a command is continued that the store has refused. */
+/** Pause before a command is continued after an error. */
 const PAUSE_SEC = 5;
 
 export interface CommandJobsParts extends SlotlessJobsParts {
@@ -51,5 +54,5 @@ export class CommandJobs implements SlotlessJobType {
   }
 }
 
-/** Created once, because the default error costs more than the abort. */
+/** Created once, because creating the default abort reason costs more than the abort itself. */
 const OVER = new Error("The command has ended");

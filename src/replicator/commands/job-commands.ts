@@ -17,7 +17,7 @@ import {
 import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 
-/** Number of jobs whose decisions are read per transaction. */
+/** Number of jobs per transaction when reading operators' decisions. */
 const PAGE_ROWS_MAX = 200;
 
 export interface JobCommandsParts extends RemoveJobParts {
@@ -151,7 +151,7 @@ export class JobCommands {
     }
   }
 
-  /** Records the decision, and emits the event. */
+  /** Records an operator's decision, and emits an event when that is committed. */
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;

@@ -31,7 +31,7 @@ test("a request without a response is dropped immediately", () => {
   expect(choice.isGivenUp).toBe(false);
 });
 
-test("an empty request changes little", () => {
+test("a request for no items has little effect", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.record(0, 0, 0);
   expect(choice.isWorthwhile(0)).toBe(true);

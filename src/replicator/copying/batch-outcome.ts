@@ -58,8 +58,8 @@ export class BatchOutcome {
   }
 
   /**
-   * Records the outcome of a batch. `asked` contains all its revisions; those that did not fail are
-   * on the target.
+   * Records the outcome of a batch. `asked` contains all revisions of the batch; those that did not
+   * fail are on the target.
    */
   async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));

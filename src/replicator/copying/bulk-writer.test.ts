@@ -10,8 +10,7 @@ const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
 
 /**
- * Creates a target that fails whole batches if they contain certain documents, or after `breakDown`
- * every request.
+ * Creates a target that fails batches with certain documents and, after `breakDown`, every request.
  */
 function openTarget(isGuilty: (id: string) => boolean) {
   const writes: string[][] = [];

@@ -18,7 +18,7 @@ import { mayConcernOne } from "../endpoints/suspicion.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { FailureAttribution } from "./failure-attribution.ts";
 
-/** Maximum text per write, as in CouchDB 3.5. */
+/** Maximum size of a write, as in CouchDB 3.5. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {
@@ -109,7 +109,7 @@ export class BulkWriter {
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.attribution.passOver(error, isListed, signal);
     // The target has just passed its check, so one more attempt decides. Earlier attempts may have
-    // failed because the target was in trouble.
+    // failed because of the target.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);

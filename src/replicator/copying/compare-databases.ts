@@ -121,7 +121,7 @@ function without(
   return documents.flatMap(({ id, revisions }) =>
     revisions
       .filter((revision) => absent.get(id)?.has(revision) !== true)
-      // A revision listed as its own ancestor is sent without its attachments.
+      // Listing a revision as its own ancestor makes the source omit its attachments.
       .map((revision) => ({ id, revision, ancestors: [revision] })),
   );
 }

@@ -8,7 +8,7 @@ export class AttachmentsBroken extends Error {
   }
 }
 
-/** Wraps attachments, recording the source's first error. Errors of the reader do not count. */
+/** Wraps attachments, recording the source's first error. Errors of the consumer do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
   /** First error of the source, if any. */
   failure: unknown;
@@ -28,8 +28,7 @@ export class AttachmentReading implements AsyncIterable<AttachmentStream> {
     const iterator = items[Symbol.asyncIterator]();
     try {
       for (;;) {
-        // This call only throws errors of the source: an error of the consumer is thrown at
-        // `yield`.
+        // Only errors of the source are caught here: an error of the consumer is thrown at `yield`.
         const next = await iterator.next().catch((error: unknown) => {
           this.failure ??= error;
           throw error;

@@ -42,7 +42,7 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Number of revisions per bulk read: for the first one, when sizes are unknown, and at most. */
+/** Number of revisions per bulk read: initially, when sizes are unknown, and at most. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
@@ -360,7 +360,7 @@ export class BatchCopier {
     return revisions.filter(isRevision);
   }
 
-  /** CouchDB only counts a document with too long an id, and crashes on an invalid revision. */
+  /** CouchDB only counts a document whose id is too long, and crashes on an invalid revision. */
   #passOver(
     id: string,
     revisions: readonly string[],
@@ -403,7 +403,7 @@ export class BatchCopier {
     return requests;
   }
 
-  /** Returns undefined if asking is not worthwhile, or the target fails or rejects it. */
+  /** Returns undefined if the request is not worthwhile, or the target fails or rejects it. */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -578,8 +578,8 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 
 /**
  * Returns the attachment bytes of a document that can be read with inlined attachments. Excludes
- * compressed attachments, which are not stored as inlined, and those the target may already have,
- * which need not be sent.
+ * compressed attachments, which are stored in a different form than inlined ones, and those the
+ * target may already have, which need not be sent.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

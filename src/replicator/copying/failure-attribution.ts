@@ -14,7 +14,10 @@ import { describeFailure } from "../failures/failure.ts";
 
 /** Number of documents that may be skipped before the first success of a run. */
 const ALLOWANCE_FIRST = 5;
-/** Maximum skipped consecutively: neighbours are often damaged or rejected together. */
+/**
+ * Maximum number of documents skipped consecutively: neighbours are often damaged or rejected
+ * together.
+ */
 const ALLOWANCE_MAX = 100;
 
 /** Id of the document that the control request reads, or writes as a `_local` document. */
@@ -32,8 +35,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of reads. The control also fails if the source reports documents as missing
-   * without being able to read any.
+   * Attributes failures of reads. The control also requests database information: a source that
+   * cannot read any document may report all of them as missing.
    */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };

@@ -2,10 +2,10 @@
  * Distinguishes listed revisions that no longer exist on the source, because of a purge or
  * re-created database, from those it currently does not deliver.
  *
- * Missing delivery alone proves little: a cluster node or proxy may be failing. In addition, the
- * source must not announce the revision, and must deliver the leaves that it announces instead,
- * which must not be descendants. Those leaves have their own row in the changes, and are handled
- * separately.
+ * A revision that is not delivered may still exist, since a cluster node or proxy may be failing.
+ * It is gone only if the source also no longer announces it, and delivers the leaves that it
+ * announces instead, none of which is a descendant. Those leaves have their own row in the changes,
+ * and are handled separately.
  */
 import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";
@@ -65,7 +65,7 @@ async function isOfAnotherBranch(
 ): Promise<boolean> {
   if (generationOf(leaf) <= generationOf(revision)) return true;
   let isOther = true;
-  // A revision listed as its own ancestor is sent without its attachments.
+  // Listing a revision as its own ancestor makes the source omit its attachments.
   const isThere = await source.readRevision(
     { id, revision: leaf, ancestors: [leaf] },
     async (document) => {

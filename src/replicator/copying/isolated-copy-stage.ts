@@ -19,7 +19,7 @@ import { StagePace } from "./stage-pace.ts";
 const STREAM_BYTES = 256 * 1024;
 /** Memory budget: enough for 160 short documents, or 128 documents with 64 KiB of text each. */
 const ROOM_BYTES = 40 * 1024 * 1024;
-/** Decay per document of the longest text, which is the estimate for the next one. */
+/** Factor by which the estimated text length decreases with each shorter document. */
 const LENGTH_DECAY = 0.98;
 
 export interface IsolatedCopyStageParts {

@@ -31,8 +31,8 @@ import { isOmitted, wireOf } from "./omitted.ts";
 /** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum total pause. CouchDB allows five minutes, in which time a run would count as stalled and
- * later as healthy.
+ * Maximum total pause. During the five minutes that CouchDB allows, a run would first count as
+ * stalled, and then as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /** Number of additional attempts after error responses, besides retries of single requests. */
@@ -84,7 +84,7 @@ interface Journey {
   readonly batch: BatchOutcome;
   readonly onText: (length: number) => void;
   readonly isListed: boolean;
-  /** Number of error responses after which the next one ends the attempts. */
+  /** Maximum number of error responses that lead to another attempt. */
   readonly answeredMax: number;
   answeredCount: number;
   /** Number of attempts that failed without an error response. */
@@ -186,7 +186,8 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // If an error response of the target gets here, the attribution has already blamed the target.
+    // The attribution has already found that such an error response is due to the target, not to
+    // the document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);
@@ -208,14 +209,15 @@ export class IsolatedCopy {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
       return false;
     }
-    // CouchDB's job fails here, each time that it starts.
+    // In this case CouchDB fails the whole job, each time that it runs.
     if (kind === "missing-stub") {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
     }
     // Throws if the database was deleted, which makes every document missing.
     await sourceAttribution.examine(undefined, signal);
-    // A retry removes documents without a failure from the list, so list one unless it is gone.
+    // A retry removes a document from the list if no failure is recorded, so record one unless the
+    // document is gone.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
@@ -296,7 +298,7 @@ export class IsolatedCopy {
       result = await target.writeDocument({ ...document, attachments: reading }, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // If reading from the source failed, that caused the target's error.
+      // If reading from the source failed, the target's error is only a consequence.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
       if (!isLast(journey) || suspicionOf(error)?.kind !== "answered") throw error;
       const answer = await targetAttribution.passOver(error, isListed, signal);

@@ -1,7 +1,7 @@
 /**
- * Authority of the leaf revisions of replication documents. Each write records it in the new leaf.
- * A document's job has the authority of the winning leaf, whether that won by an edit, deletion,
- * purge, replication or an update by the replicator.
+ * Authority (author and rights) of the leaf revisions of replication documents. Each write records
+ * it in the new leaf. A document's job has the authority of the winning leaf, whether that won by
+ * an edit, deletion, purge, replication or an update by the replicator.
  */
 import {
   type Authority,
@@ -25,8 +25,9 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority for a new leaf. Only server admins may write for another user, who keeps
- * the permissions of the document or job, or else has those from the local directory.
+ * Returns the authority for a new leaf: the writer's, unless the document belongs to another user,
+ * for whom only server admins may write. That user keeps the authority of the replaced revision or
+ * of the job; otherwise, rights are looked up in the local directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,

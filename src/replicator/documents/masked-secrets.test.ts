@@ -124,10 +124,13 @@ describe("a masked secret is not sent elsewhere after a change", () => {
   });
 });
 
-test.each(["source", "target"])("a password for all keys is refused if the %s moves", (side) => {
-  const given = { source: "http://a.example/x", target: "http://b.example/x", password: "*****" };
-  const stored = { ...given, password: "secret" };
-  expect(put(given, stored)).toEqual(stored);
-  const moved = put({ ...given, [side]: "http://elsewhere.example/x" }, stored);
-  expect(moved).toEqual(expect.stringContaining("password"));
-});
+test.each(["source", "target"])(
+  "a masked password for the keys of both sides is refused if the %s moves",
+  (side) => {
+    const given = { source: "http://a.example/x", target: "http://b.example/x", password: "*****" };
+    const stored = { ...given, password: "secret" };
+    expect(put(given, stored)).toEqual(stored);
+    const moved = put({ ...given, [side]: "http://elsewhere.example/x" }, stored);
+    expect(moved).toEqual(expect.stringContaining("password"));
+  },
+);

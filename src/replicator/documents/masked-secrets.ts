@@ -3,8 +3,8 @@
  * replaces it, provided that it is sent to the same place as before. Otherwise it could be sent to
  * another server by a user who never saw it.
  *
- * An endpoint with a masked secret must keep its server, proxies and TLS settings, and an `auth`
- * all its members.
+ * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with
+ * one must keep all its members.
  */
 import {
   type JsonText,
@@ -101,7 +101,7 @@ interface MaskedUrl {
   readonly names: readonly string[];
 }
 
-/** Parses an address with masks. Returns undefined for any other text. */
+/** Parses an address with masks. Returns undefined for any other string. */
 function maskedUrl(text: string): MaskedUrl | undefined {
   const hasPassword = /^[a-z0-9+.-]+:\/\/[^/@:]*:\*{5}@/i.test(text);
   const names = queryOf(text).flatMap(([name, value]) => (value === MASK ? [name] : []));

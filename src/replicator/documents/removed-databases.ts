@@ -20,7 +20,10 @@ import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Number of jobs removed per transaction. Each has some twenty keys, plus those of its runs. */
+/**
+ * Number of jobs removed per transaction. Each has about twenty keys in the store, plus those of
+ * its runs.
+ */
 const PAGE_ROWS_MAX = 25;
 /** Number of marks read per transaction. */
 const MARKS_MAX = 100;

@@ -81,8 +81,8 @@ export async function leavesRefusal(
 }
 
 /**
- * Whether the document is the user's: same name, authenticated by the same handler. A token, a
- * proxy and our directory may use one name for different users.
+ * Whether the document belongs to the user: same name, authenticated by the same handler. Tokens, a
+ * proxy and the local user directory may use one name for different users.
  */
 function isOwn(
   { body, authority }: Pick<Document, "body" | "authority">,
@@ -122,7 +122,7 @@ export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject):
   return typeof owner === "string" ? owner : userName;
 }
 
-/** Returns the body with its owner; `named` is the one in the body. */
+/** Returns the body with its owner set; `named` is the owner given in the body, if any. */
 export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubject): Utf8Text {
   const owner = ownerOnceWritten(named, writer);
   if (owner === named) return body;
@@ -165,8 +165,8 @@ function withoutUser(value: JsonText): JsonText {
 }
 
 /**
- * Matches a JSON string. Written without alternation per character, which would use stack for each
- * of them.
+ * Matches a JSON string. Has no alternation for each character, which would use stack space per
+ * character.
  */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 

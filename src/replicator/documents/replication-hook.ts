@@ -171,7 +171,8 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
-    // A document with a final state requests nothing; an imported one states its outcome elsewhere.
+    // A document with a final state requests no run. If its job exists, nothing changes; otherwise
+    // the document was imported, and states an outcome reached elsewhere.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     if (stored !== undefined && isOwnJob && pausing === undefined) return;
     const asked = parsed?.asked ?? this.#parse(members, authority);
@@ -202,7 +203,7 @@ export class ReplicationHook implements DatabaseHook {
     if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });
   }
 
-  /** Records who paused the job from the start, and emits the event. */
+  /** Records who added the job as paused, and emits an event when that is committed. */
   #notePause(tx: Transaction, jobId: string, data: ReplicationJobData, decider: Decider): void {
     const { controls, runtime } = this.#parts;
     const { requestId, ...decision } = decider;

@@ -13,7 +13,7 @@ export interface StoredOutcome {
   readonly endedMs: number | undefined;
 }
 
-/** Maximum length of a stored reason. Longer texts do not help users. */
+/** Maximum length of a stored reason. More text does not help users. */
 const REASON_LENGTH_MAX = 10_000;
 const SEQUENCE_LENGTH_MAX = 10_000;
 
@@ -49,7 +49,7 @@ function outcomeOf(members: Members): JobOutcome | undefined {
   if (state !== "failed") return undefined;
   const stored = members._replication_state_reason;
   const isSaid = typeof stored === "string" && stored !== "";
-  const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document does not say why";
+  const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document states no reason";
   const [, error = "error", reason = text] = /^(\w+): (.*)$/s.exec(text) ?? [];
   return jobOutcome(state, { error, reason });
 }

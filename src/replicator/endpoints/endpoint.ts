@@ -42,7 +42,7 @@ interface EscapedSequence {
 /** Converts a sequence to a form that every database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
-  // JSON.stringify escapes only unpaired surrogates.
+  // JSON.stringify writes unpaired surrogates, and no other characters, as `\ud…`.
   const json = JSON.stringify(sequence);
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }
@@ -138,8 +138,8 @@ export interface RevisionRequest {
 }
 
 /**
- * A document as one text: `_id`, `_rev`, `_revisions` and the body unchanged, with the bytes of any
- * attachments in base64.
+ * A document as JSON text: `_id`, `_rev`, `_revisions` and the body unchanged, with the bytes of
+ * any attachments in base64.
  */
 export interface PlainDocument {
   readonly id: string;
@@ -190,8 +190,8 @@ export interface ReadRevisionsOptions {
 
 /**
  * Result of a bulk read for one request. `separately`: the document must be requested individually,
- * because reading it failed or its attachments' bytes are missing. `outlines` contains it without
- * those bytes, if the source has sent that.
+ * because reading it failed or the bytes of its attachments are missing. If the source has sent the
+ * document without these bytes, it is in `outlines`.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
@@ -301,8 +301,8 @@ export interface Endpoint {
 
   /**
    * Returns the MD5 of an attachment's uncompressed bytes in hex, or undefined if the attachment
-   * does not exist. Its `digest` would not do, because that is computed from the bytes as stored,
-   * possibly compressed.
+   * does not exist. The attachment's `digest` cannot be used, because it is computed from the bytes
+   * as stored, possibly compressed.
    */
   attachmentMd5(
     revision: Pick<RevisionRequest, "id" | "revision">,
@@ -317,8 +317,8 @@ export interface Endpoint {
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
   /**
-   * Writes replicated revisions. Returns those that were not accepted. `once`: does not wait and
-   * repeat the request if the server asks for that.
+   * Writes replicated revisions. Returns those that were not accepted. `once`: sends the request
+   * only once, even if the server asks to retry it later.
    */
   writeDocuments(
     documents: readonly PlainDocument[],
@@ -345,9 +345,10 @@ export interface Endpoint {
     instanceStartTime?: string,
   ): Promise<string | undefined>;
   /**
-   * Writes the log of a run that continued where the stored one ends, with the stored history after
-   * its own entry, in one request. Returns the new revision; false if the stored log ends
-   * elsewhere; undefined if the endpoint does not support it.
+   * Writes the log of a run that continued where the stored log ends, in one request. The new
+   * history consists of the run's own entry, followed by the stored history. Returns the new
+   * revision; false if the stored log ends elsewhere; undefined if the endpoint does not support
+   * this.
    */
   continueLog(
     id: string,
@@ -376,7 +377,10 @@ export interface ServerAnswer {
  * Returns the error for a value that would have to be stored unchanged but contains a credential.
  */
 export function repeatsCredential(what: string): EndpointError {
-  return new EndpointError("credential_repeated", `${what} of the server repeats a credential`);
+  return new EndpointError(
+    "credential_repeated",
+    `${what} of the server contains a credential of the job`,
+  );
 }
 
 export class EndpointError extends OperationalError {

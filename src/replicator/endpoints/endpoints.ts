@@ -62,7 +62,7 @@ export type SecretLookup = (
 export interface RunConnections {
   /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;
-  /** Number of the connection pool. A higher number than before opens new connections. */
+  /** Generation of the connections. A higher number than before opens new ones. */
   readonly generation?: number;
   /**
    * Performs work that may crash the node, such as parsing a long response, and records it
@@ -199,11 +199,11 @@ export class Endpoints {
   #secret(reference: string): string {
     const found = this.#parts.lookUpSecret(reference);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // A header with other characters is rejected with an error that contains its value.
+    // `fetch` rejects a header with other characters, with an error that contains its value.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",
-      `${reference} has a character that no header can carry`,
+      `${reference} has a character that is not allowed in a header`,
     );
   }
 }

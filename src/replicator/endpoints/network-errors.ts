@@ -1,6 +1,6 @@
 /**
- * Reasons for missing responses, by the system's error code: the `cause` of HTTP_REQUEST_FAILED.
- * One table says what follows from each code, and describes it.
+ * Reasons for missing responses, by the system's error code: the `cause` of HTTP_REQUEST_FAILED. A
+ * table contains the consequences of each code, and its description.
  */
 
 interface NetworkError {
@@ -50,7 +50,7 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["REQUEST_TIMEOUT", broken("the request took too long")],
   ["BODY_BROKEN_OFF", broken("the response was incomplete")],
   ["BODY_MISENCODED", broken("the response does not match its Content-Encoding")],
-  ["BAD_REDIRECT", broken("it redirects to no usable address")],
+  ["BAD_REDIRECT", broken("it redirects to an unusable address")],
   ["MOVED", broken("it redirects to another server")],
   ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],
   ["DEPTH_ZERO_SELF_SIGNED_CERT", rejected("its certificate is self-signed")],

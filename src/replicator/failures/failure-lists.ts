@@ -41,7 +41,7 @@ import {
 export const FAILURES_MAX = 100_000;
 /**
  * Maximum number and total length of the ids in a retry request, which is stored as one value. A
- * larger request is for the whole list.
+ * larger request covers the whole list.
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
@@ -164,7 +164,9 @@ export class FailureLists {
     if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
-  /** Whether the list is complete: kept since the checkpoint skipped its first failure. */
+  /**
+   * Whether the list is complete, that is, contains every failure that the checkpoint has skipped.
+   */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
     return (await tx.get(this.#keys.failuresKept.key({ baseId }))) !== undefined;
   }

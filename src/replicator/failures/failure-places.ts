@@ -33,8 +33,8 @@ export class FailurePlaces {
   /** Returns where the error, or one of its causes, was thrown. */
   of(error: unknown): FailurePlace {
     for (let current = error; current instanceof Error; current = current.cause) {
-      // An error with a phase may be recorded at other places too, because it aborts other
-      // requests, which then throw it.
+      // An error with a phase may be recorded for several calls: it aborts concurrent requests,
+      // which then throw it as well.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }

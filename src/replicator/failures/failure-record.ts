@@ -25,7 +25,10 @@ export function encodeFailure(failure: ListedFailure): Uint8Array {
 export function decodeFailure(value: Uint8Array): ListedFailure {
   const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
   assert(format === FORMAT, "The failure must have a supported format version");
-  assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure must have times");
+  assert(
+    typeof firstMs === "number" && typeof lastMs === "number",
+    "A failure must have timestamps",
+  );
   assert(
     typeof tries === "number" && text instanceof Uint8Array,
     "A failure must have a number of attempts",

@@ -29,7 +29,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/** Maximum lengths of texts stored with a job: enough for a sentence, but not for a document. */
+/** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
 

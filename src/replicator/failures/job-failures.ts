@@ -71,10 +71,10 @@ export class JobFailures {
   }
 
   /**
-   * Requests a retry from the node that runs the job, or the next one with a free slot, and waits
-   * for it. An ended job runs again for the list only. A paused one retries when resumed, which is
-   * not awaited. `ids` selects documents, which must fit a request (`fitsRetryRequest`); undefined
-   * for the whole list.
+   * Requests a retry from the node that runs the job, or else from the next node with a free slot,
+   * and waits for it. An ended job runs again for the retry only. A paused job retries when it is
+   * resumed, which is not awaited. `ids` selects documents, which must fit a request
+   * (`fitsRetryRequest`); undefined for the whole list.
    */
   async retry(
     entry: JobEntry,
@@ -95,7 +95,7 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** As `retry` of the whole list, in the caller's transaction and without waiting. */
+  /** Same as `retry` for the whole list, but in the caller's transaction and without waiting. */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
     const { runtime, index } = this.#parts;
     const status = await index.statuses.get(tx, jobId);
@@ -141,8 +141,8 @@ export class JobFailures {
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
     await failureLists.askRetry(tx, baseId, { request, ids });
-    // The list belongs to a replication, so notify all jobs that want it: whichever is running
-    // serves the request.
+    // The list belongs to a replication, so notify all jobs for this replication: whichever is
+    // running processes the request.
     for (const id of await ownership.jobsOfBase(tx, baseId)) {
       await jobs.callHolder(tx, { type, id });
     }

@@ -34,7 +34,7 @@ export interface RetryRequest {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** Stands in for a request in retries that are due by schedule. */
+/** Request used for retries that are due by schedule, rather than requested. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {

@@ -22,7 +22,7 @@ export interface StoredRunFailuresParts {
   readonly baseId: string;
   /** Verifies in a transaction that the job is held. Throws if it is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** Notified when another node calls the worker, which may mean that a retry was requested. */
+  /** Fires when another node notifies the worker, which may mean that a retry was requested. */
   readonly called: Pick<Notifier, "notified">;
 }
 

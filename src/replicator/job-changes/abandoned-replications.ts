@@ -4,8 +4,8 @@
  * and knows the failed revisions. A run that finds a checkpoint without its list rescans
  * (`ReplicationRun`).
  *
- * The transaction that abandons a replication id leaves a mark, whose age counts from its first
- * check.
+ * The transaction that abandons a replication id leaves a mark. The retention time starts when a
+ * cleanup first sees the mark.
  */
 import type { Runtime } from "../../base/index.ts";
 import {

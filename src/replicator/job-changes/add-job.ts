@@ -89,8 +89,8 @@ export async function addJob(
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
-    // An unpaused job is due now rather than at 0: its waiting time counts from here, and jobs that
-    // have been due for longer run first.
+    // An unpaused job is due now rather than at time 0: its waiting time counts from its due time,
+    // and jobs that have been due for longer run first.
     scheduledAtSec: isPaused
       ? NEVER_SEC
       : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),

@@ -1,6 +1,6 @@
 /**
  * Records which jobs want a replication, and which one owns it. Jobs with the same replication id
- * copy the same, and only the owner runs (as in `couch_replicator_job`).
+ * would copy the same revisions, so only the owner runs (as in `couch_replicator_job`).
  */
 
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
@@ -110,7 +110,8 @@ export class ReplicationOwnership {
 
   /**
    * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
-   * ended, belongs to a deleted database, or is another user's whose credentials remain unverified.
+   * ended, belongs to a deleted database, or belongs to another user and its credentials remain
+   * unverified.
    */
   async claim(
     tx: Transaction,

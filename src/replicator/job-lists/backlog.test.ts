@@ -47,7 +47,7 @@ describe("stores the backlog of a running job", () => {
     expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
   });
 
-  test("at the end of the run whenever the time differs", () => {
+  test("at the end of the run if the start of the lag differs", () => {
     expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
     expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
     expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));

@@ -32,7 +32,10 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
   return movedMs < 0 || movedMs >= BACKLOG_STEP_MS ? actual : undefined;
 }
 
-/** Returns the backlog to store at the end of a run, which remains until the source is asked. */
+/**
+ * Returns the backlog to store at the end of a run, if it has changed. It is kept until the source
+ * is asked again.
+ */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }

@@ -17,7 +17,7 @@ import type { JobEntry } from "./job-views.ts";
  * - budget: an operator's limit for a server
  * - backoff: pause after a failure
  * - schedule: the next run is not yet due
- * - share: due, but a group with a lower standing is next
+ * - share: due, but a group that has used less of its share is next
  * - slot: due, but no node has a free slot
  */
 export type HeldBackBy =

@@ -1,14 +1,14 @@
 /**
- * Folds job changes from the log into the rows of the job index, in batches. A service of every
- * node: each node checks after writing events itself, and any of them may fold.
+ * Folds job changes from the log into the rows of the job index, in batches. Every node runs this
+ * service: it checks for work after the node has written events, and any node may fold.
  */
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobIndex } from "./job-index.ts";
 
 /**
- * Number of unfolded events at which a fold starts. A larger batch touches fewer pages per change,
- * but until then readers have to apply more changes.
+ * Number of events not yet folded at which a fold starts. A larger batch touches fewer pages per
+ * change, but until then readers have to apply more changes.
  */
 const FOLDED_EVENTS_MIN = 1000;
 

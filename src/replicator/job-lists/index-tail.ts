@@ -106,7 +106,7 @@ export class IndexTail {
     this.#lastId = lastId;
   }
 
-  /** Drops events folded in every later snapshot. */
+  /** Drops the events up to `foldedId`, which all later snapshots of the index contain. */
   #drop(foldedId: string): void {
     if (foldedId <= this.#afterId) return;
     this.#events = this.#events.filter(({ id }) => id > foldedId);

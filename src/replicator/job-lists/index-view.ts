@@ -1,4 +1,6 @@
-/** Rows and counters of the job index in one snapshot, including unfolded changes. */
+/**
+ * Rows and counters of the job index in one snapshot, including changes not yet folded into them.
+ */
 import { byteText, compareBytes } from "../../base/index.ts";
 import type { Key, KeyBounds, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";

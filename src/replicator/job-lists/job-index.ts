@@ -81,14 +81,17 @@ export class JobIndex implements JobObserver {
     this.statuses = new JobStatuses(jobs.notes);
   }
 
-  /** Runs `body` with the index in one snapshot. Folds first if too many changes are unfolded. */
+  /**
+   * Runs `body` with the index in one snapshot. Folds first if too many changes are not folded yet.
+   */
   async read<T>(
     kv: KeyValueStore,
     body: (view: IndexView) => Promise<T>,
     eventCountMax = TAIL_EVENTS_MAX,
   ): Promise<T> {
     for (;;) {
-      // A full store cannot be folded, so read without a limit: its jobs must remain visible.
+      // If the store is full, events cannot be folded, so read without a limit: jobs must remain
+      // visible.
       const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
       const read = await kv.read(async (tx) => {
         const view = await this.#view(tx, limit);
@@ -138,7 +141,7 @@ export class JobIndex implements JobObserver {
         const foldedId = await this.#events.foldedId(tx);
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
-        // Read one event more than is folded, to detect whether there are others.
+        // Read one more event than will be folded, to detect whether more remain.
         const limit = eventCountMax + 1;
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);

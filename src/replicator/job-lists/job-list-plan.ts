@@ -37,8 +37,8 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
 /**
- * Where rows are read: a range with its position key, all jobs with an id prefix, or unordered
- * positions.
+ * Where to read rows: a range of the index with the function that maps positions to its keys, all
+ * jobs with an id prefix, or a set of positions in any order.
  */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
@@ -208,7 +208,7 @@ export class JobListPlanner {
     return sources.flat();
   }
 
-  /** Returns a candidate of the jobs with any of these rows. */
+  /** Returns a candidate plan that reads the jobs with any of these rows. */
   async #ofRows(
     view: IndexView,
     filter: JobFilter,
@@ -295,7 +295,10 @@ export class JobListPlanner {
   }
 }
 
-/** Returns, for each condition with a list, the rows that cover all matching jobs. */
+/**
+ * Returns, for each condition that has a list, the rows of that list under which all matching jobs
+ * are found.
+ */
 function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error } = filter;
   const found: (readonly StatusRow[])[] = [];

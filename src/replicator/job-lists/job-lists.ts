@@ -39,7 +39,7 @@ import type { JobEntry } from "./job-views.ts";
 
 /** Rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
-/** Factor by which more rows are read than the share of matches so far suggests. */
+/** Safety factor for the number of rows to read, as estimated from the share of matches so far. */
 const LIKELY_RATIO = 1.5;
 /** Maximum rows tested per page if only tests can tell how many jobs match. */
 const TESTED_ROWS_MAX = 1000;

@@ -47,7 +47,7 @@ export class StatusCounts {
     return pending + running + finished;
   }
 
-  /** Counts the rows of a list with one value. */
+  /** Counts the rows of a list that have the given value. */
   async rows(view: IndexView, [list, value]: StatusRow): Promise<number> {
     return sum((await view.counts(this.#keys.statusCount.range({ list, value }))).values());
   }

@@ -71,7 +71,7 @@ interface Question {
   readonly since: SourceSequence;
 }
 
-/** The jobs this node has to ask about, or the time of the next check. */
+/** The jobs whose sources this node has to ask, or the time of the next check. */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
   | { readonly kind: "wait"; readonly untilMs: number };
@@ -113,8 +113,8 @@ export class BacklogWatch {
   }
 
   /**
-   * Claims the next jobs of the round. Only the node that has claimed the turn reads jobs; the
-   * others conflict on nothing but the round's row.
+   * Claims the next jobs of the round. Only the node that has claimed the turn reads jobs; other
+   * nodes conflict with it only on the row that stores the round.
    */
   async #takeTurn(nowMs: number): Promise<Turn> {
     const claim = await this.#claim(nowMs);
@@ -270,8 +270,8 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 const FORMAT = 1;
 
 /**
- * Encodes the progress of a round. The null is where older versions store the shown id, by which
- * they order jobs.
+ * Encodes the progress of a round. The null takes the place of the shown id, which older versions
+ * store because they order jobs by it.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

@@ -2,11 +2,11 @@
  * Corrects due times after a clock was set back. Due times are wall-clock times, so jobs would
  * otherwise wait longer by the size of the step.
  *
- * A job's update time, written by the same clock as its due time, shows whether that clock was
- * ahead: if it is in the future, the job's remaining wait is counted from now. Each node checks its
- * clock, and all waiting jobs after a step back, after another process (whose clock may have been
- * ahead) has exited, and at startup. Parked jobs due within the audit interval are skipped: there
- * are many, and none is urgent.
+ * The update time of a job was written by the same clock as its due time. If it is in the future,
+ * that clock was ahead, and the job's remaining wait is counted from now. Each node checks its own
+ * clock. It checks all waiting jobs at startup, after its clock was set back, and after another
+ * process has exited, since that process's clock may have been ahead. Parked jobs due within the
+ * audit interval are skipped: there are many, and none is urgent.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Jobs per transaction whose due times (and data) are read, and the pause after it. All jobs are
- * checked, but hardly any has to be moved.
+ * Jobs per transaction: when their due times are read, and when their data is read; and the pause
+ * after each transaction. All jobs are checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -139,8 +139,8 @@ export class ClockSteps {
 }
 
 /**
- * Returns the corrected due time of a job that was set by a clock that was ahead; undefined if the
- * due time is correct.
+ * Returns the corrected due time of a job if the clock that set it was ahead; undefined if the due
+ * time is correct.
  */
 export function dueAfterStep(
   dueSec: number,

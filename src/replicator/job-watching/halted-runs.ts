@@ -258,4 +258,4 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
 }
 
 /** Created once, because creating an error is expensive. */
-const OVER = new Error("The wait has ended");
+const OVER = new Error("Wait cancelled: its result is no longer needed");

@@ -116,7 +116,10 @@ export class Outages {
     await this.#forgetMembers(origin);
   }
 
-  /** Removes jobs of the next page that no longer wait; after the last page, the outage. */
+  /**
+   * Checks the next page of jobs, and removes those no longer waiting for the server. Removes the
+   * outage when no job is left.
+   */
   async #forgetMembers(origin: string): Promise<void> {
     const all = this.#keys.outageMember.range({ origin });
     const after = this.#lookedUntil.get(origin);

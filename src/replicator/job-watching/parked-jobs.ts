@@ -94,7 +94,7 @@ export class ParkedJobs {
     tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
   }
 
-  /** Returns the ids of those of the jobs that are parked. */
+  /** Returns which of these jobs are parked. */
   async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));
     return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
@@ -138,7 +138,7 @@ export class ParkedJobs {
     });
   }
 
-  /** Returns jobs parked since the source was last compared, and deletes these rows. */
+  /** Returns jobs parked since the source was last compared, and deletes their rows. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParked.range({ source }), { limit });
     const named = page.entries.map(({ key, value }) => {

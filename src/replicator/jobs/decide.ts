@@ -61,7 +61,7 @@ export type RunEnding =
       /** Creation times of both databases; undefined if the run has not requested them. */
       readonly startTimes: StartTimes | undefined;
     }
-  /** The run was stopped: it had its turn, its node is stopping, or an operator acted. */
+  /** The run was stopped: its turn was over, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
@@ -426,7 +426,7 @@ export type JobStep =
   | "replace"
   | "remove";
 
-/** Reactions by phase. The run of a running job detects the reaction with its watch. */
+/** Reactions by phase. While a job is running, its run learns of the request through its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobInput, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },

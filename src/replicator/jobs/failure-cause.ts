@@ -31,7 +31,7 @@ export function causeKeyText({ class: failureClass, side, host }: FailureCauseKe
   return [host ?? NONE, side ?? NONE, failureClass].join(BAR);
 }
 
-/** Parses the text of a key. Returns undefined for a text not created by `causeKeyText`. */
+/** Parses a key. Returns undefined for a string not created by `causeKeyText`. */
 export function parseCauseKey(text: string): FailureCauseKey | undefined {
   const parts = text.split(BAR);
   const failureClass = FAILURE_CLASSES.find((name) => name === parts.at(-1));

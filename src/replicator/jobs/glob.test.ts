@@ -33,7 +33,7 @@ function matchesSlowly(pattern: string, name: string): boolean {
 const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 6 });
 const name = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 8 });
 
-test("a name matches if and only if some text for each star yields it, as the captures do", () => {
+test("a name matches if and only if replacing the stars by some strings yields it, and the captures are such strings", () => {
   fc.assert(
     fc.property(pattern, name, (text, given) => {
       const captures = match(text, given);
@@ -45,7 +45,7 @@ test("a name matches if and only if some text for each star yields it, as the ca
   );
 });
 
-test("`meets` and `covers` agree with the names that two patterns match", () => {
+test("`meets` and `covers` are consistent with the names that the two patterns match", () => {
   fc.assert(
     fc.property(pattern, pattern, name, (left, right, given) => {
       const [one, other] = [new Glob(left), new Glob(right)];

@@ -13,7 +13,7 @@ export class Glob {
     this.#pieces = text.split("*");
   }
 
-  /** Number of stars, each of which captures a text. */
+  /** Number of stars, each of which captures a string. */
   get captureCount(): number {
     return this.#pieces.length - 1;
   }
@@ -39,14 +39,14 @@ export class Glob {
 
   /** Whether this pattern matches every name that the other one matches. */
   covers(other: Glob): boolean {
-    // A star in the other pattern's text can only be matched by a star here.
+    // A star in the text of the other pattern can only be matched by a star of this pattern.
     return this.match(other.text) !== undefined;
   }
 
   /** Whether some name matches both patterns. */
   meets(other: Glob): boolean {
     const [left, right] = [this.text, other.text];
-    // `reached[j]`: whether a text exists that matches the first `i` characters of the left pattern
+    // `reached[j]`: whether any string matches both the first `i` characters of the left pattern
     // and the first `j` of the right one.
     let reached = starsFrom(right, [true, ...Array.from(right, () => false)]);
     for (const character of left) {

@@ -39,7 +39,7 @@ export function quarantine(
   work: string | undefined,
 ): ReplicationFailure | undefined {
   if (deathCount < DEATHS_MAX) return undefined;
-  const last = work === undefined ? "" : `, the last one over ${work}`;
+  const last = work === undefined ? "" : `, the last one while processing ${work}`;
   const reason = `${deathCount} nodes crashed while running this job${last}; retry the job to run it again`;
   return { error: "quarantined", reason };
 }

@@ -50,8 +50,8 @@ export interface JobControl {
 }
 
 /**
- * Whether an operator retried the job due at `dueAtSec` (seconds since the epoch), and no run has
- * started since. Due time and decision may differ by a second.
+ * Whether an operator retried the job that is due at `dueAtSec` (seconds since the epoch), and no
+ * run has started since. The decision may have been recorded up to a second after the due time.
  */
 export function isRetried(
   { events }: JobControl,

@@ -39,7 +39,7 @@ const FLAT = {
 };
 const flat = (change: object = {}) => ({ data: { ...FLAT, ...change }, request: undefined });
 
-/** Converts a value to what is read from the store. */
+/** Returns the value as it would be read from the store. */
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 
 test("a job is stored as two objects, each with its format", () => {
@@ -116,7 +116,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob(flat(running))).toMatchObject({ state: "pending", failure: undefined });
   });
 
-  test("has the refusal that its version stored as a failure", () => {
+  test("has its refusal, which its version stored as a failure", () => {
     const malformed = { replication: undefined, state: "pending", failure: FAILURE };
     const refused = { state: "pending", failure: undefined, refusal: FAILURE };
     expect(decodeJob(flat(malformed))).toMatchObject(refused);

@@ -26,7 +26,7 @@ import {
 import { addStatistics, NO_STATISTICS } from "./replication-statistics.ts";
 
 const FORMAT = 2;
-/** Format number of records without one. */
+/** Format number assumed for records without one. */
 const FORMAT_FLAT = 1;
 
 /** Default failure of a malformed document without details. */
@@ -65,7 +65,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Omitted in most jobs, because they are not running.
+    // Omitted unless the job is running, which most jobs are not.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -198,8 +198,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot see that the members of the request match each other, and so do those of the
-  // outcome.
+  // TypeScript cannot see that the members of the request match each other, nor that those of the
+  // outcome do.
   return data as ReplicationJobData;
 }
 

@@ -229,7 +229,7 @@ export function failureOf({
 
 /**
  * Whether both servers have accepted the job's credentials since its last failure; local databases
- * need none. Only such a job keeps other users' jobs from the same replication for long.
+ * need none. Only such a job can block other users' jobs for the same replication for long.
  */
 export function isProven({
   replication,

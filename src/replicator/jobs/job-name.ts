@@ -19,7 +19,7 @@ export function jobName(
   return replicationId ?? jobId;
 }
 
-/** A part of a name that may name a `_replicator` database or a rule, and the rest. */
+/** A name divided into the possible name of a `_replicator` database or rule, and the rest. */
 export interface NamePlace {
   readonly kind: "database" | "rule";
   readonly name: string;

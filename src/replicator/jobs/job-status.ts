@@ -2,7 +2,7 @@
  * Status of a job: the fields by which lists find it. One status is stored per job; its index rows
  * and counters are derived from it, so that a change's rows are the difference between two
  * statuses. Whether a job is running is not included, because the queue knows. Waiting jobs have no
- * rows: they are all jobs but the others. Pure.
+ * row for their state: they are the jobs that are in no other state. Pure.
  */
 
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
@@ -45,7 +45,10 @@ export interface JobStatus {
   /** When a transient job ended, if it has. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
-  /** Names of the source in lists: host and port, host, or a local database (`localPlace`). */
+  /**
+   * Names under which lists contain the source: host and port, and host alone; or a local database
+   * (`localPlace`).
+   */
   readonly source: readonly string[];
   readonly target: readonly string[];
 }
@@ -54,7 +57,7 @@ export interface JobStatus {
  * Lists of jobs:
  * - `outcome`: last run crashed, failed or completed
  * - `active`: not ended, by shown id
- * - `since`, `tries`: failing, in these orders
+ * - `since`, `tries`: failing, by start and by number of failed runs
  * - `error`: failing, by class; `cause`: by class, side and host
  * - `cause-since`: failing for one cause, by time (`causeSinceList`)
  * - `ended`: ended transient jobs, by time
@@ -81,7 +84,10 @@ export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stal
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
 /** Flags counted separately for each rule. */
 const RULE_FLAGS = ["failing", "left_behind"] as const;
-/** Flags with a list. Failing jobs have the list `error`, and parked ones a row in `outcome`. */
+/**
+ * Flags with a list of their own. Failing jobs are in the list `error`, and parked ones in
+ * `outcome`.
+ */
 export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
 /** A row of a list. */
@@ -329,7 +335,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
 
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
-  assert(text instanceof Uint8Array, "A status must be stored as text");
+  assert(text instanceof Uint8Array, "A stored status must be encoded JSON");
   const stored: unknown = JSON.parse(utf8Slice(text, 0, text.length));
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;

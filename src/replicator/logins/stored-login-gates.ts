@@ -106,7 +106,7 @@ export class StoredLoginGates implements LoginGates {
         const record = await this.#read(tx, login);
         this.#write(tx, login, settleLogin(record, { ...login, id, verdict }, nowMs));
       },
-      // May be repeated: counting a failure twice only closes the gate for longer.
+      // The transaction may be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }

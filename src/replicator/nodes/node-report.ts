@@ -45,6 +45,6 @@ export function encodeReport(report: NodeReport): Uint8Array {
 export function decodeReport(value: Uint8Array): NodeReport | undefined {
   const [format, text] = unpackTuple(value);
   if (format !== FORMAT) return undefined;
-  assert(text instanceof Uint8Array, "A report must be stored as text");
+  assert(text instanceof Uint8Array, "A stored report must be encoded JSON");
   return JSON.parse(utf8Decode(text)) as NodeReport;
 }

@@ -112,8 +112,8 @@ export class NodeReporter {
   }
 
   /**
-   * Returns the report of the process; undefined while it is not registered, because its last
-   * report still names the last registration.
+   * Returns the report of the process; undefined while it is not registered as a worker. Its last
+   * report then still contains the previous registration.
    */
   #report(isDraining: boolean): NodeReport | undefined {
     const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;

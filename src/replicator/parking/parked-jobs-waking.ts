@@ -13,7 +13,7 @@ import { serverUrlOf } from "../request/watched-place.ts";
 const PAGE_ROWS_MAX = 100;
 /**
  * Maximum number of jobs woken per transaction, and of concurrent transactions, each of which waits
- * for the disk.
+ * for a disk sync.
  */
 const WOKEN_MAX = 20;
 const TRANSACTIONS_MAX = 4;

@@ -155,13 +155,13 @@ test("the more databases change, the longer changes are collected, up to 150 ms"
   expect(pausesMs).toEqual([100, 100, 140, 150]);
 });
 
-test("wakes a database that occurs several times in a response once", async () => {
+test("wakes a database only once if it occurs several times in a response", async () => {
   const { woken, pausesMs } = await follow([Array.from({ length: 100 }, () => "a")]);
   expect(woken).toEqual([["a"]]);
   expect(pausesMs).toEqual([100]);
 });
 
-test("the feed is followed while databases are compared: current changes do not wait for that", async () => {
+test("follows the feed while databases are compared, so that current changes need not wait", async () => {
   const compare: WatchedServer["sequences"] = (_names, signal) => never(signal);
   const { woken } = await follow([["a"], ["b"]], { compare });
   expect(woken).toEqual([["a"], ["b"]]);

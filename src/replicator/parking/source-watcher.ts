@@ -3,10 +3,11 @@
  * have changed. It is itself a queue job (`SOURCE_WATCH_TYPE`), so another node takes over when its
  * node dies.
  *
- * To miss no change, a new watcher, and one that has lost its feed, compares all databases with
- * their positions when the jobs parked, recently changed ones first, while following the feed from
- * its previous end. Jobs parked later are compared when they park. If the server offers no feed to
- * this account, comparisons are repeated at a bounded rate.
+ * To miss no change, a watcher compares all databases with the positions at which their jobs
+ * parked: when it starts, and after it has lost its feed. Recently changed databases come first;
+ * meanwhile the watcher follows the feed from where it ended before. Jobs parked later are compared
+ * when they park. If the server offers no feed to this account, comparisons are repeated at a
+ * bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -154,7 +155,8 @@ export class SourceWatcher {
     const { kv, parked, pace } = this.#parts;
     await pace.turn(serverUrlOf(this.#source), this.#server.requestCount(1), signal);
     for (const names of partsOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
-      // One page per database is enough here. All others are compared with the rest of the source.
+      // One page of jobs per database is enough here. All other jobs are compared along with the
+      // rest of the source.
       const pages = await kv.read((tx) =>
         Promise.all(
           names.map((database) =>

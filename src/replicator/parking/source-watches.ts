@@ -33,7 +33,7 @@ export interface SourceWatchesParts extends SlotlessJobsParts {
 
 /**
  * Number of attempts (about two minutes) after which the jobs of an unreachable source are woken.
- * Each then tries itself and appears as failing, rather than as caught up.
+ * Each job then contacts the source itself, and appears as failing rather than as caught up.
  */
 const LOST_ATTEMPTS_MAX = 7;
 

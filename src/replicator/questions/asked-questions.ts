@@ -144,7 +144,7 @@ export class AskedQuestions {
 }
 
 /** Created once, because creating an error is expensive. */
-const OVER = new Error("The wait has ended");
+const OVER = new Error("Wait cancelled: its result is no longer needed");
 
 /** A check as stored in the answer. The duplicate job is looked up again by its id. */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };

@@ -133,4 +133,4 @@ export class Questions implements SlotlessJobType {
 }
 
 /** Created once, because the default abort reason costs more than the abort itself. */
-const OVER = new Error("The question is answered");
+const OVER = new Error("The question has been answered");

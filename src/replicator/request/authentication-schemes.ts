@@ -22,7 +22,7 @@ export interface AuthMembers extends Credentials {
 
 type Credentials = Pick<HttpAddress, "basic" | "iam">;
 
-/** Server and account of a login. Keys for token services have no account name. */
+/** Server and account of a login. API keys for token services have no account name. */
 export interface Account {
   readonly origin: string;
   readonly account: string;
@@ -51,7 +51,8 @@ export interface AuthenticationScheme {
    */
   readonly account?: (address: HttpAddress) => Account | undefined;
   /**
-   * Returns the login of an address, whose grant is shared by all endpoints with the same `key`.
+   * Returns the source of grants for an address, such as session cookies. Endpoints with the same
+   * `key` share a grant.
    */
   readonly login?: (
     address: HttpAddress,
@@ -143,7 +144,9 @@ export function accountOf(address: HttpAddress): Account | undefined {
   return firstOf((scheme) => scheme.account?.(address));
 }
 
-/** Returns the login of an address, if its scheme has one. */
+/**
+ * Returns the source of grants for an address, such as session cookies, if its scheme has a login.
+ */
 export function loginOf(address: HttpAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));
 }

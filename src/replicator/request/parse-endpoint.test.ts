@@ -126,7 +126,7 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [{ ...BODY, socket_options: [] }, "`socket_options` must be a string"],
   [{ ...BODY, ibrowse_options: [] }, "`ibrowse_options` must be a string"],
-])("%j is refused by name", (body, reason) => {
+])("%j is refused, naming the member", (body, reason) => {
   expect(reasonOf(body)).toBe(reason);
 });
 

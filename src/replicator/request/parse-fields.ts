@@ -23,7 +23,7 @@ export function replicationMembers(text: JsonText): Members {
   return withExactMembers(JSON.parse(text), text);
 }
 
-/** Does the same as `replicationMembers` for a text that is already parsed. */
+/** Does the same as `replicationMembers` for text that is already parsed. */
 export function withExactMembers(parsed: Members, text: JsonText): Members {
   if (!isObject(parsed) || keepsForm(text)) return parsed;
   const exact = splitObject(text).filter(({ name }) => EXACT_MEMBERS.includes(name));

@@ -1,4 +1,6 @@
-/** Parses the options of documents, bodies and stored jobs by their table. */
+/**
+ * Parses the options of documents, bodies and stored jobs, as described in `REPLICATION_OPTIONS`.
+ */
 
 import {
   eachOption,
@@ -19,7 +21,7 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
   return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** Sets each bound selected by `applies` to the value of the option that it bounds. */
+/** Sets the limits for distant servers selected by `applies` to the values of their options. */
 function withBounds(
   options: ReplicationOptions,
   applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,

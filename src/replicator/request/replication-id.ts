@@ -3,7 +3,7 @@
  *
  * `baseId` identifies the checkpoints on both sides, and depends on exactly what influences the
  * result. The full id of a job adds `+continuous` and `+create_target`, which do not affect
- * checkpoints. Ids never include a password or token, but a user name, as in CouchDB.
+ * checkpoints. As in CouchDB, ids never include a password or token, but do include a user name.
  */
 import { append, type Digests, md5HexOf, parseJson } from "../../base/index.ts";
 import {

@@ -48,12 +48,12 @@ describe("a window", () => {
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
     // At the change to daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
-  ])("when checked at %s opens at %s, and ends at %s", (now, opens, ends) => {
+  ])("seen at %s, next opens at %s, and ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);
     expect(shown(windowEndSec(night, at(now)))).toBe(ends);
   });
 
-  test("moves runs of `every` that are due outside it to its next start", () => {
+  test("moves runs of `every` that are due outside the window to its next start", () => {
     const schedule = parseSchedule("every 1h between 22:00 and 06:00");
     const late = nextRunSec(schedule, at("2026-01-01T05:30:00Z"), at("2026-01-01T05:31:00Z"));
     expect(shown(late)).toBe("2026-01-01T22:00:00");
@@ -78,7 +78,7 @@ test.each([
   ["0 0 30 2 *", '"0 0 30 2 *": that day never occurs'],
   ["* * * *", '"* * * *"'],
   ["0 0 0 3 * * *", '"0 0 0 3 * * *"'],
-])("%j is refused, with examples", (text, end) => {
+])("%j is refused with examples of valid schedules", (text, end) => {
   const examples =
     '"every 15m", "0 3 * * * Europe/Berlin", "after 100 changes" or "between 22:00 and 06:00 Europe/Berlin"';
   expect(() => parseSchedule(text)).toThrow(

@@ -26,7 +26,7 @@ export type Schedule =
 
 const UNIT_SEC: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const INTERVAL_SEC_MAX = 366 * 86_400;
-/** Maximum length of a schedule, more than a cron expression with lists in all fields needs. */
+/** Maximum length of a schedule: more than a cron expression with lists in all fields needs. */
 const LENGTH_MAX = 500;
 
 const EVERY = /^every ([1-9]\d{0,8})([smhd])(?: (between .*))?$/;
@@ -82,7 +82,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   } catch (error) {
     throw invalid(value, `: ${(error as Error).message}`);
   }
-  // The start time does not matter: the next leap day is at most eight years away.
+  // Any start time will do: the next leap day is at most eight years away.
   if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never occurs");
   return line;
 }
@@ -119,14 +119,17 @@ export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: numbe
   }
 }
 
-/** Returns the given time if the window is open then or absent, otherwise when it opens next. */
+/**
+ * Returns the given time if the window is open then, or if there is no window; otherwise the time
+ * when it next opens.
+ */
 export function intoWindow(schedule: Schedule | undefined, timeSec: number): number {
   const window = schedule?.window;
   if (window === undefined || isOpen(window, timeSec)) return timeSec;
   return after(window.opens, timeSec);
 }
 
-/** Returns when a run must end; undefined without a window, or if it started outside. */
+/** Returns when a run must end; undefined without a window, or if the run started outside it. */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;
@@ -138,6 +141,6 @@ function isOpen({ opens, closes }: Window, timeSec: number): boolean {
 
 function after(line: Cron, timeSec: number): number {
   const next = line.nextRun(new Date(timeSec * 1000));
-  assert(next !== null, "A cron expression with one occurrence must have another");
+  assert(next !== null, "A valid cron expression must have a next occurrence");
   return Math.floor(next.getTime() / 1000);
 }

@@ -127,7 +127,7 @@ export class RuleFollower {
     }
   }
 
-  /** Checks all databases of the source, and all rows. */
+  /** Checks all databases of the source, and the rows of all databases with jobs. */
   async #list(signal: AbortSignal): Promise<ListingCount> {
     const count = new ListingCount();
     for await (const page of listNames(this.#server, () => this.#turn(1, signal), signal)) {
@@ -226,7 +226,7 @@ export class RuleFollower {
 
   /**
    * Polls the security objects of all databases with jobs, since feeds do not include them. A
-   * change wakes a parked job, which copies it; running jobs poll themselves.
+   * change wakes a parked job, which copies the object; running jobs poll it themselves.
    */
   async #followSecurity(signal: AbortSignal): Promise<void> {
     const { runtime, kv, store } = this.#parts;
@@ -255,8 +255,9 @@ export class RuleFollower {
   }
 
   /**
-   * Whether a later run of the job will copy the security object; schedules a parked job for that.
-   * A run in progress may have read the object before it changed.
+   * Whether a later run of the job will copy the changed security object. Makes a parked job due
+   * for this purpose. False while the job is running: that run may have read the object before it
+   * changed.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;

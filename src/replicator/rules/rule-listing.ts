@@ -23,7 +23,7 @@ export interface NameRange {
   readonly last: string | undefined;
 }
 
-/** The names that the server lists within a range. None are missing. */
+/** All names that the server lists within a range. */
 export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }

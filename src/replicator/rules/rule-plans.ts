@@ -20,7 +20,7 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Stands for the previous rule if the database has no job. */
+/** Passed instead of the previous rule for a database that has no job. */
 const NO_JOB = "no job";
 /** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;
@@ -198,7 +198,7 @@ export class RulePlans {
     if (!stays) plan.ended.add(name);
   }
 
-  /** Returns the text of a database's replication, for comparison. */
+  /** Returns a database's replication as JSON, for comparison; undefined if it has none. */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;

@@ -155,8 +155,8 @@ export function ruleReplication(
 }
 
 /**
- * Whether the operator has named the target in `security`, or the database in `databases`, without
- * a star. Only then may the target's security object be replaced.
+ * Whether a pattern in `security` matches the target, or `databases` contains the exact name of the
+ * database. Only then may the target's security object be replaced.
  */
 function mayOverwrite(
   { databases, overwritten, target }: Rule,
@@ -312,7 +312,10 @@ function refuseMissingCaptures({ captureMax }: TargetTemplate, patterns: readonl
   }
 }
 
-/** Returns an example replication: any error in the shared members occurs in it. */
+/**
+ * Returns an example replication, for validating the members that all replications of the rule
+ * share.
+ */
 export function sampleReplication(rule: Rule, config: Config): Replication {
   const { serverUrl: targetServer } = rule.target;
   const targetUrl =

@@ -11,8 +11,8 @@ import { Glob } from "../jobs/glob.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 
 /**
- * Splits an address into its server, with a trailing slash, and the database name, which may have
- * one.
+ * Splits an address into its server, including a slash at the end, and the database name. The
+ * address may also end in a slash.
  */
 const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
 const PLACEHOLDER = /\{([^{}]*)\}/g;
@@ -46,7 +46,7 @@ export class TargetTemplate {
     }
   }
 
-  /** Highest number of a capture that the template uses; 0 if none. */
+  /** Highest capture number that the template uses; 0 if none. */
   get captureMax(): number {
     const asked = this.#pieces.map((piece) =>
       typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,

@@ -19,8 +19,8 @@ import { changeCount, readChanges } from "./read-changes.ts";
 /** Bytes of changes queued per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether reading and writing batches overlap. Not worthwhile for our own store, which responds too
- * fast: near sources, the limit on writes bounds the batches.
+ * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store,
+ * which responds so fast that the limit on writes alone bounds the number of batches.
  */
 const READS_AHEAD = { http: true, local: false };
 

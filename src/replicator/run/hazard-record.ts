@@ -18,9 +18,7 @@ export class HazardRecord {
     this.#parts = parts;
   }
 
-  /**
-   * Loads the stored record, unless the operator has made another decision since: that clears it.
-   */
+  /** Loads the stored record, unless it was cleared by a later decision of the operator. */
   load(stored: Hazard, decision: number): void {
     this.#hazard = stored.decision === decision ? stored : { ...NO_HAZARD, decision };
   }

@@ -105,10 +105,12 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /** Events of its runtime contain the identity of the job. */
+  /** Parts whose runtime adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
-  /** Notified of calls to the worker, and when it starts watching (`watch`). */
+  /**
+   * Fires when another node notifies the worker about this job, and when `watch` is first called.
+   */
   readonly called = new Notifier();
   readonly hazards: HazardRecord;
   #data: ReplicationJobData;
@@ -121,7 +123,7 @@ export class HeldReplication {
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
   /**
-   * The previous run, if it never ended because its node died or lost the job. Recorded with the
+   * The previous run, if its node died or lost the job before the run ended. Recorded with the
    * start of this one.
    */
   readonly #lostRun: JobRun | undefined;
@@ -193,7 +195,7 @@ export class HeldReplication {
     this.#control = control;
     this.hazards.load(hazard, control.decision);
     this.#backlog.noteStored(backlog);
-    // The source's changes were counted after the last run.
+    // Use the stored number only if the source was asked after the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
@@ -204,14 +206,14 @@ export class HeldReplication {
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // After a restart at another position, the number no longer applies.
+    // After a restart at another position, the stored number no longer applies.
     return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
   }
 
   /**
-   * Returns a watch that fires when the job is lost or its worker is called, for example after an
-   * operator's decision. Throws a StopRequest if there was a decision since the start. Must be
-   * created again after it has fired.
+   * Returns a watch that fires when the job is lost, or another node notifies its worker, for
+   * example of an operator's decision. Throws a StopRequest if there was a decision since the
+   * start. Must be created again after it has fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -285,7 +287,9 @@ export class HeldReplication {
     return claim;
   }
 
-  /** Removes the job if its database or rule is gone, which confirms that the run has ended. */
+  /**
+   * Removes the job if its database or rule is gone. The removal confirms that the run has ended.
+   */
   async removeIfDoomed(): Promise<void> {
     await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
       if (errorCode(error) !== "JOBS_HALTED") throw error;
@@ -324,7 +328,10 @@ export class HeldReplication {
     trace.event("replication.started", { jobId: this.held.id, replicationId });
   }
 
-  /** Whether the job created its target; stored while the job has that target. */
+  /**
+   * Whether the job created its target. Stored with the job; immediately if the job copies the
+   * security object.
+   */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
     return {
@@ -339,7 +346,7 @@ export class HeldReplication {
     };
   }
 
-  /** Stores the start of the run if that was postponed. */
+  /** Stores the start of the run, unless it is already stored. */
   async storeStart(): Promise<void> {
     if (isStartUnstored(this.#phase)) await this.update();
   }
@@ -440,7 +447,7 @@ export class HeldReplication {
     if (begins) this.#phase = phaseAfter(this.#phase, "store");
     if (backlog !== undefined) this.#backlog.noteStored(backlog);
     runtime.trace.event("replication.reported", { jobId: this.held.id });
-    // The run has a checkpoint, so the next one must not restart again.
+    // The run has a checkpoint, so the next run must not apply the restart position again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
@@ -526,8 +533,8 @@ export class HeldReplication {
   }
 
   /**
-   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if it
-   * stays.
+   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if the
+   * job is kept.
    */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;

@@ -16,7 +16,7 @@ export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
-  /** Number of written documents in the events so far. */
+  /** Number of written documents reported in events so far. */
   #toldCount = 0;
   readonly #rates = new RateMeter();
 
@@ -77,7 +77,7 @@ export async function showLife(
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();
-    const end = (): void => over.abort(new Error("The wait has ended"));
+    const end = (): void => over.abort(new Error("Wait cancelled: its result is no longer needed"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
     // All pauses share one listener, because each `fired` would leave a registration on the watch.

@@ -261,7 +261,10 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Starts the run after any halted one. Returns the ending if another job owns it. */
+  /**
+   * Starts the run, after any halted run of the same replication has ended. Returns the ending if
+   * another job owns the replication.
+   */
   async #begin(
     { id }: ReplicationId,
     isShort: boolean,
@@ -278,8 +281,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending of a run that met another job of the same replication. Another user's job
-   * does not end this one permanently, because its credentials may fail.
+   * Returns the ending of a run for whose replication there is another job. Another user's job does
+   * not end this one permanently, because its credentials may fail.
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;

@@ -110,7 +110,10 @@ export class ReplicationRun {
   readonly #checkpoints: CheckpointWriter;
   readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
-  /** Sequence at which the run is expected to start; undefined if unknown, or if that was wrong. */
+  /**
+   * Sequence at which the run is expected to start; undefined if unknown, or if the expectation was
+   * wrong.
+   */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
   #lostCheckpoint: { readonly error: unknown } | undefined;
@@ -213,7 +216,8 @@ export class ReplicationRun {
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // Without a log on the source, its checkpoint cannot be verified later by continuing it.
+    // The next checkpoint could not be verified by continuing the source's log, because only a
+    // local copy of that log exists.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -440,8 +444,7 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, endsCaughtUp = false } = this.#parts;
-    // A run that ends when caught up leaves requests to the next run, for which the job is then
-    // due.
+    // A run that ends when caught up leaves retry requests to the next run. They make the job due.
     while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
@@ -468,7 +471,7 @@ export class ReplicationRun {
   }
 
   /**
-   * Writes the last checkpoint of a run that ends in any case. If it fails, the next run checks
+   * Writes the last checkpoint of a run, which ends even if this fails; the next run then checks
    * some changes again.
    */
   async #lastCheckpoint(): Promise<void> {

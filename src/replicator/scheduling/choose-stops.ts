@@ -38,8 +38,8 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: those whose standing is not below that of any
-   * waiting job's group.
+   * Groups whose jobs yield, highest standing first: those whose standing is not below that of the
+   * next group with waiting jobs.
    */
   readonly givingWay: readonly string[];
 }
@@ -97,9 +97,10 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Chooses continuous jobs of groups that exceed their limit, or that are at it and have waiting
- * jobs. The longest running ones stop first. `crowded` contains the number of jobs to stop per
- * group. `stopCount` jobs already stop in this cycle, which stops at most `max_churn` in total.
+ * Chooses jobs of groups that exceed their limit, or that are at it and have waiting jobs:
+ * continuous jobs that have run for their full time slice, longest running first. `crowded`
+ * contains the number of jobs to stop per group. `stopCount` jobs have already been chosen to stop
+ * in this cycle; with these, at most `max_churn` stop.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -126,7 +127,7 @@ export interface OtherNode {
   readonly runningCount: number;
 }
 
-/** Excess over its fair share, relative to the share, from which a node yields jobs. */
+/** A node yields jobs if it exceeds its fair share by more than this fraction. */
 const SURPLUS_RATIO = 0.1;
 
 /** Returns the node's share of all running jobs, in proportion to its slots. */
@@ -142,8 +143,8 @@ export function shareOf(
 
 /**
  * Chooses continuous jobs that have run for their full time slice and move to less busy nodes, such
- * as a new one; longest running first. `stopping` jobs already stop in this cycle, and waiting jobs
- * take their place.
+ * as a new one; longest running first. `stopping` contains the jobs already chosen to stop in this
+ * cycle, whose slots go to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],

@@ -53,8 +53,8 @@ const CHARGE_MS_MIN = 1000;
  */
 const CYCLE_JITTER = 1 / 3;
 /**
- * Time between the two checks for waiting jobs at the end of a cycle, as a fraction of the cycle,
- * on a full node. Only jobs waiting at both checks count, since no node had room for them.
+ * On a full node: time between the two checks for waiting jobs at the end of a cycle, as a fraction
+ * of the cycle. Only jobs waiting at both checks count, since no node had room for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
@@ -107,7 +107,7 @@ export class Scheduler {
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Lower limit on running jobs, for a while after jobs were yielded to other nodes. */
+  /** Reduced maximum of running jobs, for a while after jobs were yielded to other nodes. */
   #yielding = { untilMs: 0, jobsMax: 0 };
   /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
@@ -201,7 +201,8 @@ export class Scheduler {
       // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Some run time is then not charged, but the caller needs the original reason for the end.
+        // Some run time then stays uncharged. Only log this: the caller needs the original reason
+        // for the end.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }

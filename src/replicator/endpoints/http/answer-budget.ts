@@ -64,7 +64,7 @@ export function writtenAnswer(count: number): AnswerBudget {
 
 /**
  * Missing revisions and possible ancestors of documents. The server chooses the ancestors, so the
- * size of the request bounds nothing.
+ * size of the request does not limit their number.
  */
 export const DIFFERENCE_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 

@@ -34,7 +34,7 @@ export function changesOf(
 
 /** Skipping an invalid row could lose a document. */
 function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
-  const reason = `a row of the source's changes feed without id or changes: ${words.shown(text)}`;
+  const reason = `a row of the source's changes feed has no id or no changes: ${words.shown(text)}`;
   return new EndpointError("changes_req_failed", reason);
 }
 

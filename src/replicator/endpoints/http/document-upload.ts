@@ -53,7 +53,7 @@ function attachmentPart(
     length,
     async *body() {
       const next = await stream.next();
-      assert(next.done !== true, "Every attachment of the outline must follow");
+      assert(next.done !== true, "The stream must contain every attachment listed in the outline");
       if (next.value.name !== name) {
         const reason =
           "The source sent the attachments in a different order than listed in `_attachments`";
@@ -69,7 +69,7 @@ function quotable(name: string): string {
   return headerText(name).replace(/["\\]/g, "\\$&");
 }
 
-/** Makes a text of the source safe as a header value, by replacing line breaks and NUL. */
+/** Makes text from the source safe as a header value, by replacing line breaks and NUL. */
 function headerText(text: string): string {
   return text.replace(/[\r\n\0]/g, " ");
 }

@@ -17,8 +17,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Status codes with which a `_bulk_docs` is rejected as a whole, although a single document may be
- * the cause, with the error used if the server names none.
+ * Status codes with which a server rejects a `_bulk_docs` as a whole, although a single document
+ * may be the cause. The values are the error words used if the response contains none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -176,15 +176,15 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 }
 
 /**
- * Allowance per document for what its approximate length omits, and for a few multi-byte
- * characters.
+ * Room reserved per document in addition to its approximate length: for parts that the length does
+ * not include, and for a few multi-byte characters.
  */
 const MARGIN_CHARACTERS = 256;
 
 /**
- * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if some
- * elements are no rows or do not match the request. CouchDB responds with errors only. A server
- * that also confirms documents must confirm each one that it does not reject.
+ * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if an element
+ * is not a row or does not match the request. CouchDB returns rows only for errors. A server that
+ * also confirms documents must confirm each one that it does not reject.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -239,7 +239,7 @@ function isRow(element: unknown): element is Partial<Record<string, unknown>> {
   return row !== undefined && ROW_MEMBERS.some((name) => row[name] !== undefined);
 }
 
-/** Members of which every row has at least one. */
+/** Every row has at least one of these members. */
 const ROW_MEMBERS = ["id", "rev", "ok", "error"];
 
 /** Whether a member of a row is an HTTP status. */

@@ -85,7 +85,7 @@ const FEW_DOCUMENTS = 500;
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /**
-   * Budgets of the endpoint, from which documents are charged. `fetch` charges requests and bytes.
+   * Budgets of the endpoint, to which documents are charged. `fetch` charges requests and bytes.
    */
   readonly spending?: EndpointSpending | undefined;
   /** Silence after which a run counts as stalled. Default: not checked. */

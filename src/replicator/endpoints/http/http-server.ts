@@ -15,8 +15,8 @@ import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
  */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
- * Maximum length of a name in a feed, as a longer one would not fit into a key. Servers other than
- * CouchDB may use other characters.
+ * Maximum length of a name in a feed, as a longer one would not fit into a key of the store.
+ * Servers other than CouchDB may use other characters.
  */
 const NAME_LENGTH_MAX = 1000;
 /** Time for which the server may delay a response while nothing changes. */

@@ -3,10 +3,13 @@ import { JsonLimitError, outlineJson } from "../../../base/index.ts";
 
 /** Maximum nesting of a parsed response: much code that processes it recurses for each level. */
 export const NESTING_MAX = 1_000;
-/** Maximum number of values in a text that is parsed without yielding. */
+/** Maximum number of JSON values that are parsed without yielding. */
 const PARSED_VALUES_MAX = 20_000;
 
-/** Parses a short text. Returns `undefined` for invalid JSON, deep nesting, or too many values. */
+/**
+ * Parses short JSON text. Returns `undefined` if it is invalid, nested too deeply, or has too many
+ * values.
+ */
 export function parseJson(text: string): unknown {
   const limits = { depthMax: 0, nestingMax: NESTING_MAX, valueCountMax: PARSED_VALUES_MAX };
   try {

@@ -37,7 +37,7 @@ import { historyFault } from "./received-history.ts";
 
 /** Maximum number of a document's members, each of which takes memory while it is parsed. */
 const MEMBERS_MAX = 1_000_000;
-/** Nesting level of a document's members, by themselves and in an array of results. */
+/** Nesting level of a document's members: in a single document, and in an array of results. */
 const DOCUMENT_DEPTH = 1;
 const RESULTS_DEPTH = 3;
 
@@ -80,8 +80,8 @@ export async function readOpenRevisions(
       continue;
     }
     const document = await readJson({ body: plainBody(answer, part) }, DOCUMENT_DEPTH, outline);
-    // The response contains all attachments that the target lacks, so the stubs in this document
-    // are ones that it has.
+    // The response contains all attachments that the target lacks. The stubs in this document thus
+    // stand for attachments that the target has.
     await consume(withoutAttachments(document));
     found = true;
   }
@@ -234,7 +234,11 @@ async function* bounded(
   for await (const chunk of body) {
     byteCount += chunk.length;
     if (byteCount > (byteCountMax ?? Number.POSITIVE_INFINITY)) {
-      throw new ProtocolError(400, "bad_request", "An attachment is longer than its document says");
+      throw new ProtocolError(
+        400,
+        "bad_request",
+        "An attachment is longer than its document states",
+      );
     }
     yield chunk;
   }

@@ -108,7 +108,7 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** Number of the connection pool. A higher number than before opens new connections. */
+  /** Generation of the connections. A higher number than before opens new ones. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
@@ -163,8 +163,8 @@ export interface Outline {
 }
 
 /**
- * Whether a redirect may be followed. A server must not redirect us to a system database unless the
- * address named one.
+ * Whether a redirect may be followed. A server must not redirect requests to a system database
+ * unless the address named one.
  */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
@@ -176,7 +176,7 @@ export class HttpRequests {
   /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
   /** Root of a database's server. */
-  /** Formats the server's texts for display. */
+  /** Formats text from the server for display. */
   readonly words: ServerWords;
   readonly #root: string;
   readonly #parts: HttpRequestsParts;

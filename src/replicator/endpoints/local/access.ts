@@ -18,8 +18,8 @@ import { percentEncode } from "../../../protocol/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
 /**
- * Databases whose documents contain secrets or the rights of other users. A user who may read some
- * of the documents may not read all.
+ * Databases whose documents contain secrets or the rights of other users. Access to some of the
+ * documents does not imply access to all.
  */
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 

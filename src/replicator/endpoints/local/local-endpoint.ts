@@ -36,7 +36,8 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
   /**
-   * False, so that `commit` is called. It costs no request here, and reveals a re-created database.
+   * False, so that `commit` is called, which costs no request here and reveals a re-created
+   * database.
    */
   readonly writesDurably = false;
   /** False, since `continueLog` would save nothing: reading the stored log takes no request. */
