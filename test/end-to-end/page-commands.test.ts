@@ -179,6 +179,12 @@ test("the completion scripts are written where shells look for them", async () =
   }
 });
 
+test("the commands for many jobs are previewed, confirmed and undone", async () => {
+  const output = await shell.run(take("docs/command-line.md", "tandem jobs undo"));
+  expect(output).toContain("would pause 0 jobs");
+  expect(output).toContain("0 jobs found, 0 changed");
+});
+
 test("the commands about nodes show the node, drain it, and undrain it", async () => {
   expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
   await shell.run(take("docs/clusters.md", "tandem nodes drain"));

@@ -120,6 +120,8 @@ class FoundationDbReads implements ReadTransaction {
     const reverse = options.reverse ?? false;
     let begin = selectorOf(range.begin);
     let end = selectorOf(range.end);
+    checkBound(begin.key);
+    checkBound(end.key);
     const entries: KeyValue[] = [];
     let byteCount = 0;
     for (let iteration = 1; entries.length < limit; iteration++) {
