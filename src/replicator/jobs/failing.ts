@@ -84,6 +84,7 @@ const CLASSES_BY_ERROR: ReadonlyMap<string, FailureClass> = new Map([
   ["too_many_failures", "refused_document"],
   ["doc_id_too_long", "refused_document"],
   ["filter_fetch_error", "filter"],
+  ["filter_failed", "filter"],
   ["egress_denied", "egress"],
   ["duplicate_job", "duplicate"],
   ["bad_rep_doc", "invalid"],

@@ -5,10 +5,12 @@ import { filterParameters, type Selection } from "../../request/replication.ts";
 import {
   type ChangedDocument,
   type ChangesRequest,
+  EndpointError,
   type SourceSequence,
   sequenceText,
 } from "../endpoint.ts";
-import { type Method, query } from "./requests.ts";
+import { parseObject } from "./json-answer.ts";
+import { type HttpRequests, type Method, query } from "./requests.ts";
 
 export interface AskedChanges {
   readonly method: Method;
@@ -76,4 +78,31 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
 
 export function sameSequence(left: SourceSequence, right: SourceSequence): boolean {
   return sequenceText(left) === sequenceText(right);
+}
+
+/** Reasons of CouchDB and PouchDB Server for a missing database, as opposed to a missing filter. */
+const NO_DATABASE = /database does not exist|no_db_file/i;
+
+/** Returns the error for a response of `_changes` that has no rows. */
+export function changesFailed(
+  requests: HttpRequests,
+  path: string,
+  { status, text }: { readonly status: number; readonly text: string },
+  selection: Selection,
+): EndpointError {
+  if (status === 401 || status === 403) return requests.refused(status, text);
+  const failure = requests.unexpected("changes_req_failed", path, { status }, text);
+  if (selection.kind !== "filter" || !isOfFilter(status, text)) return failure;
+  const reason = `filter ${selection.name}: ${failure.reason}`;
+  const { answer } = failure;
+  return new EndpointError(status === 404 ? "filter_fetch_error" : "filter_failed", reason, {
+    ...(answer === undefined ? {} : { answer }),
+  });
+}
+
+/** Whether a CouchDB reports that its filter is missing or has thrown an error. */
+function isOfFilter(status: number, text: string): boolean {
+  const { error, reason } = parseObject(text) ?? {};
+  if (typeof error !== "string" || typeof reason !== "string") return false;
+  return status === 404 ? !NO_DATABASE.test(reason) : status === 400 || status === 500;
 }

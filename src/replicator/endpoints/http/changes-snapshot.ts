@@ -12,6 +12,7 @@ import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts
 import { CHANGES_ANSWER } from "./answer-budget.ts";
 import {
   askedChanges,
+  changesFailed,
   chooser,
   type FeedOptions,
   knowsNoIds,
@@ -110,8 +111,7 @@ async function openFeed(
   if (answer.kind === "begun") return answer.begun;
   const { status, text } = answer;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
-  if (status === 401 || status === 403) throw requests.refused(status);
-  throw requests.unexpected("changes_req_failed", path, answer, text);
+  throw changesFailed(requests, path, { status, text }, request.selection);
 }
 
 async function* readRows(requests: HttpRequests, path: string, response: FetchResponse): Feed {

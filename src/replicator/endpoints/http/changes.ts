@@ -14,6 +14,7 @@ import {
 import { CHANGES_ANSWER } from "./answer-budget.ts";
 import {
   askedChanges,
+  changesFailed,
   chooser,
   type FeedOptions,
   knowsNoIds,
@@ -116,9 +117,8 @@ async function readPage(
   });
   const { status, text, json } = response;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
-  if (status === 401 || status === 403) throw requests.refused(status);
   const page = status === 200 ? parseChangesPage(json, request.since, requests.words) : undefined;
-  if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
+  if (page === undefined) throw changesFailed(requests, path, { status, text }, request.selection);
   return page;
 }
 

@@ -19,7 +19,7 @@ import {
   type ChangesRequest,
   type CheckpointDocument,
   type Endpoint,
-  EndpointError,
+  type EndpointError,
   type EndpointInfo,
   type PlainDocument,
   type ReadRevisionsOptions,
@@ -138,7 +138,7 @@ export class HttpEndpoint implements Endpoint {
       signal,
     });
     if (response.status === 401 || response.status === 403)
-      throw this.#requests.refused(response.status);
+      throw this.#requests.refused(response.status, response.text);
     const { status, text } = response;
     const isCreated = isDone(response);
     if (status === ALREADY_THERE || isCreated) this.#creationFailure = undefined;
@@ -159,14 +159,11 @@ export class HttpEndpoint implements Endpoint {
       isShort,
       signal,
     });
-    if (response.status === 401 || response.status === 403)
-      throw this.#requests.refused(response.status);
-    const body = response.status === 200 ? asObject(response.json) : undefined;
+    const { status, text, json } = response;
+    const body = status === 200 ? asObject(json) : undefined;
     if (body === undefined || !("update_seq" in body)) {
-      throw (
-        this.#creationFailure ??
-        new EndpointError("db_not_found", `could not open ${this.shownUrl}`)
-      );
+      const failure = this.#requests.notOpened(status, text);
+      throw status === 404 ? (this.#creationFailure ?? failure) : failure;
     }
     this.#creationFailure = undefined;
     const { words } = this.#requests;

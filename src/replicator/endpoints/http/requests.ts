@@ -470,11 +470,22 @@ export class HttpRequests {
     throw new EndpointError("max_backoff", `repeated answers 429 from ${this.shownUrl}`);
   }
 
-  refused(status: number): EndpointError {
-    return new EndpointError(
-      status === 401 ? "unauthorized" : "forbidden",
-      `unauthorized to access or create database ${this.shownUrl}`,
-    );
+  /** Returns the error for a 401 or 403: CouchDB's words, and what the server has responded. */
+  refused(status: number, text: string): EndpointError {
+    const { words } = this;
+    const place = `unauthorized to access or create database ${this.shownUrl}`;
+    const reason = `${place} (${words.described(status, text)})`;
+    const answer = words.answer(status, text);
+    return new EndpointError(status === 401 ? "unauthorized" : "forbidden", reason, { answer });
+  }
+
+  /** Returns the error for a response that does not describe a database. */
+  notOpened(status: number, text: string): EndpointError {
+    if (status === 401 || status === 403) return this.refused(status, text);
+    const { words } = this;
+    const error = status === 404 ? "db_not_found" : "db_open_failed";
+    const reason = `could not open ${this.shownUrl} (${words.described(status, text)})`;
+    return new EndpointError(error, reason, { answer: words.answer(status, text) });
   }
 
   /**

@@ -7,6 +7,8 @@ import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
 import { parseObject } from "./json-answer.ts";
 
 const LENGTH_MAX = 1_000;
+/** Maximum length of the beginning of a response that is quoted in a reason. */
+const DESCRIBED_LENGTH_MAX = 200;
 
 export class ServerWords {
   readonly #secrets: SecretsInUse;
@@ -17,8 +19,19 @@ export class ServerWords {
 
   /** Formats a value in a response: a string unchanged, anything else as JSON. */
   shown(value: unknown): string {
-    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-    return this.#secrets.redact(text, LENGTH_MAX);
+    return this.#secrets.redact(textOf(value), LENGTH_MAX);
+  }
+
+  /**
+   * Describes a response in one line: its status, and CouchDB's error and reason, or else the
+   * beginning of its text.
+   */
+  described(status: number, text: string): string {
+    const { error, reason } = parseObject(text) ?? {};
+    const words = error === undefined ? text : `${textOf(error)}: ${textOf(reason)}`;
+    const shown = this.#secrets.redact(words, DESCRIBED_LENGTH_MAX).replace(/\s+/g, " ").trim();
+    if (shown === "") return String(status);
+    return error === undefined ? `${status}: ${shown}` : `${status} ${shown}`;
   }
 
   /** Throws an EndpointError for a value that is stored unchanged but repeats a credential. */
@@ -35,4 +48,8 @@ export class ServerWords {
       reason: typeof reason === "string" ? this.shown(reason) : "",
     };
   }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
