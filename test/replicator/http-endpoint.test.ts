@@ -10,6 +10,7 @@ import {
   type TlsSettings,
 } from "../../src/http-client/index.ts";
 import { parseWireDocument } from "../../src/protocol/index.ts";
+import { classifyFailure, describeFailure } from "../../src/replicator/failures/failure.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -17,6 +18,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   TextDocument,
 } from "../../src/replicator/index.ts";
+import { NO_PLACE } from "../../src/replicator/jobs/failing.ts";
 
 const { signal } = new AbortController();
 
@@ -496,6 +498,57 @@ test("reports why a missing database was not created", async () => {
   });
   exists = true;
   expect(await endpoint.info(signal)).toMatchObject({ updateSequence: 1 });
+});
+
+const COULD_NOT_OPEN = "could not open http://host/db/";
+const UNAUTHORIZED = "unauthorized to access or create database http://host/db/";
+const LONG_PAGE = `<html>\n<body>Bad   gateway ${"x".repeat(300)}`;
+
+test.each([
+  [404, '{"error":"not_found","reason":"Database does not exist."}', "not_found", COULD_NOT_OPEN],
+  [404, "<h1>No such site</h1>", "not_found", `${COULD_NOT_OPEN} (404: <h1>No such site</h1>)`],
+  [500, '{"error":"oops","reason":"bad"}', "server_error", `${COULD_NOT_OPEN} (500 oops: bad)`],
+  [501, "", "server_error", `${COULD_NOT_OPEN} (501)`],
+  [502, LONG_PAGE, "server_error", /\(502: <html> <body>Bad gateway x{150,180}…?\)$/],
+  [200, "<html>Log in</html>", "other", `${COULD_NOT_OPEN} (200: <html>Log in</html>)`],
+  [
+    401,
+    '{"error":"unauthorized","reason":"Name or password is incorrect."}',
+    "unauthorized",
+    `${UNAUTHORIZED} (401 unauthorized: Name or password is incorrect.)`,
+  ],
+  [
+    403,
+    '{"error":"forbidden","reason":"Account is temporarily locked."}',
+    "forbidden",
+    `${UNAUTHORIZED} (403 forbidden: Account is temporarily locked.)`,
+  ],
+])("opening a database that answers %i %s fails with class %s", async (...row) => {
+  const [status, body, failureClass, reason] = row;
+  const endpoint = open(() => ({ status, body }));
+  const error = await endpoint.info(signal).catch((failure: unknown) => failure);
+  expect(describeFailure(error).reason).toEqual(
+    typeof reason === "string" ? reason : expect.stringMatching(reason),
+  );
+  expect(classifyFailure(error, { ...NO_PLACE, phase: "open" })).toBe(failureClass);
+});
+
+test.each([
+  [404, "not_found", "missing json key: filters", "filter"],
+  [404, "not_found", "missing", "filter"],
+  [500, "TypeError", "doc.type is undefined", "filter"],
+  [404, "not_found", "Database does not exist.", "not_found"],
+  [503, "service_unavailable", "overloaded", "server_error"],
+  [403, "forbidden", "members only", "forbidden"],
+])("a filtered feed that answers %i %s: %s fails with class %s", async (...row) => {
+  const [status, error, reason, failureClass] = row;
+  for (const continuous of [false, true]) {
+    const endpoint = open(() => ({ status, body: JSON.stringify({ error, reason }) }));
+    const selection = { kind: "filter", name: "app/mine", queryParameters: "{}" };
+    const failure = await changesOf(endpoint, selection, continuous).catch((thrown) => thrown);
+    expect(describeFailure(failure).reason).toContain(reason);
+    expect(classifyFailure(failure, { ...NO_PLACE, phase: "changes" })).toBe(failureClass);
+  }
 });
 
 test("a database that existed at creation and is gone afterwards is reported as not found", async () => {

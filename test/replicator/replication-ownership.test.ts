@@ -51,6 +51,8 @@ test("a job that has not run yet keeps its replication for itself", async () => 
     kind: "duplicate",
     otherJobId: owner,
     otherIsPersistent: false,
+    otherState: "pending",
+    otherName: expect.any(String),
   });
   expect((await claim(owner)).kind).toBe("owner");
 });

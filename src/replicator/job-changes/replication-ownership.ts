@@ -40,8 +40,8 @@ export type Claim =
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
       readonly otherState: ReplicationState;
-      /** Name of the other job; undefined for another user's, which must not be disclosed. */
-      readonly otherName: string | undefined;
+      /** Name of the other job. That of another user's is not disclosed: the replication id. */
+      readonly otherName: string;
       /** Whether the credentials of the other job are verified, if it belongs to another user. */
       readonly rival?: "proven" | "unproven";
     };
@@ -124,7 +124,9 @@ export class ReplicationOwnership {
     if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
       const isGone = await isOfRemovedDatabase(tx, this.#keys, owner);
-      const duplicate = isGone ? undefined : other && duplicateOf(other, job, options);
+      const duplicate = isGone
+        ? undefined
+        : other && duplicateOf(replicationId, other, job, options);
       if (duplicate !== undefined) return duplicate;
     }
     tx.set(this.#keys.replicationId.key({ replicationId }), utf8Encode(jobId));
@@ -178,6 +180,7 @@ export class ReplicationOwnership {
 
 /** Returns why `other` keeps the replication; undefined if it yields to `job`. */
 function duplicateOf(
+  replicationId: string,
   other: Job,
   job: ReplicatingJob,
   { nowMs = 0, hasAnswered = false }: ClaimOptions,
@@ -191,7 +194,7 @@ function duplicateOf(
     otherJobId: other.id,
     otherIsPersistent: data.document !== undefined,
     otherState: state,
-    otherName: isSameOwner ? jobName(other.id, data) : undefined,
+    otherName: isSameOwner ? jobName(other.id, data) : replicationId,
   } as const;
   if (isSameOwner) return duplicate;
   if (isProven(data)) return { ...duplicate, rival: "proven" };

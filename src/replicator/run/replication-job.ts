@@ -286,8 +286,7 @@ export class ReplicationJob {
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;
-    const other = otherName ?? "a job of another user";
-    const reason = `Duplicate job running: ${other} (${otherState})`;
+    const reason = `Duplicate job running: ${otherName} (${otherState})`;
     const failure = { error: "duplicate_job", reason };
     const isPersistent = this.#job.data.document !== undefined;
     const isTriedAgain = rival === "unproven" || (rival === "proven" && isPersistent);

@@ -484,7 +484,10 @@ export class HttpRequests {
     if (status === 401 || status === 403) return this.refused(status, text);
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
-    const reason = `could not open ${this.shownUrl} (${words.described(status, text)})`;
+    const place = `could not open ${this.shownUrl}`;
+    // CouchDB's reason says everything about a missing database.
+    const isMissing = status === 404 && parseObject(text)?.error === "not_found";
+    const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });
   }
 
