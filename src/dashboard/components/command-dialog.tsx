@@ -91,7 +91,7 @@ export function CommandDialog({
     const opposite = OPPOSITES[command];
     const text = `${done}: ${formatNumber(changed)} of ${formatCount(matched, "job")}`;
     if (opposite === undefined || changed === 0) return announce(text);
-    announce(text, () => void takeBack(opposite, undo, announce));
+    announce(text, () => void takeBack(opposite, undo, changed, announce));
   };
   const run = async () => {
     setIsRunning(true);
@@ -189,12 +189,15 @@ export function CommandDialog({
 async function takeBack(
   opposite: Command,
   undo: Undo,
+  count: number,
   announce: (text: string) => void,
 ): Promise<void> {
   announce("Undoing…");
   try {
     const { changed } = await undoCommand(opposite, undo);
-    announce(`${COMMAND_WORDS[opposite].done} again: ${formatCount(changed, "job")}`);
+    announce(
+      `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(count, "job")}`,
+    );
   } catch (error) {
     announce(`Undo failed: ${error instanceof Error ? error.message : String(error)}`);
   }
