@@ -52,7 +52,7 @@ export function printJob(answer: unknown): string {
   const facts = [
     ["job", job.name],
     ["replication id", job.id],
-    ["state", `${stateWord(job)} (${job.state})`],
+    ["state", shownState(job)],
     ["source", String(job.source)],
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
@@ -79,6 +79,12 @@ export function printJob(answer: unknown): string {
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
   const ran = job.runs.length === 0 ? "" : `\nlast runs:\n${runTable(job.runs)}`;
   return `${table(facts)}\nhistory:\n${table(events)}${decided}${ran}`;
+}
+
+/** The word for the state, with the state in the queue if that differs. */
+function shownState(job: Job): string {
+  const word = stateWord(job);
+  return word === job.state ? word : `${word} (${job.state})`;
 }
 
 export function printRuns(answer: unknown): string {
