@@ -136,11 +136,3 @@ test.each([
   expect([status, json.error]).toEqual([404, "not_found"]);
   expect(json.reason).toMatch(/^There is no command none: /);
 });
-
-test("old commands are deleted with their lists", async () => {
-  await addJobs(1);
-  const id = idIn((await world.ask("POST /_tandem/jobs/_pause?all=true")).headers);
-  const { bulk } = node.replicator;
-  await bulk.forget();
-  expect(await bulk.get(id)).toBeDefined();
-});

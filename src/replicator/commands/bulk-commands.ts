@@ -143,22 +143,23 @@ export class BulkCommands {
 
   /** Deletes old commands. Returns whether there may be more. */
   async forget(): Promise<boolean> {
-    const { kv, runtime } = this.#parts;
+    const { kv, jobs, runtime } = this.#parts;
     const nowMs = runtime.clock.nowMs();
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
-    const range = {
-      begin: this.#keys.command.range().begin,
-      end: this.#keys.command.key({ id: before }),
-    };
+    const { command, commandPage } = this.#keys;
+    const commands = { begin: command.range().begin, end: command.key({ id: before }) };
+    // Includes the lists of commands whose node was killed before they began.
+    const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {
-        const { entries } = await tx.getRangePage(range, { limit: FORGOTTEN_MAX });
+        const { entries } = await tx.getRangePage(commands, { limit: FORGOTTEN_MAX });
         for (const { key } of entries) {
-          const { id } = this.#keys.command.unpack(key);
           tx.clear(key);
-          const pages = this.#keys.commandPage.range({ id });
-          removeInBackground(tx, pages, { kind: "command", subject: id, nowMs });
-          await this.#parts.jobs.remove(tx, { type: COMMAND_TYPE, id });
+          await jobs.remove(tx, { type: COMMAND_TYPE, id: command.unpack(key).id });
+        }
+        const first = await tx.getRangePage(lists, { limit: 1 });
+        if (first.entries.length > 0) {
+          removeInBackground(tx, lists, { kind: "command", subject: before, nowMs });
         }
         return entries.length === FORGOTTEN_MAX;
       },

@@ -1,0 +1,77 @@
+/** Commands for many jobs in the store: their lists, and their end. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
+import { composeNode } from "../support/compose-node.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const ROOT = { userName: "root" };
+const KEYS = replicatorKeys(SUBSPACES.replicator);
+
+let nowMs: number;
+let node: ReturnType<typeof open>;
+
+function open() {
+  const system = createSystemRuntime();
+  const runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  return { ...composeNode({ runtime, kv }), kv };
+}
+
+beforeEach(async () => {
+  nowMs = 1_800_000_000_000;
+  node = open();
+  await node.replicator.prepare();
+  for (const target of ["a", "b", "c"]) {
+    const replication = parseReplication({ source: "http://far.example/db", target });
+    await node.replicator.start(replication, { userName: "ann", isAdmin: true });
+  }
+});
+afterEach(() => node.kv.close());
+
+async function listedPages(): Promise<number> {
+  const page = await node.kv.read((tx) => tx.getRangePage(KEYS.commandPage.range()));
+  return page.entries.length;
+}
+
+test("a command is deleted after a week, with its list", async () => {
+  const { bulk } = node.replicator;
+  const { id } = await bulk.start("pause", {}, ROOT);
+  nowMs += 7 * DAY_MS - 1;
+  await bulk.forget();
+  expect(await bulk.get(id)).toMatchObject({ state: "completed", matched: 3, changed: 3 });
+  expect(await listedPages()).toBe(1);
+  nowMs += 2;
+  await bulk.forget();
+  await node.remover.once(new AbortController().signal);
+  expect(await bulk.get(id)).toBeUndefined();
+  expect(await bulk.latest(10)).toEqual([]);
+  expect(await listedPages()).toBe(0);
+});
+
+test("commands are listed newest first", async () => {
+  const { bulk } = node.replicator;
+  const ids: string[] = [];
+  for (const action of ["pause", "resume", "retry"] as const) {
+    ids.unshift((await bulk.start(action, {}, ROOT)).id);
+    nowMs += 1;
+  }
+  expect((await bulk.latest(2)).map(({ id }) => id)).toEqual(ids.slice(0, 2));
+});
+
+test("an undo can be neither undone nor applied to jobs changed by another command", async () => {
+  const { bulk } = node.replicator;
+  const paused = await bulk.start("pause", {}, ROOT);
+  const resumed = await bulk.start("resume", { target: "a" }, ROOT);
+  await bulk.start("pause", { target: "a" }, ROOT);
+  const undone = await bulk.undo(paused.id, ROOT);
+  expect(undone).toMatchObject({ action: "resume", matched: 3, changed: 2 });
+  expect(await bulk.undo(typeof undone === "string" ? "" : undone.id, ROOT)).toBe("final");
+  expect(await bulk.undo(resumed.id, ROOT)).toMatchObject({ changed: 0 });
+  expect(await bulk.undo("none", ROOT)).toBe("missing");
+  const { entries } = await node.replicator.lists.page({ filter: { paused: true }, limit: 10 });
+  expect(entries).toHaveLength(1);
+});
