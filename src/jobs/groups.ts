@@ -204,8 +204,8 @@ export class Groups {
   }
 
   /**
-   * Returns the groups in `running` that must yield slots, highest standing first. These are the
-   * groups with a higher standing than the next group with a job due at `dueBySec`, followed by
+   * Returns the groups in `running` that yield slots to the next group with a job due at
+   * `dueBySec`, highest standing first: the groups with a standing above the next group's, and then
    * that group itself, whose due jobs may replace its running jobs. A snapshot read.
    */
   async givingWay(

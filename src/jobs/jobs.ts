@@ -463,7 +463,7 @@ export class Jobs {
     return this.#queue.acceptDelayMs();
   }
 
-  /** Marks a job that was removed from the queue as running. */
+  /** Marks a job as running after it was removed from the queue. */
   async #hold(
     tx: Transaction,
     name: JobName,

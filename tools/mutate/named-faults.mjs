@@ -205,7 +205,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "a server that answers 429 is not retried at the last moment",
+    rule: "a request answered with 429 is not retried exactly at the time limit",
     path: "src/http-client/middleware/with-retry.ts",
     text: "const isTooLong = nowMs - firstFailureMs > options",
     replacement: "const isTooLong = nowMs - firstFailureMs >= options",
@@ -296,7 +296,7 @@ export const NAMED_FAULTS = [
     tests: ["src/replicator/request/parse-endpoint.test.ts"],
   },
   {
-    rule: "a replacement of credentials drops a single TLS option",
+    rule: "a replacement of credentials drops the only TLS option",
     path: "src/replicator/request/parse-endpoint.ts",
     text: "    headers,\n    ...credentials,\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 0",
     replacement:
@@ -470,7 +470,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "a system database that was named cannot be moved",
+    rule: "redirects are not followed if the address names a system database",
     path: "src/replicator/endpoints/http/requests.ts",
     text: "namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname)",
     replacement: "!namesSystemDatabase(to.pathname)",
@@ -708,7 +708,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "the fix of a rejected login is not emphasized",
+    rule: "the advice on how to fix a rejected login is not emphasized",
     path: "src/dashboard/pages/start.tsx",
     text: 'failureClass === "unauthorized"',
     replacement: 'failureClass !== "unauthorized"',
@@ -772,7 +772,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "a revision that stemming would keep counts as known",
+    rule: "a revision is treated as known although stemming would keep it",
     path: "src/databases/revisions/revision-tree.ts",
     text: "leaf.generation - gap.generation + 1 < limit",
     replacement: "leaf.generation - gap.generation + 2 < limit",

@@ -32,8 +32,8 @@ interface OneShot {
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since then. A node may announce the end of the previous one later
-   * than the store contains it.
+   * Whether a run was accepted since then. Otherwise an announced end may be that of the previous
+   * run, because nodes announce the end of a run after storing it.
    */
   hasRun: boolean;
   hasCompleted: boolean;
