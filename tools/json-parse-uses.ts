@@ -31,7 +31,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "dashboard/pages/use-job-list.ts": "reads a query that it has serialized itself",
   "databases/records/body-record.ts": OWN_RECORD,
   "databases/security/security-object.ts": FIELDS,
-  "documents/design-codes.ts": "asks whether a value is true for JavaScript",
+  "documents/design-codes.ts": "checks whether a value is truthy in JavaScript",
   "documents/design-filter.ts": "builds an argument for a JavaScript function",
   "host/backup/format.ts": OWN_RECORD,
   "host/sandbox/code.ts": "reads an error of a JavaScript function",

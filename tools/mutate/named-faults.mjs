@@ -29,14 +29,14 @@ export const NAMED_FAULTS = [
     tests: ["src/indexes/field-ranges.test.ts"],
   },
   {
-    rule: "the budget of a host does not bind accounts",
+    rule: "the budget of a host does not limit its accounts",
     path: "src/replicator/budgets/budget.ts",
     text: "[host] : [host, ",
     replacement: "[host] : [",
     tests: ["test/replicator/budgets.test.ts"],
   },
   {
-    rule: "members named token are shown",
+    rule: "the secret in a member named `token` is shown",
     path: "src/dashboard/base/masked.ts",
     text: "password|token|api_?key",
     replacement: "password|api_?key",
@@ -568,7 +568,7 @@ export const NAMED_FAULTS = [
     tests: ["test/server/users.test.ts"],
   },
   {
-    rule: "a sleep longer than a timer can wait is too short",
+    rule: "a sleep that exceeds the maximum of a timer ends too early",
     path: "src/host/system/clock.ts",
     text: "    await sleepOnce(TIMER_MS_MAX, signal);\n",
     replacement: "",
@@ -758,7 +758,7 @@ export const NAMED_FAULTS = [
     tests: ["src/replicator/request/parse-replication.test.ts"],
   },
   {
-    rule: "a run that worked while its source was queried parks",
+    rule: "a run is parked although it copied a change while its source was queried",
     path: "src/replicator/run/when-quiet.ts",
     text: "!run.hasWork && run.quietSinceMs === quietSinceMs",
     replacement: "!run.hasWork",
@@ -835,7 +835,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "each 429 of requests in flight together counts",
+    rule: "each 429 to concurrent requests increases the interval",
     path: "src/http-client/middleware/with-rate-limit.ts",
     text: "if (estimate !== undefined && nowMs - estimate.updatedAtMs",
     replacement: "if (estimate !== undefined && nowMs + estimate.updatedAtMs",

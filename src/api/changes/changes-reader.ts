@@ -143,7 +143,7 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** Number of changes left if the feed ends at the sequence. */
+  /** Number of pending changes if the feed ends at the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);

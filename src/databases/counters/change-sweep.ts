@@ -95,7 +95,7 @@ async function sweepOld(
   else tx.set(keys.sweepCursor(), encodeVersionstamp(next));
 }
 
-/** Partial counts from a boundary that remains up to the next one that remains. */
+/** The partial counts from one boundary to the next, not counting boundaries that are cleared. */
 interface Stretch {
   readonly boundary: Versionstamp;
   /** Key of the boundary's partial count, to which others are added. */

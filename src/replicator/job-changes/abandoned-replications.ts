@@ -75,7 +75,7 @@ export class AbandonedReplications {
     }
   }
 
-  /** Checks one marker. Returns "more" if another transaction has to remove the rest of the list. */
+  /** Checks one marker. Returns "more" if the rest of the list needs another transaction. */
   async #look(
     tx: Transaction,
     baseId: string,
