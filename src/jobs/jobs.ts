@@ -181,7 +181,7 @@ export class Jobs {
     return value && decodeTypeTimeout(value);
   }
 
-  /** Maximum time between two heartbeats of a job of the type, in seconds. */
+  /** Returns the maximum time between two heartbeats of a job of the type, in seconds. */
   async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     return (await this.typeTimeout(tx, type))?.timeoutSec;
   }

@@ -27,8 +27,8 @@ interface OneShot {
   /** Id of the replication's job, once known. */
   jobId?: string;
   /**
-   * Content of the source (by id and revision) and its sequence when a run was requested without a
-   * pending earlier request.
+   * Content of the source (by id and revision) and its sequence when the pending run was first
+   * requested.
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
