@@ -58,7 +58,7 @@ export class CheckpointWriter {
   readonly #startTimeMs: number;
   /** Monotonic time of the start of the run. */
   readonly #begunAtMs: number;
-  /** Start of the run. */
+  /** Sequence at which the run starts. */
   #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #log: ReplicationLog | undefined;

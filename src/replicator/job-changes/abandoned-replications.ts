@@ -18,10 +18,10 @@ import {
 } from "../../kv/index.ts";
 import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Marks checked per transaction. */
+/** Number of markers checked per transaction. */
 const PAGE_ROWS_MAX = 50;
 
-/** Failures removed per transaction. */
+/** Number of failures removed per transaction. */
 const FAILURES_PAGE_ROWS = 500;
 
 export interface RemovableFailures {
