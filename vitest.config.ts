@@ -4,7 +4,10 @@ import { builtSources } from "./test/support/built-sources.ts";
 import { LONG_TESTS } from "./test/support/long-tests.ts";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
-/** Ends a run whose event loop is blocked. Each test and hook has lower limits, in ticks (`test/support/patience.ts`). */
+/**
+ * Time limit that ends a run whose event loop is blocked. Each test and hook has a lower limit, in
+ * ticks (`test/support/patience.ts`).
+ */
 const PATIENCE_MS = 1_800_000;
 
 function filesOf(
@@ -16,10 +19,10 @@ function filesOf(
     test: {
       name,
       ...files,
-      // Native modules and child processes want processes of their own.
+      // Native modules and child processes require separate processes.
       pool: "forks",
-      // A process runs many files: loading the modules again for each took a fifth of the time. So no module of the tests may keep
-      // anything of one file for the next.
+      // A process runs many files without loading the modules again, which would take a fifth of
+      // the time. Test modules must therefore not carry state from one file to the next.
       isolate: false,
       runner: "./test/support/patient-runner.ts",
       server: { deps: { external: [/\/dist\//] } },
@@ -39,7 +42,7 @@ export default defineConfig({
       filesOf("long", { include: [...LONG_TESTS] }),
     ],
     globalSetup: "./test/support/build.ts",
-    // Many tests wait for processes more than they compute.
+    // Many tests mostly wait for other processes, so one more worker than cores is useful.
     maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/support/closing-line-reporter.ts"],

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * The command `tandem` as it is installed. Says so on a Node.js that is too old, which could not even load the program, and hands
- * over to it otherwise. Written in what old versions understand.
+ * The installed command `tandem`. Starts the program, or prints an error if Node.js is too old to
+ * load it. Uses only syntax that old versions support.
  */
 import { readFileSync } from "node:fs";
 
 const PACKAGE = new URL("../package.json", import.meta.url);
 
-/** `>=20.15` as numbers: the range that this package's `engines` has. */
+/** Returns the minimum version in this package's `engines` (`>=20.15`) as numbers. */
 function oldestVersion() {
   const { engines } = JSON.parse(readFileSync(PACKAGE, "utf8"));
   return engines.node.match(/\d+/g).map(Number);

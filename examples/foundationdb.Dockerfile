@@ -1,4 +1,4 @@
-# The image of the Dockerfile with what a node on FoundationDB needs besides: the client library, and the package that speaks to it.
+# The image of the Dockerfile with the additional requirements of a node on FoundationDB: the client library and the npm package.
 #
 #   docker build -t tandem . && docker build -t tandem-foundationdb -f examples/foundationdb.Dockerfile .
 FROM foundationdb/foundationdb:7.3.63 AS client

@@ -1,6 +1,7 @@
 /**
- * The few globals that every layer may name: they are the same in Node.js, in a browser and under the simulator, and none
- * of them is a clock, a die or a device. All else comes in as a value (`base/runtime.ts`).
+ * The globals that every layer may use. They are the same in Node.js, in a browser and in the
+ * simulator, and give no access to a clock, randomness or a device. Everything else is passed as a
+ * value (`base/runtime.ts`).
  */
 
 interface AbortSignal {
@@ -33,20 +34,20 @@ declare class TextDecoder {
 }
 
 /**
- * In Node.js alone, so to be asked for as `globalThis.Buffer`: its methods, which no manual promises, make texts of bytes, and bytes of
- * texts, without an object in between.
+ * Exists only in Node.js, so it must be accessed as `globalThis.Buffer`. The undocumented methods
+ * convert between bytes and strings without an intermediate object.
  */
 declare var Buffer:
   | undefined
   | {
       readonly prototype: {
         readonly latin1Slice?: (this: Uint8Array, begin: number, end: number) => string;
-        /** What is no UTF-8 is replaced. */
+        /** Replaces invalid UTF-8. */
         readonly utf8Slice?: (this: Uint8Array, begin: number, end: number) => string;
-        /** Of a byte, -1 when there is none. */
+        /** Returns the index of the first such byte, or -1. */
         readonly indexOf?: (this: Uint8Array, byte: number) => number;
         readonly base64Slice?: (this: Uint8Array, begin: number, end: number) => string;
-        /** What is no base64 is left out. The number of bytes. */
+        /** Skips characters outside the base64 alphabet. Returns the number of bytes written. */
         readonly base64Write?: (this: Uint8Array, text: string) => number;
       };
     };

@@ -3,7 +3,7 @@
  * order of some members, so its results must not be stored, compared or forwarded as data: use
  * `parseJson` and the functions on JSON text for that.
  */
-const OWN_RECORD = "reads a record of this program's own";
+const OWN_RECORD = "reads a record that this program wrote";
 const FIELDS = "reads fields of known types, and keeps the text";
 const COMMAND = "reads a command's members of known types";
 const STRINGS = "reads strings only";
@@ -15,30 +15,30 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "api/documents/purge.ts": "reads revision lists, and the number of purges to list",
   "api/documents/revisions-difference.ts": STRINGS,
   "api/http/request-body.ts": COMMAND,
-  "api/replication/job-query.ts": "reads a bookmark of this program's own",
+  "api/replication/job-query.ts": "reads a bookmark that this program wrote",
   "api/replication/jobs.ts": COMMAND,
   "api/server/node-configuration.ts": STRINGS,
   "base/json/json-parse.ts":
     "is the default parser, for callers that are listed here or use no numbers",
   "base/json/json-rows.ts": STRINGS,
   "base/json/json-value.ts": "implements parseJson",
-  "cli/server/jobs.ts": "prints an event of this program's own",
+  "cli/server/jobs.ts": "prints an event that this program wrote",
   "cli/replicate/replicate.ts": "reads ids of documents",
-  "dashboard/api/event-feed.ts": "shows an event of this program's own",
+  "dashboard/api/event-feed.ts": "shows an event that this program wrote",
   "dashboard/api/one-job.ts": COMMAND,
-  "dashboard/api/request.ts": "shows an answer of this program's own",
+  "dashboard/api/request.ts": "shows an answer that this program wrote",
   "dashboard/base/context.ts": "reads a query that it has serialized itself",
   "dashboard/pages/use-job-list.ts": "reads a query that it has serialized itself",
   "databases/records/body-record.ts": OWN_RECORD,
   "databases/security/security-object.ts": FIELDS,
-  "documents/design-codes.ts": "asks whether a value is true for JavaScript",
-  "documents/design-filter.ts": "makes an argument of a JavaScript function",
+  "documents/design-codes.ts": "checks whether a value is truthy in JavaScript",
+  "documents/design-filter.ts": "builds an argument for a JavaScript function",
   "host/backup/format.ts": OWN_RECORD,
   "host/sandbox/code.ts": "reads an error of a JavaScript function",
   "host/sandbox/prelude.ts": "runs inside the JavaScript sandbox",
   "http-client/iam-token.ts": STRINGS,
   "jobs/job-record.ts": OWN_RECORD,
-  "protocol/batch.ts": "reads the head of a message of this program's own",
+  "protocol/batch.ts": "reads the head of a message that this program wrote",
   "protocol/wire-document.ts": "reads positions and lengths, which are checked",
   "replicator/commands/bulk-command.ts": OWN_RECORD,
   "replicator/alerts/alert.ts": OWN_RECORD,

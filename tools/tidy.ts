@@ -1,6 +1,6 @@
 /**
  * Source checks beyond compiler and linter: import directions between layers, no clock or
- * randomness in the core, no import cycles, no leftover marks, and plain comments. `npm test` runs
+ * randomness in the core, no import cycles, no leftover TODOs, and plain comments. `npm test` runs
  * it; a test triggers each rule.
  */
 import { readdirSync, readFileSync } from "node:fs";

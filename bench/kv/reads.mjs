@@ -4,7 +4,7 @@
  *
  * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
  * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if each raw LMDB read is
- * awaited, too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges as a page, 0.64 and
+ * awaited, too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges in a page, 0.64 and
  * 0.62 row by row. The difference is due to the promise that each call returns.
  */
 import { Subspace } from "../../dist/kv/index.js";
@@ -97,7 +97,7 @@ await withDirectory(async (directory) => {
     }
     return perSecond(PAGE_COUNT, startedMs);
   };
-  await compare("ranges of 500 rows, as a page", 5, ranges, rawRanges);
+  await compare("ranges of 500 rows, in one page", 5, ranges, rawRanges);
   await compare("ranges of 500 rows, row by row", 5, streams, rawRanges);
   await kv.close();
   await raw.close();

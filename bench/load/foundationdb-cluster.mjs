@@ -113,7 +113,8 @@ export class FoundationDbCluster {
       const { client, cluster } = this.status();
       const isHealthy = client.database_status.available && cluster.data?.state?.healthy === true;
       if (isHealthy) return;
-      if (performance.now() > untilMs) throw new Error("The cluster is not healthy in time");
+      if (performance.now() > untilMs)
+        throw new Error("The cluster did not become healthy in time");
       await pause(500);
     }
   }

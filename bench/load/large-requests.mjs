@@ -11,9 +11,9 @@
  * Any request takes some memory, because the young generation grows and code is compiled. With a
  * small body that dominates, so a second node gets nine such requests concurrently: the additional
  * peak of the second node, divided by eight, is the cost of an additional request. A request that
- * reads a large document may take as much as one with such a body. The exit code is 1 if a turn
- * took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or an
- * additional one more than four times its body plus `FURTHER_MIB`. Another process writes the
+ * reads a large document may take as much memory as one with such a body. The exit code is 1 if a
+ * turn took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or
+ * an additional one more than four times its body plus `FURTHER_MIB`. Another process writes the
  * required data, because its garbage would hide the cost of the request. Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -7,9 +7,10 @@
  * To compare with CouchDB's replicator, set COUCHDB_URL=http://user:password@127.0.0.1:5984.
  *
  * Each job pulls a database of another Tandem process, which gets a document every few seconds.
- * Prints seconds until the last job runs, the maximum resident memory of the one replication
- * process, and whether all documents arrived; for CouchDB from its `_system`, in the same run, or
- * else the ratio to 15 s and 400 MiB, half of CouchDB 3.5's values.
+ * Waits until all documents have arrived. Prints the seconds until the last job runs and the
+ * maximum resident memory of the only replication process. With COUCHDB_URL, measures CouchDB in
+ * the same way (its memory is that in `_system`) and prints the ratios; otherwise prints the ratios
+ * to 15 s and 400 MiB, half of CouchDB 3.5's values.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -39,10 +39,9 @@ const [JOBS = 400, QUIET_SEC = 30, BUSY_SEC = 30, WRITES_PER_SEC = 20] = process
 const COUCHDB = process.env.COUCHDB_URL?.replace(/\/$/, "");
 if (COUCHDB === undefined) throw new Error("COUCHDB_URL names no server");
 const PREFIX = process.env.PREFIX ?? "tandem-bench";
-/**
- * Time limit for documents after the last one was written, and for all first ones at the beginning.
- */
+/** Time limit for documents to arrive after the last one was written. */
 const LIMIT_SEC = 120;
+/** Time limit for the first document of every database to arrive. */
 const FIRST_LIMIT_SEC = 1200;
 
 const couchdb = process.env.COUCHDB_PID && { child: { pid: Number(process.env.COUCHDB_PID) } };

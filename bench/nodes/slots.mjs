@@ -90,7 +90,7 @@ function print(count, written, figures, idle) {
   process.stdout.write(`${count} jobs, ${rate} documents a second: ${shown.join(", ")}\n`);
 }
 
-/** Writes documents to random sources until aborted. Returns their number. */
+/** Writes documents to random sources until aborted. Returns the number of documents. */
 async function write({ url }, count, signal) {
   if (count === 0) return 0;
   const draw = drawsOf(count);

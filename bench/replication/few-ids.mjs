@@ -1,12 +1,12 @@
 /**
- * Time to request and to replicate ten documents of many, by direct reads and by scanning all
+ * Time to request and to replicate ten of many documents, by direct reads and by scanning all
  * changes.
  *
  *   npm run build && node bench/replication/few-ids.mjs [DOCUMENTS]
  *
- * DOCUMENTS (100,000) are in one database of one node. Up to 100 ids are read directly, so the
- * other way is the same request with 100 additional unknown ids. Prints medians of ROUNDS (9), and
- * their ratio.
+ * DOCUMENTS (100,000) are in one database of one node. Up to 100 ids are read directly. The same
+ * request with 100 additional unknown ids therefore scans all changes. Prints medians of ROUNDS
+ * (9), and their ratio.
  */
 import { call, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";

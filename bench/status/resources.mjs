@@ -1,6 +1,6 @@
 /**
- * Cost of each resource that shows jobs with many jobs, over HTTP, from a node that runs twenty of
- * them.
+ * Cost of each HTTP resource that shows jobs, for large numbers of jobs, twenty of which the node
+ * runs.
  *
  *   npm run build && node bench/status/resources.mjs [JOBS …]
  *

@@ -51,8 +51,8 @@ export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UU
 }
 
 /**
- * Adds this many jobs. The last ones fail, the first are due unless none is to run, and all others
- * wait.
+ * Adds this many jobs: the first RUNNING of them are due if `isAnyDue`, the last FAILING fail, and
+ * all others wait.
  */
 export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = {}) {
   for (let from = 0; from < count; from += PAGE_ROWS) {

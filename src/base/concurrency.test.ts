@@ -63,7 +63,7 @@ test("the number of lanes follows the limit, and all lanes end when no work is l
   expect(left).toBe(0);
 });
 
-test("of lanes that finish a step together, only the excess ones end", async () => {
+test("if several lanes finish a step together, only the excess ones end", async () => {
   const steps = openSteps();
   let isOver = false;
   const lanes = new Lanes(2, async () => {

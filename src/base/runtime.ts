@@ -73,7 +73,7 @@ export interface Compression {
   unbrotli(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
-/** Port of the event stream (`events.ts`). */
+/** Receives the events that the program reports (`events.ts`). */
 export interface Trace {
   event<Name extends EventName>(name: Name, fields: Events[Name]): void;
 }

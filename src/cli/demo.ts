@@ -43,7 +43,7 @@ try {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Loads a file of sample documents in bulk. Returns their number. */
+/** Loads a file of sample documents in bulk. Returns the number of documents. */
 async function load(database: string): Promise<number> {
   const packed = readFileSync(new URL(`${database}.ndjson.gz`, DATA));
   const lines = gunzipSync(packed).toString("utf8").trimEnd().split("\n");

@@ -96,7 +96,7 @@ export type EndpointRow = Shape<typeof EndpointRow>;
 export const EndpointPage = exactly({ total_rows: count, endpoints: listOf(EndpointRow) });
 export type EndpointPage = Shape<typeof EndpointPage>;
 
-/** Jobs that compete for slots with other groups. */
+/** A group of jobs, which competes with other groups for slots. */
 export const GroupRow = exactly({
   name: described(text, "a _replicator database, or user:NAME"),
   shares: number,

@@ -122,7 +122,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     answer: DrainedNodes,
   },
   "GET /_tandem/workers": { summary: "List workers of the queue", answer: WorkerPage },
-  "GET /_tandem/rates": { summary: "Show counts of the last hour by minute", answer: Rates },
+  "GET /_tandem/rates": { summary: "Show counts for each minute of the last hour", answer: Rates },
   "GET /_tandem/endpoints": { summary: "List servers referenced by jobs", answer: EndpointPage },
   "GET /_tandem/groups": { summary: "List groups for fair-share scheduling", answer: GroupPage },
   "GET /_tandem/budgets": { summary: "List budgets", answer: BudgetPage },

@@ -115,7 +115,7 @@ export const REPLICATION_OPTIONS = {
     max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
-      "maximum number of documents that a job copies individually at a time at high latency; if only `http_connections` is given, its value applies here too",
+      "maximum number of documents that a job copies individually at a time when latency is high; if only `http_connections` is given, its value applies here too",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",

@@ -406,7 +406,7 @@ export class Database implements HookedDatabase {
     return this.#purger.infos(tx);
   }
 
-  /** Maximum number of remembered purges. */
+  /** Returns the maximum number of remembered purges. */
   purgedInfosLimit(tx: ReadTransaction): Promise<number> {
     return this.#purger.infosLimit(tx);
   }
@@ -471,7 +471,7 @@ export class Database implements HookedDatabase {
     return this.#changes.pageOf(tx, ids, options);
   }
 
-  /** Number of changes after the sequence. */
+  /** Returns the number of changes after the sequence. */
   pendingChanges(tx: ReadTransaction, since: string): Promise<number> {
     return this.#counts.countAfter(tx, parseSequence(since));
   }
@@ -526,7 +526,7 @@ export class Database implements HookedDatabase {
 
   // Settings
 
-  /** The security object as JSON text. */
+  /** Returns the security object as JSON text. */
   async security(tx: ReadTransaction): Promise<JsonText> {
     return (await readSecurity(tx, this.keys)) ?? this.#securityDefault();
   }
@@ -536,7 +536,7 @@ export class Database implements HookedDatabase {
     writeSecurity(tx, this.keys, text);
   }
 
-  /** Maximum number of revisions remembered per branch. */
+  /** Returns the maximum number of revisions remembered per branch. */
   async revisionLimit(tx: ReadTransaction): Promise<number> {
     return (await this.#record(tx)).revisionLimit;
   }

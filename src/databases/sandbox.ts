@@ -1,7 +1,7 @@
 /**
- * The port that runs user-supplied code in isolation, with limits on time and memory: functions of
- * design documents, and expensive selectors. Implemented by the host. Only JSON text crosses it, so
- * functions cannot change values outside.
+ * Interface for running user-supplied code in isolation, with limits on time and memory: functions
+ * of design documents, and expensive selectors. The host implements it. Only JSON text is
+ * exchanged, so functions cannot change values outside.
  */
 import { type JsonText, type LongText, OperationalError } from "../base/index.ts";
 

@@ -1,4 +1,4 @@
-/** The port of a filter, which decides which documents pass. */
+/** Interface of a filter, which decides which documents pass. */
 import { Yielder } from "../base/index.ts";
 import type { Document } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";

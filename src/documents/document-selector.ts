@@ -11,9 +11,9 @@ import type { SandboxArgument } from "./sandbox-run.ts";
 /** Cost of parsing a byte. The unit is the cost of checking a condition. */
 const PARSING_WEIGHT = 10;
 /**
- * Maximum weight times bytes of a selector applied in this thread. Takes some milliseconds, up to
- * 20 for the worst selectors. Allows documents of 300 kB for a selector with three conditions, and
- * of 5 kB for a selector with a thousand.
+ * Maximum work in this thread: the document's length in bytes, times the weight of the selector and
+ * of parsing. This much work takes a few milliseconds, or 20 for the worst selectors. It allows
+ * documents of 300 kB for a selector with three conditions, and of 5 kB for one with a thousand.
  */
 const BRIEF_WORK_MAX = 4_000_000;
 

@@ -119,7 +119,7 @@ test("items are accepted and refused in order", async () => {
   );
 });
 
-test("with both halves first, all others are accepted before the only invalid one is refused", async () => {
+test("with `bothHalvesFirst`, all valid items are accepted before the only invalid one is refused", async () => {
   const count = fc.integer({ min: 1, max: 300 });
   await fc.assert(
     fc.asyncProperty(count, fc.nat(), async (itemCount, place) => {

@@ -1,6 +1,6 @@
 /**
  * Adapters for the machine: stores, sockets, threads, clock and randomness, as implementations of
- * ports declared by other layers.
+ * interfaces declared by other layers.
  *
  * One folder per subject, which imports only folders listed above it:
  *

@@ -1,5 +1,5 @@
 /**
- * The HTTP client: the port `Fetch`, and its decorators for retries, redirects, rate limits,
+ * The HTTP client: the interface `Fetch`, and its decorators for retries, redirects, rate limits,
  * budgets and sessions.
  */
 export type { Connection, TlsSettings } from "./connection.ts";

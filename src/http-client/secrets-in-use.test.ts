@@ -102,7 +102,7 @@ test.each([
   [12_345_678, false],
   [undefined, false],
   [null, false],
-])("isRepeatedIn tells whether a value contains a secret: %j, %s", (value, isRepeated) => {
+])("isRepeatedIn reports whether a value contains a secret: %j, %s", (value, isRepeated) => {
   const secrets = new SecretsInUse();
   for (const secret of ["Zx9-password", "short", "1", "12345678"]) secrets.add(secret);
   expect(secrets.isRepeatedIn(value)).toBe(isRepeated);

@@ -56,7 +56,7 @@ test("concurrent waits count once, and continue across checks", async () => {
   await third();
 });
 
-test("a pause requested by a server counts until it is over", () => {
+test("a pause requested by a server is reported until it ends", () => {
   const { waits, pass } = open();
   waits.expect("limiter", 1500);
   pass(1000);

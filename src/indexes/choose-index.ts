@@ -2,10 +2,10 @@
  * Chooses the index for a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and
  * returns the reasons for rejecting other indexes. Pure.
  *
- * An index is usable if the selector or the sort requires its fields to exist and it has the order
- * of the sort. An index with a partial filter is used only if the query names it. Among usable
- * indexes, the planner prefers the index with the most leading fields that the selector restricts,
- * then the index with the fewest fields, then the first by name.
+ * An index is usable if the selector or the sort requires all of its fields to exist, and if its
+ * order is that of the sort. An index with a partial filter is used only if the query names it.
+ * Among usable indexes, the planner prefers the index with the most leading fields that the
+ * selector restricts, then the index with the fewest fields, then the first by name.
  */
 import { append, isJsonObject } from "../base/index.ts";
 import { selectorFields } from "../protocol/index.ts";

@@ -12,7 +12,7 @@ const all = new Intl.Collator("und");
 const LENGTH_MAX = 2_000;
 
 /**
- * Code points of many scripts, with an excess of those that combine with, change or ignore letters.
+ * Code points of many scripts, with many of those that combine with, change or ignore letters.
  */
 const character = fc.oneof(
   fc.constantFrom(..."abAB éÉèæÆœßﬁﬀĳŉǆøØđłŀl·ıİiİ½¼Ⅳ㎏①²₂،؛٣३๓𝟛𝔸"),
@@ -91,7 +91,7 @@ describe("a key", () => {
     );
   });
 
-  test("is followed by FF, which starts no value, in a longer key that begins with it", () => {
+  test("continues with FF, which starts no value, if a shorter key is its prefix", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];

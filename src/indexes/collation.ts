@@ -27,11 +27,12 @@ import {
   type Yielder,
 } from "../base/index.ts";
 
+/** Characters of the scripts whose weights can be derived: they never combine into a new letter. */
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
 /**
- * Exclusive end of the code points with derived weights. Of the trusted scripts, only tags and
- * variation selectors follow.
+ * Exclusive end of the code points with derived weights. The only characters of TRUSTED beyond it
+ * are tags and variation selectors.
  */
 const TRUSTED_END = 0x20000;
 /** Highest character: U+FFFF has the highest weight in the root collation. */
@@ -84,8 +85,8 @@ interface Weights {
 const STACKED_MARKS = /\p{M}\p{M}/u;
 
 /**
- * Whether all strings that the comparer treats as equal to this one have the same key, provided
- * that all characters have weights.
+ * Whether all strings that the comparer treats as equal to this one have the same key. Only valid
+ * for a string whose characters all have weights.
  */
 export function hasOneKey(text: string): boolean {
   return !STACKED_MARKS.test(text.normalize("NFD"));
@@ -215,7 +216,7 @@ export class Collation {
 
   /**
    * Returns the classes whose concatenated characters equal the character. If no classes do,
-   * returns the classes of its beginning, and the gap in which the rest lies.
+   * returns the classes of its beginning, and the gap that contains the rest.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];

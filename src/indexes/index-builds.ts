@@ -4,7 +4,7 @@
  * a transaction that also stores the progress. Documents written meanwhile already have their
  * entries, or conflict with the page.
  *
- * A query that waits for a build without a worker processes a page itself.
+ * If no worker runs the build, a query that waits for it processes pages itself.
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";

@@ -42,8 +42,8 @@ const VIEWS_MAX = 1_000;
 const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**
- * The valid index definitions in a design document; empty for another language. Parses only
- * potential definitions, because the document may be megabytes long.
+ * The valid index definitions in a design document; empty unless its language is `query`. Parses
+ * only the views that are short enough to be valid, because the document may be megabytes long.
  */
 export async function definitionsOf(
   design: string,
@@ -117,7 +117,7 @@ export function fieldPaths({ fields }: IndexDefinition): string[][] {
   return fields.map(({ name }) => fieldPath(name));
 }
 
-/** Whether two definitions lead to the same entries. */
+/** Whether two definitions produce the same entries. */
 export function areSameEntries(left: IndexDefinition, right: IndexDefinition): boolean {
   return printJson(entryPart(left)) === printJson(entryPart(right));
 }

@@ -1,8 +1,7 @@
 /**
  * JSON values as bytes, in CouchDB's view order: null, false, true, numbers, strings, arrays,
- * objects. Each value is a tag followed by its content. If the bytes of a value are a prefix of
- * another value's bytes, a bound appends FF, which is above every tag and above the first byte of
- * every id.
+ * objects. Each value is a tag followed by its content. An upper bound that is a prefix of entries
+ * in the range ends with FF, which is above every tag and above the first byte of every id.
  *
  *   null 10   false 20   true 21
  *   number 30, the nearest double, the remainder
@@ -115,8 +114,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value up to its maximum length, and its strings to `texts`. Without `texts`, omits
-   * the value if equal values may have different bytes.
+   * Appends a value of an entry, truncated to its maximum length, and its strings to `texts`.
+   * Without `texts`, the value is that of a bound. It is omitted if entries with an equal value may
+   * have different bytes.
    */
   #append(
     out: number[],

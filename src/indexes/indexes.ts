@@ -76,7 +76,7 @@ export type ScheduleBuild = (
 export interface IndexesParts {
   readonly runtime: { readonly clock: Runtime["clock"]; readonly digests: Digests };
   readonly scheduleBuild: ScheduleBuild;
-  /** Sandbox for filters that take long. */
+  /** Sandbox for long-running filters. */
   readonly functions: DesignFunctions;
 }
 

@@ -24,8 +24,8 @@ const CANDIDATE_COUNT_MAX = 8;
  */
 const FULL_SEC = 10;
 /**
- * Standings up to 2 % above the lowest count as equal. A random one of them is chosen, to reduce
- * conflicts.
+ * Groups with a standing up to 2 % above the lowest are treated as equal: one of them is chosen at
+ * random, to reduce conflicts.
  */
 const SIMILAR_SCORE = 0.02;
 

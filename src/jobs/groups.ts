@@ -153,9 +153,9 @@ export class Groups {
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
    * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit and,
-   * to make room, one more job for each of its due jobs (at most the parameter `limit`). This
-   * worker stops its proportional part, rounded up; `held` contains its running jobs by group. A
-   * snapshot read.
+   * to make room for its due jobs, one more job for each of them, up to the parameter `limit`. This
+   * worker stops its proportional part, rounded up. `held` is its number of running jobs by group.
+   * A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -204,8 +204,8 @@ export class Groups {
   }
 
   /**
-   * Returns the groups in `running` that must yield slots, highest standing first. These are the
-   * groups with a higher standing than the next group with a job due at `dueBySec`, followed by
+   * Returns the groups in `running` that yield slots to the next group with a job due at
+   * `dueBySec`, highest standing first: the groups with a standing above the next group's, and then
    * that group itself, whose due jobs may replace its running jobs. A snapshot read.
    */
   async givingWay(

@@ -181,7 +181,7 @@ export class Jobs {
     return value && decodeTypeTimeout(value);
   }
 
-  /** Maximum time between two heartbeats of a job of the type, in seconds. */
+  /** Returns the maximum time between two heartbeats of a job of the type, in seconds. */
   async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     return (await this.typeTimeout(tx, type))?.timeoutSec;
   }
@@ -463,7 +463,7 @@ export class Jobs {
     return this.#queue.acceptDelayMs();
   }
 
-  /** Marks a job that was removed from the queue as running. */
+  /** Marks a job as running after it was removed from the queue. */
   async #hold(
     tx: Transaction,
     name: JobName,

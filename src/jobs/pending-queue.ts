@@ -19,8 +19,8 @@ const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
 
 /**
  * Interval after which acceptors try again even without a notification, because due times are
- * measured on wall clocks, which can be changed. Jobs that become due later than this therefore
- * wake no acceptors.
+ * measured on wall clocks, which can be changed. Adding a job that is due only after this interval
+ * wakes no acceptor.
  */
 export const LOOK_AGAIN_SEC = 60;
 

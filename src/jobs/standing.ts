@@ -50,7 +50,7 @@ export const SHARES_MAX = 1000;
  */
 export interface Standing {
   readonly shares: number;
-  /** Score as defined above; undefined without usage. */
+  /** ln(usage / shares) + time × decay rate; undefined without usage. */
   readonly score: number | undefined;
   /** Generation of the fair share; 0 without usage. */
   readonly generation: number;

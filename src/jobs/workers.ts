@@ -66,7 +66,7 @@ export class Workers {
     return value && decodeLease(value);
   }
 
-  /** A member; undefined if it was expelled. */
+  /** Returns the worker with this id; undefined if it was expelled or has left. */
   async member(tx: ReadTransaction, id: WorkerId): Promise<Worker | undefined> {
     const value = await tx.get(this.#keys.worker(id));
     return value && decodeWorker(id, value);

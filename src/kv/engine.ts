@@ -1,6 +1,6 @@
 /**
- * The port between this layer and a store. An engine provides snapshots and atomic commits; the
- * only retry loop is in `key-value-store`. An engine with synchronous snapshots builds its
+ * The interface between this layer and a store. An engine provides snapshots and atomic commits;
+ * the only retry loop is in `key-value-store`. An engine with synchronous snapshots builds its
  * transactions with `buffered-transaction`, which provides read-your-writes, conflict ranges and
  * limits. FoundationDB provides these itself.
  */

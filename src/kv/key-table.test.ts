@@ -33,7 +33,7 @@ describe("a table of keys", () => {
     );
   });
 
-  test("has ranges of keys with the same leading elements", () => {
+  test("returns the range of keys with the same leading elements", () => {
     expect(keys.job.range()).toEqual(SUBSPACE.range([2]));
     expect(keys.job.range({ type: "a" })).toEqual(SUBSPACE.range([2, "a"]));
     expect(keys.job.prefixKey({ type: "a" })).toEqual(SUBSPACE.pack([2, "a"]));

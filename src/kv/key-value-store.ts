@@ -106,7 +106,7 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
-  /** Whether `clearRange` is not bounded by CLEARED_KEYS_MAX. */
+  /** Whether `clearRange` may clear more than CLEARED_KEYS_MAX keys. */
   get clearsRangesAtOnce(): boolean {
     return this.#engine.clearsRangesAtOnce ?? false;
   }

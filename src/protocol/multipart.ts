@@ -1,6 +1,6 @@
 /**
- * multipart/related and multipart/mixed. Parsing is a port, implemented with a library
- * (`host/http/multipart-parser.ts`); writing is implemented here.
+ * multipart/related and multipart/mixed: the interface of the parser, which uses a library
+ * (`host/http/multipart-parser.ts`), and a writer.
  */
 import { type LongText, utf8Encode } from "../base/index.ts";
 

@@ -31,17 +31,20 @@ test.each(cases.map((row) => [row.name, row] as const))(
 
 test.each(
   cases.filter(({ changes }) => Array.isArray(changes)).map((row) => [row.name, row] as const),
-)("matches the same in the normal form that indexes store: %s", (_, { selector, changes }) => {
-  const matches = compileSelector(normalizeSelector(selector) as Selector);
-  expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
-});
+)(
+  "matches the same documents in the normal form that indexes store: %s",
+  (_, { selector, changes }) => {
+    const matches = compileSelector(normalizeSelector(selector) as Selector);
+    expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
+  },
+);
 
 test.each([
   { l: { $elemMatch: { $gt: 1 } } },
   { l: { $allMatch: { $or: [{ $eq: 1 }, { $eq: 2 }] } } },
   { o: { $keyMapMatch: { $eq: "a" } } },
   { $and: [{ l: { $elemMatch: { $gt: 1, $lt: 3 } } }, { n: 1 }] },
-])("is unchanged in its normal form: %j", (selector) => {
+])("the normal form of %j matches the same values and is normalized to itself", (selector) => {
   const normal = normalizeSelector(selector) as Selector;
   expect(normalizeSelector(normal)).toEqual(normal);
   const found = { l: [1, 2], o: { a: 1 }, n: 1 };

@@ -12,7 +12,7 @@ test.each([
   ["http://u:p@[::1]:5984/a", "http://u:*****@[::1]:5984/a", "http://[::1]:5984/a"],
   ["http://a@b.example:p@h/", "http://a@b.example:*****@h/", "http://h/"],
   ["http://:p@h/", "http://:*****@h/", "http://h/"],
-])("%s is shown as %s, and without a user as %s", (url, masked, stripped) => {
+])("%s is shown as %s, and as %s if its user name is removed", (url, masked, stripped) => {
   expect(maskCredentials(url)).toBe(masked);
   expect(stripCredentials(url)).toBe(stripped);
 });

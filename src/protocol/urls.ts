@@ -113,8 +113,8 @@ function maskQuery(url: string): string {
 }
 
 /**
- * Parameters of a query string, in order; the last of a repeated name counts. Returns `undefined`
- * if a parameter is not UTF-8. Semicolons separate parameters as well, as in CouchDB.
+ * Parameters of a query string, in order; the last value of a repeated name is used. Returns
+ * `undefined` if a parameter is not UTF-8. Semicolons separate parameters as well, as in CouchDB.
  */
 export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
   const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];

@@ -106,7 +106,7 @@ const ROWS = {
     15,
     ["baseId"],
     "(1, timeMs)",
-    "a replication without jobs, and the time when a cleanup first saw this mark",
+    "a replication without jobs, and the time when a cleanup first found this row",
   ),
   replicationJob: keyRow<{ replicationId: string; owner: string | null; jobId: string }>(
     16,

@@ -5,7 +5,7 @@
  */
 import type { Service } from "./supervise.ts";
 
-/** The port through which the composition root starts a process. */
+/** Interface through which the composition root starts a process. */
 export interface ChildProcess {
   /** Resolves with a description of how the process ended. */
   readonly ended: Promise<string>;

@@ -204,7 +204,7 @@ test("a response of the maximum length is part of the batch", async () => {
   expect((await writeAndRead(longest + 1))?.head).toMatchObject({ alone: true, bytes: 0 });
 });
 
-test("long responses are not held together, and omitted ones must be requested separately", async () => {
+test("only a few long responses are held at a time; the others must be requested separately", async () => {
   const films = await openFilms();
   const docs = Array.from({ length: 2_000 }, (_, number) => ({ _id: `film-${number}` }));
   await films.ask("POST /films/_bulk_docs", { body: { docs } });

@@ -276,7 +276,7 @@ describe("writing a document", () => {
     },
   ]);
 
-  test("an empty revision is treated as missing rather than as absent", async () => {
+  test("an empty revision in the query is invalid rather than ignored", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: {} });
     const invalid = { status: 400, json: { error: "bad_request", reason: "Invalid rev format" } };

@@ -490,7 +490,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    // The preview first shows earlier input; the last input is sent last.
+    // The preview may show earlier input first. It is complete once it has the last input.
     await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);

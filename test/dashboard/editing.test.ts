@@ -166,7 +166,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Save rule" }).waitFor();
   });
 
-  test("failing groups emphasize the fix of a rejected login, and a command is sent once", async () => {
+  test("failing groups emphasize how to fix a rejected login, and a command is sent once", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (failureClass: string) => ({
       ...{ class: failureClass, side: "source", host: `${failureClass}.example`, count: 5 },

@@ -487,7 +487,7 @@ describe("events", () => {
     expect(others.map(({ id }) => id)).toEqual(["other"]);
   });
 
-  test("a log entry has the decision made at its time, and no other event is one", () => {
+  test("a log entry has the decision made at the time of its event, if any", () => {
     const control = [
       { action: "retry", user: "late", timestamp: "2026-01-01T00:00:02Z", why: null },
       { action: "retry", user: "ann", timestamp: "2026-01-01T00:00:01Z", why: null },

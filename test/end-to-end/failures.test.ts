@@ -80,7 +80,7 @@ function pathOf(jobId: string): string {
   return `/_tandem/jobs/${encodeURIComponent(jobId)}/failures`;
 }
 
-test("of 10,000 documents with 7 refused the list names exactly those, and one retry delivers them", async () => {
+test("the list names exactly the 7 of 10,000 documents that were refused, and one retry delivers them", async () => {
   await load(here, "seven", lines(10_000));
   const source = await proxyTo(here);
   const target = await proxyTo(there);

@@ -104,8 +104,8 @@ test.concurrent("a bulk write that fails while documents are read individually l
 });
 
 /**
- * Too large for bulk requests, and not compressed, so that servers which send attachments
- * individually send their digest.
+ * An attachment that is too large for bulk requests, so that it is sent individually. As an image,
+ * it is stored uncompressed, so that servers send its digest.
  */
 const NOTED = {
   _attachments: { note: { content_type: "image/png", data: btoa("note".repeat(50_000)) } },

@@ -55,7 +55,7 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // The feed may have been requested before the change. Runs do not request `_db_updates`.
+  // The watcher may have requested `_db_updates` before the change. Only watchers request it.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));

@@ -91,7 +91,7 @@ test("a requested retry does not wait for busy copiers", async () => {
         body: JSON.stringify([{ id, rev, error: "forbidden", reason: "not yet" }]),
       };
     }
-    // The other batch stays in flight. A retry, in contrast, has one document.
+    // Holds the other batch in flight, but forwards a retry, which has only one document.
     if (docs.length > 1) await new Promise<void>((resolve) => held.push(resolve));
     return forward(request);
   });

@@ -96,7 +96,7 @@ test("a name is checked at each resolution, and the checked address is connected
   expect([asked.length, sockets.length]).toEqual([2, 1]);
 });
 
-test("of several addresses only permitted ones are connected to", async () => {
+test("connects only to permitted addresses of a name that has several", async () => {
   const { port } = await openPlainServer();
   const egress = rules({ deny: ["10.0.0.0/8", "[::1]"] });
   const { fetch } = openFetch(

@@ -57,8 +57,8 @@ function jobRows(
 }
 
 /**
- * Maximum number of keys that an acceptance reads and writes, with this many jobs and groups. 0:
- * without a group.
+ * Returns the maximum number of keys that an acceptance reads and writes. With `groupCount` 0, the
+ * jobs have no group.
  */
 async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   const runtime = createSystemRuntime();

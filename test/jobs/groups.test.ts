@@ -346,7 +346,7 @@ test("the longest wait is found in the last of many groups", async () => {
         await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
     }
   });
-  // Acceptors mark due groups as ready, each time some more than they accept from.
+  // Each attempt to accept marks several due groups as ready, but accepts jobs from fewer.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });

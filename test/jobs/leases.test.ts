@@ -127,7 +127,7 @@ test("an expelled worker learns of it from its renewal", async () => {
   expect(lease.ending).toBe("expelled");
 });
 
-test("a lease counts from when its renewal began, however long that took", async () => {
+test("a lease is measured from the start of its renewal, however long that took", async () => {
   const { clock } = node.runtime;
   const slowMs = LEASE_MS / 2;
   const begun: number[] = [];

@@ -144,7 +144,7 @@ test("an expelled worker accepts nothing", async () => {
   expect(await pendingCount()).toBe(1);
 });
 
-test("of a concurrent acceptance and expulsion, one fails", async () => {
+test("an acceptance fails if its worker is expelled concurrently", async () => {
   const id = await registerSilent();
   await add(1);
   const accepting = transact(async (tx) => {

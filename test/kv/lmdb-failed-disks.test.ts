@@ -38,7 +38,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a refused transaction stays refused, even if the disk fails while that is settled",
+  "a refused transaction stays refused, even if the disk fails while its outcome is determined",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -60,7 +60,7 @@ test.skipIf(!canRecordDisks)(
       await writeSome(writer, 4);
       const firstIndex = disk.entries().length;
       disk.fail({ syncs: 5 });
-      // The sync of the commit fails, and so do two syncs that were to settle its outcome.
+      // The sync of the commit fails, and so do two syncs that would determine its outcome.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
       // LMDB has not been notified of the last failures yet.

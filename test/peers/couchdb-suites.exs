@@ -2,8 +2,8 @@
 #
 #   elixir test/peers/couchdb-suites.exs CHECKOUT FILE …
 #
-# `suites.mjs` calls it. EX_COUCH_URL, EX_USERNAME and EX_PASSWORD name the server; EX_SERVER=tandem says that it is no
-# CouchDB. The code that the tests need is taken from where CouchDB's own build puts it below CHECKOUT.
+# `suites.mjs` calls it. EX_COUCH_URL, EX_USERNAME and EX_PASSWORD name the server; EX_SERVER=tandem if it is a Tandem rather than a
+# CouchDB. The compiled dependencies of the tests are read from the folders below CHECKOUT in which CouchDB's own build stores them.
 
 defmodule Tandem.Peers.Report do
   @moduledoc "Tells what became of each test, for who reads lines."
@@ -41,8 +41,8 @@ ExUnit.start(
   formatters: [Tandem.Peers.Report, ExUnit.CLIFormatter]
 )
 
-# Tandem has one database of users, `_users`, without the design document that CouchDB writes into it. Tests that name another one get
-# this one, new, their users have a type, and no test waits for the document.
+# Tandem's only database of users is `_users`, without the design document that CouchDB writes into it. The tests are changed: those that
+# name another database use a new `_users`, their users have a type, and no test waits for the design document.
 for_tandem = fn text ->
   text
   |> String.replace(
@@ -62,7 +62,7 @@ is_tandem = System.get_env("EX_SERVER") == "tandem"
 
 compile = fn file ->
   path = "#{root}/#{file}"
-  # The server of CouchDB's own run of the tests.
+  # Replaces the URL of the server in CouchDB's own test runs.
   text =
     path
     |> File.read!()
@@ -74,7 +74,7 @@ end
 helpers = ~w(lib/couch.ex lib/couch_raw.ex lib/couch/dbtest.ex test/support/couch_test_case.ex)
 for file <- helpers, do: compile.("test/elixir/#{file}")
 
-# Tests remove it.
+# Tests may have removed `_users`.
 if is_tandem, do: apply(Couch, :put, ["/_users"])
 
 for file <- files, do: compile.(file)

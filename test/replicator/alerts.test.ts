@@ -200,7 +200,7 @@ test("a paused job has no lag: none is reported, and one reported before is reso
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("events that occurred without a follower are in the lists", async () => {
+test("breaches whose events were deleted unread are found in the job lists", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map(addJob));
   const [first, second] = ids as [string, string];
@@ -242,7 +242,7 @@ test("one node derives alerts; after it stops another continues without repeatin
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
 });
 
-test("kinds without subscribers are not announced, and are found once someone subscribes", async () => {
+test("a disabled kind of alert is not sent; once it is enabled, current breaches are", async () => {
   const watch = await begun();
   const id = await addJob("a");
   world.settings.kinds = ["stalled"];

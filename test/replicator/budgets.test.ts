@@ -173,7 +173,7 @@ test.each([
   [1_000, 10, 10_000],
   [1_000, 1_000, 0],
 ])(
-  "of %i documents per second for a host and %i for an account, the smaller budget applies",
+  "the smaller budget applies: %i documents per second for a host, %i for an account",
   async (hostRate, accountRate, expectedMs) => {
     const { clock, nodes, set, stop } = await openCluster(1);
     const [node] = nodes as [Budgets];

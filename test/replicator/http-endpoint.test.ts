@@ -90,7 +90,7 @@ test("skips removed revisions and rows with an empty id", async () => {
   ]);
 });
 
-describe.each([false, true])("of a feed that is continuous: %j,", (continuous) => {
+describe.each([false, true])("a feed (continuous: %j)", (continuous) => {
   test.each([
     '{"results":[]}',
     '{"results":[],"last_seq":null}',

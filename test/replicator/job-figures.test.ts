@@ -46,7 +46,7 @@ async function setFailing(id: string, failing: Failing | undefined): Promise<voi
 const failingAt = (host: string | undefined): Failing =>
   failingAfter(undefined, FAILURE, { ...NO_PLACE, class: "unreachable", host }, NOW_MS);
 
-test("a failing job counts at the host of its last failure, and at no host once it recovers", async () => {
+test("a failing job is counted under the host of its last failure, and under none once it recovers", async () => {
   const ids = await Promise.all(["a", "b", "c"].map((name) => addJob(name)));
   for (const id of ids) await setFailing(id, failingAt("one.example"));
   await setFailing(ids[0] as string, failingAt("two.example"));

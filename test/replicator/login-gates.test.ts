@@ -94,7 +94,7 @@ async function openCluster(hasSessions: boolean) {
   };
 }
 
-/** Maximum number of failures within the lifetime of a lockout counter. */
+/** Returns the maximum number of failures within the lifetime of a lockout counter. */
 function mostFailures(failures: readonly number[]): number {
   const counts = failures.map(
     (first) => failures.filter((time) => time >= first && time < first + LIFETIME_MS).length,

@@ -133,7 +133,7 @@ describe("a node", () => {
     ["/none/there", "cannot be read on this node (ENOENT)"],
     ["", "is empty", ""],
     ["", "is too long", "x".repeat(70_000)],
-  ])("reports why a file %s is not a secret: it %s", (path, reason, content = "") =>
+  ])("reports why file %s cannot be used as a secret: it %s", (path, reason, content = "") =>
     withDirectory(async (directory) => {
       const file = path === "" ? join(directory, "file") : path;
       if (path === "") writeFileSync(file, content);

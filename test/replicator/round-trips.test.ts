@@ -331,7 +331,7 @@ test.each(
     const distant = await openDistant(server);
     await distant.replicate();
     await distant.put("a", more(IDS));
-    // The old database has returned its checkpoint, and the new one returns its description.
+    // The old database has returned its checkpoint; the new one answers `GET /db`.
     distant.before.set(`GET /${name}/`, async () => {
       await distant.world.time.sleep(1);
       await distant.remake(name);

@@ -291,7 +291,7 @@ test.each([
   [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
   [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
 ] as const)(
-  "security %j for %j replaces the object of an existing target only if it names it: %j",
+  "with `security` %j and databases %j, only a target that is named gets the security object: %j",
   async (security, patterns, expected) => {
     const node = await open();
     const { world, kv, databases } = node;

@@ -17,7 +17,7 @@ const counts = (startCount: number, failureCount: number, documentCount: number)
   documentCount,
 });
 
-test("changes count in the minute in which they were noticed", () => {
+test("changes are counted in the minute in which they were noticed", () => {
   const minutes = new RunMinutes();
   expect(minutes.note(counts(2, 0, 10), 61_000)).toEqual({
     startMs: 60_000,

@@ -240,7 +240,7 @@ test("a long run continues its own checkpoint", async () => {
   expect(log).toEqual(await node.log("b"));
 });
 
-test("repeats a checkpoint continuation whose response is lost", async () => {
+test("repeats a request to continue a checkpoint if its response is lost", async () => {
   const node = await openParked(TANDEM);
   node.loseAnswerTo("POST /b/_local/ID/_continue");
   const asked = await node.wake("second");
@@ -351,7 +351,7 @@ test("a job whose source changes while it parks is woken again, and keeps its sl
   expect(await node.has("b", "late")).toBe(true);
 });
 
-test("a job whose database changes again within seconds keeps its slot until that ends", async () => {
+test("a job whose database keeps changing within seconds keeps its slot until the changes end", async () => {
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);

@@ -87,7 +87,7 @@ describe("a rule that follows a hostile server", () => {
 });
 
 test.each([301, 302, 307, 308])(
-  "a %i does not redirect a request to a system database",
+  "a redirect with status %i to a system database is not followed",
   async (status) => {
     const elsewhere = [
       "http://127.0.0.1:5984/_replicator/",

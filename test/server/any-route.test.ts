@@ -22,8 +22,8 @@ const SEED = Number(process.env.FUZZ_SEED ?? 1);
  */
 const WORLD_REQUESTS = 250;
 /**
- * Event loop turns before the client of a request disconnects: some wait for an event that never
- * occurs here.
+ * Event loop turns after which the client of a request disconnects, because some requests wait for
+ * an event that never occurs here.
  */
 const TURNS_MAX = 1_000;
 

@@ -119,7 +119,7 @@ describe("a setting", () => {
   });
 
   test.each([
-    ["auth_plugins", "kerberos", "a list of session and noop"],
+    ["auth_plugins", "kerberos", "a list of `session`, `noop` or both"],
     ["valid_endpoint_protocols", "gopher", "a list of http, https"],
     ["max_document_id_length", "long", "an integer of at least 1"],
   ])("with an invalid value, %s = %s, reports what is accepted", (key, value, expected) => {

@@ -45,7 +45,7 @@ type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => Peer
 
 /** Number of bytes above every limit of one response. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
-/** Size of the heartbeats of a live feed, which has to end at some time. */
+/** Total length of a feed's rows or heartbeats, which no limit of the client would end. */
 const LIVELY_BYTES = 262_144;
 
 const MUTATIONS: readonly (readonly [weight: number, mutate: Mutation])[] = [

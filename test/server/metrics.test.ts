@@ -91,7 +91,7 @@ test("a replication is counted under CouchDB's names", async () => {
   expect(await sample("tandem_replications_completed_total")).toBe(1);
 });
 
-test("the longest wait counts from when a job was added, in seconds", async () => {
+test("the longest wait is measured in seconds from when a job was added", async () => {
   const config = readConfig({ port: 0, store: "memory", nodeType: "api_frontend" }, {});
   const frontend = await openServer(config, { event() {} });
   const gauge = async (): Promise<number> => {

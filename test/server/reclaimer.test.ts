@@ -186,7 +186,7 @@ test("the nodes together scan each database once per round, and the next round b
   expect(await takeAll()).toEqual(all);
 });
 
-test("databases taken by two nodes concurrently belong to one of them", async () => {
+test("each database is claimed by only one of several concurrent nodes", async () => {
   await pass(0);
   nowMs += TEN_MINUTES_MS;
   const clock = { ...node.runtime.clock, nowMs: () => nowMs };

@@ -112,7 +112,7 @@ test("changing a user adds them to a security object that lacks them, and change
   });
 });
 
-test("the database of a deleted user stays without them, unless it is to be deleted", async () => {
+test("a deleted user loses access to their database, which is deleted only if configured", async () => {
   const configuration = start();
   await putUser("ann");
   await putUser("bob");

@@ -1,6 +1,6 @@
 /** Figures of a distribution. */
 
-/** 1 if all values are equal, 1/n if one has everything (Jain, Chiu and Hawe, 1984). */
+/** Jain's fairness index: 1 if all values are equal, 1/n if all but one are zero. */
 export function jainIndex(values: readonly number[]): number {
   const sum = values.reduce((left, right) => left + right, 0);
   const squares = values.reduce((total, value) => total + value * value, 0);

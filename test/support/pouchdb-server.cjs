@@ -1,4 +1,7 @@
-/** PouchDB behind its HTTP server, in memory, as a process of its own: requests that it does not expect end it. */
+/**
+ * PouchDB's HTTP server with databases in memory, as a separate process, because unexpected
+ * requests crash it.
+ */
 const PouchDB = require("pouchdb").plugin(require("pouchdb-adapter-memory"));
 const expressPouchdb = require("express-pouchdb");
 const { createServer } = require("node:http");

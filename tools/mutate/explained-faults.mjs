@@ -49,7 +49,7 @@ export const EXPLAINED_FAULTS = [
     path: "src/replicator/nodes/cluster-endpoints.ts",
     text: "right.endpoint.host ? -1 : 1)",
     replacement: "right.endpoint.host ? -1 : 2)",
-    reason: "only the sign of a comparison counts",
+    reason: "only the sign of a comparison matters",
   },
   {
     path: "src/indexes/indexes.ts",

@@ -29,14 +29,14 @@ export const NAMED_FAULTS = [
     tests: ["src/indexes/field-ranges.test.ts"],
   },
   {
-    rule: "the budget of a host does not bind accounts",
+    rule: "the budget of a host does not limit its accounts",
     path: "src/replicator/budgets/budget.ts",
     text: "[host] : [host, ",
     replacement: "[host] : [",
     tests: ["test/replicator/budgets.test.ts"],
   },
   {
-    rule: "members named token are shown",
+    rule: "the secret in a member named `token` is shown",
     path: "src/dashboard/base/masked.ts",
     text: "password|token|api_?key",
     replacement: "password|api_?key",
@@ -205,7 +205,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "a server that answers 429 is not retried at the last moment",
+    rule: "a request answered with 429 is not retried exactly at the time limit",
     path: "src/http-client/middleware/with-retry.ts",
     text: "const isTooLong = nowMs - firstFailureMs > options",
     replacement: "const isTooLong = nowMs - firstFailureMs >= options",
@@ -296,7 +296,7 @@ export const NAMED_FAULTS = [
     tests: ["src/replicator/request/parse-endpoint.test.ts"],
   },
   {
-    rule: "a replacement of credentials drops a single TLS option",
+    rule: "a replacement of credentials drops the only TLS option",
     path: "src/replicator/request/parse-endpoint.ts",
     text: "    headers,\n    ...credentials,\n    ...(proxyUrl === undefined ? {} : { proxyUrl }),\n    ...(Object.keys(tls).length === 0",
     replacement:
@@ -470,7 +470,7 @@ export const NAMED_FAULTS = [
     tests: ["test/replicator/http-endpoint.test.ts"],
   },
   {
-    rule: "a system database that was named cannot be moved",
+    rule: "redirects are not followed if the address names a system database",
     path: "src/replicator/endpoints/http/requests.ts",
     text: "namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname)",
     replacement: "!namesSystemDatabase(to.pathname)",
@@ -568,7 +568,7 @@ export const NAMED_FAULTS = [
     tests: ["test/server/users.test.ts"],
   },
   {
-    rule: "a sleep longer than a timer can wait is too short",
+    rule: "a sleep that exceeds the maximum of a timer ends too early",
     path: "src/host/system/clock.ts",
     text: "    await sleepOnce(TIMER_MS_MAX, signal);\n",
     replacement: "",
@@ -708,7 +708,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "the fix of a rejected login is not emphasized",
+    rule: "the advice on how to fix a rejected login is not emphasized",
     path: "src/dashboard/pages/start.tsx",
     text: 'failureClass === "unauthorized"',
     replacement: 'failureClass !== "unauthorized"',
@@ -758,7 +758,7 @@ export const NAMED_FAULTS = [
     tests: ["src/replicator/request/parse-replication.test.ts"],
   },
   {
-    rule: "a run that worked while its source was queried parks",
+    rule: "a run is parked although it copied a change while its source was queried",
     path: "src/replicator/run/when-quiet.ts",
     text: "!run.hasWork && run.quietSinceMs === quietSinceMs",
     replacement: "!run.hasWork",
@@ -772,7 +772,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "a revision that stemming would keep counts as known",
+    rule: "a revision is treated as known although stemming would keep it",
     path: "src/databases/revisions/revision-tree.ts",
     text: "leaf.generation - gap.generation + 1 < limit",
     replacement: "leaf.generation - gap.generation + 2 < limit",
@@ -835,7 +835,7 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
-    rule: "each 429 of requests in flight together counts",
+    rule: "each 429 to concurrent requests increases the interval",
     path: "src/http-client/middleware/with-rate-limit.ts",
     text: "if (estimate !== undefined && nowMs - estimate.updatedAtMs",
     replacement: "if (estimate !== undefined && nowMs + estimate.updatedAtMs",

@@ -11,7 +11,7 @@ import { json } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Port for authentication, implemented by the server. */
+/** Interface for authentication, implemented by the server. */
 export interface SessionAuthority {
   /** Names of the authentication handlers, as in `authentication_handlers`. */
   readonly handlers: readonly string[];

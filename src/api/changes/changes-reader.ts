@@ -143,12 +143,12 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** Number of changes left if the feed ends at the sequence. */
+  /** Number of pending changes if the feed ends at the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);
       const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
-      // The feed ends where it began: all changes are left.
+      // The feed stopped before its first change, so all changes are pending.
       if (sequence === FIRST_SEQUENCE) return all;
       // Subtracts the change at the sequence itself, which was read. If its document has changed
       // since, the result is one too low.

@@ -1,5 +1,6 @@
 /**
- * `/_db_updates`: databases created, updated and deleted, in all feeds (`global_changes_httpd`).
+ * `/_db_updates`: databases created, updated and deleted, with all values of `feed`
+ * (`global_changes_httpd`).
  */
 import type { DatabaseUpdate } from "../../databases/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";

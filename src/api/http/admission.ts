@@ -44,9 +44,9 @@ export class Admission {
   }
 
   /**
-   * Processes a request in a concurrency slot, and produces the pieces of its response as described
-   * above. Throws an OverloadedError if too many requests are waiting, and the signal's reason if
-   * it aborts during the wait.
+   * Processes a request in a concurrency slot. The pieces of its response are produced later,
+   * without waiting for a slot. Throws an OverloadedError if too many requests are waiting, and the
+   * signal's reason if it aborts during the wait.
    */
   async answer(signal: AbortSignal, work: () => Promise<ApiResponse>): Promise<ApiResponse> {
     await this.#enter(signal);

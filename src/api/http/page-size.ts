@@ -19,7 +19,7 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Adapts the page size to a page that was read. */
+  /** Adjusts the size of the next page to the length of the documents of the last one. */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

@@ -1,4 +1,4 @@
-/** The port for the files of a browser application. */
+/** Interface to the files of a browser application. */
 export interface StaticFile {
   /** Value of the `Content-Type` header. */
   readonly type: string;

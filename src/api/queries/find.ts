@@ -138,7 +138,7 @@ class Scan {
   keyCount = 0;
   examinedCount = 0;
   returnedCount = 0;
-  /** Whether some documents are hidden from the reader, who must not learn their number. */
+  /** Whether some documents are hidden from the reader, who must not learn how many. */
   hidesDocuments = false;
   /** Bookmark of the last match, including skipped ones. */
   bookmark: Bookmark | undefined;

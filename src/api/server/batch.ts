@@ -51,8 +51,8 @@ const BODY_HEADERS = [
   "content-type",
 ];
 /**
- * Headers that a request in a batch may have. Other headers could pretend that it passed through a
- * proxy.
+ * Headers that a request in a batch may have. With other headers, it could appear to have passed
+ * through a proxy.
  */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 
@@ -224,7 +224,7 @@ class BatchAnswers {
       }
       if (!isTooLong) return concatBytes(pieces);
     } catch {
-      // The response broke off.
+      // The response was cut off.
     }
     this.#heldCount -= byteCount;
     return undefined;

@@ -31,7 +31,7 @@ export class JsonFields {
     return new JsonFields(await outlineJsonYielding(bytes, { depthMax }, yielder), yielder);
   }
 
-  /** Returns the value at the path, if it exists. The last of repeated names counts. */
+  /** Returns the value at the path, if it exists. If a name is repeated, the last value is used. */
   async at(path: readonly string[]): Promise<JsonValue | undefined> {
     let value: JsonValue | undefined = this.#root;
     for (const [index, segment] of path.entries()) {

@@ -116,8 +116,8 @@ export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
 }
 
 /**
- * Number of input bytes for which one row is allocated initially. Most documents have fewer values,
- * including members, than rows at this ratio.
+ * Number of input bytes per row allocated initially. A value needs one row, and most documents have
+ * fewer values than this ratio allows for.
  */
 const BYTES_PER_ROW = 64;
 /**
@@ -206,7 +206,7 @@ export function scanUntil(
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-      // `at` is the beginning of a value (of a member: after its name).
+      // `at` is the start of an element, or of a member's name.
       row = NO_ROW;
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
@@ -302,8 +302,8 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Returns the duplicate in the object that starts earlier: the known duplicate, or `member` of
- * `object`. `member` is NO_ROW if `object` has no duplicate.
+ * Compares the known duplicate name with `member`, a duplicate in `object` (NO_ROW if it has none).
+ * Returns the duplicate whose object starts first.
  */
 function firstRepeated(
   known: RepeatedName | undefined,

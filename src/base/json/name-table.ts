@@ -78,7 +78,7 @@ const SET_NAMES_MAX = 50_000;
 export class NameSets {
   readonly #sets = [new Set<string>()];
 
-  /** Adds a name. Returns whether it is already present. */
+  /** Adds a name. Returns whether it was already present. */
   repeats(name: string): boolean {
     if (this.#sets.some((set) => set.has(name))) return true;
     const last = this.#sets.at(-1) as Set<string>;

@@ -29,8 +29,8 @@ import {
 } from "../../replicator/index.ts";
 
 /**
- * Time for which a failing request is retried. Jobs are limited by the run time after which they
- * count as healthy; commands have no such time.
+ * Time for which a command retries a failing request. For a job, this time depends on
+ * `health_threshold_sec`, which does not apply to a command.
  */
 const FAILING_MS_MAX = 60_000;
 

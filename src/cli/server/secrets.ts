@@ -50,7 +50,7 @@ export function addSecretsCommand(program: Command): void {
     .option("--new-username <name>", "new user of the jobs (default: the same)")
     .option("--password-file <file>", "file with the new password; - reads standard input")
     .option("--side <side>", "only this side of the jobs: source or target")
-    .option("--owner <name>", "only jobs of this owner, regardless of their current credential")
+    .option("--owner <name>", "only jobs of this owner, whatever their password is")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),

@@ -117,10 +117,10 @@ async function countByPages(
   return { count, isExact: false };
 }
 
-/** Query members for order and paging. */
+/** Query parameters for order and paging. */
 const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 
-/** The members of a view's query that select jobs. */
+/** The parameters of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }

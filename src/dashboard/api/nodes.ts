@@ -6,7 +6,7 @@ export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]
   return (await get<{ nodes: NodeRow[] }>("_tandem/nodes", signal)).nodes;
 }
 
-/** Returns the rates of the last hour by minute, oldest first. */
+/** Returns the rates for each minute of the last hour, oldest first. */
 export async function readRates(signal: AbortSignal): Promise<readonly RateMinute[]> {
   return (await get<{ minutes: RateMinute[] }>("_tandem/rates", signal)).minutes;
 }

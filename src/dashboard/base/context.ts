@@ -27,7 +27,7 @@ export const SurroundingsContext = createContext<Surroundings | undefined>(undef
 export function useSurroundings(): Surroundings {
   const surroundings = useContext(SurroundingsContext);
   if (surroundings === undefined)
-    throw new Error("The surroundings are only available inside the dashboard");
+    throw new Error("`useSurroundings` must be called by a component of the dashboard");
   return surroundings;
 }
 

@@ -30,7 +30,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
     example: () => "after 100 changes",
   },
   window: {
-    words: "within hours of the day",
+    words: "during certain hours",
     note: "Two times of day and a time zone (UTC if omitted). For continuous replications.",
     example: (timeZone) => `between 22:00 and 06:00 ${timeZone}`,
   },

@@ -18,7 +18,7 @@ function useAlertDelivery() {
   return loaded;
 }
 
-/** A mark for a receiver that does not accept alerts; nothing if it does. */
+/** A warning if the receiver does not accept alerts. */
 export function AlertProblem() {
   const { value } = useAlertDelivery();
   if (value === undefined || value.failure === null) return null;

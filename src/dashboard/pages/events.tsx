@@ -1,4 +1,4 @@
-/** Events of jobs and decisions of operators: the stored past, and live ones. */
+/** Events of jobs and decisions of operators, both stored and live. */
 import { readSettings } from "../api/settings.ts";
 import type { Query } from "../api/types.ts";
 import type { LogEntry } from "../base/event-log.ts";
@@ -76,7 +76,7 @@ function Log({ isDecisions }: { isDecisions: boolean }) {
   );
 }
 
-/** Shows to what time the list goes back, and whether older events are stored. */
+/** Shows how far back the list goes, and whether older events are stored. */
 function Bound({
   isWhole,
   end,

@@ -23,7 +23,7 @@ const CHOSEN = new Set<string>([
 
 const LABELS: ReadonlyMap<string, string> = new Map(TEXT_FILTERS);
 
-/** The address of the list after a change of its query. An empty value removes a member. */
+/** The list's URL with some query parameters changed. An empty value removes the parameter. */
 export function linkWith(query: Query, changes: Query): string {
   const kept = Object.entries({ ...query, ...changes }).filter(([, value]) => value !== "");
   return linkTo(["jobs"], Object.fromEntries(kept));

@@ -20,7 +20,7 @@ export function RunCharts({
       {lags.some(({ lagSec }) => lagSec !== null) && (
         <Chart
           name="Lag"
-          unit="seconds, at the end of each run and since this page was opened"
+          unit="seconds: at the end of past runs, then live since this page was opened"
           times={lags.map(({ timeSec }) => timeSec)}
           values={lags.map(({ lagSec }) => lagSec)}
           colour="--warning"

@@ -46,7 +46,7 @@ const READ_CHUNKS = 16;
 /** Age at which an upload renews its marker. Must be far below `RECLAIM_AGE_MS`. */
 const MARKER_RENEWAL_MS = 60_000;
 /**
- * Minimum age of a marker that `reclaim` considers. Leaves a slow client enough time to write the
+ * Minimum age of a marker that `reclaim` considers. Long enough for a slow client to write the
  * document after its attachments.
  */
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;

@@ -90,7 +90,7 @@ describe("the counts of the update sequence", () => {
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
     const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
-    // One of ten changes stays in place; the others keep moving.
+    // One change in ten keeps its place in the sequence; the others move to the end repeatedly.
     const places: Versionstamp[] = [];
     for (let round = 0; round < 2_000; round++) {
       const leaving = round < 60 ? undefined : places[(round * 7) % 54];

@@ -95,12 +95,14 @@ async function sweepOld(
   else tx.set(keys.sweepCursor(), encodeVersionstamp(next));
 }
 
+/** The partial counts from one boundary to the next, not counting boundaries that are cleared. */
 interface Stretch {
   readonly boundary: Versionstamp;
+  /** Key of the boundary's partial count, to which others are added. */
   readonly key: Key;
   /** Total of all partial counts in the stretch. */
   count: number;
-  /** Total merged into the boundary's partial count. */
+  /** Total of the partial counts to be added to the boundary's. */
   joined: number;
 }
 

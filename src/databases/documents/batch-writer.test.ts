@@ -6,8 +6,8 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("rejected edits of one document are checked without reloading it", async () => {
-  // A batch randomly starts a new partial count, and then also reads old ones in order to merge
-  // them. The highest random number prevents this.
+  // If a random number is low, a batch also merges partial counts, which takes additional reads.
+  // Always drawing the highest number prevents that.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,

@@ -227,7 +227,7 @@ async function announce(
   }
 }
 
-/** Tells the hooks about all documents that a batch wrote. */
+/** Notifies the hooks of all documents that a batch wrote. */
 export async function announceBatch(
   { tx, state, database }: Batch,
   hooks: readonly DatabaseHook[],

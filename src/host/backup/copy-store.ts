@@ -92,7 +92,7 @@ export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   return { rowCount: copied.rowCount, byteCount: copied.byteCount };
 }
 
-/** A store in a FoundationDB cluster. A mark shows that it is incomplete. */
+/** A store in a FoundationDB cluster. A marker shows that it is incomplete. */
 export class ClusterCopyTarget implements CopyTarget {
   readonly #kv: KeyValueStore;
   #state: "closed" | "begun" | "finished" = "closed";
@@ -138,7 +138,7 @@ export class ClusterCopyTarget implements CopyTarget {
     return this.#write((tx) => tx.clearRange(EVERYTHING));
   }
 
-  /** Marks the store as incomplete. Returns the version at which the mark was committed. */
+  /** Marks the store as incomplete. Returns the version at which the marker was committed. */
   async #mark(): Promise<number> {
     let stamp: Versionstamp | undefined;
     await this.#write((tx) => {

@@ -1,4 +1,4 @@
-/** Implements the `MultipartParser` port with Dicer, busboy's streaming parser. */
+/** Implements the `MultipartParser` interface with Dicer, busboy's streaming parser. */
 import { Readable } from "node:stream";
 import { Dicer } from "@fastify/busboy";
 import { OperationalError } from "../../base/index.ts";

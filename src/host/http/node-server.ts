@@ -77,7 +77,7 @@ const SERVER_OPTIONS = {
   requestTimeout: 0,
 };
 
-/** Number of checks for timed-out headers per timeout. */
+/** Number of times that overdue headers are checked for during one timeout. */
 const CHECKS_PER_STALL = 12;
 
 function serverOptions({ stallMs }: Connections) {

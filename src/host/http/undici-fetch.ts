@@ -1,4 +1,4 @@
-/** Implements the `Fetch` port with undici. */
+/** Implements the `Fetch` interface with undici. */
 import { setMaxListeners } from "node:events";
 import { Readable } from "node:stream";
 import { type Dispatcher, errors } from "undici";

@@ -55,7 +55,7 @@ const TRIM_COUNT_MAX = 64;
 const REDO_BYTES_MAX = 3_400;
 
 const WAIT_TWICE = TransactionFlags.ABORTABLE | TransactionFlags.SYNCHRONOUS_COMMIT;
-/** Adds LMDB's MDB_NOMETASYNC, which the lmdb package passes through but does not name. */
+/** Flags with LMDB's MDB_NOMETASYNC, which the lmdb package passes through but does not name. */
 const WAIT_ONCE = WAIT_TWICE | 0x4_0000;
 
 /** Resolution of the commit times used for trimming the log. */

@@ -21,7 +21,7 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: '00 "l" version',
-    value: "time, mark, and the keys and ranges that the version wrote",
+    value: "time, a random number of the committer, and the keys and ranges that the version wrote",
     note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
   },
   { key: '00 "v"', value: "the last version, eight bytes", note: "incremented by each group" },

@@ -1,6 +1,6 @@
 /**
  * The writes of one version in the commit log, used for conflict checks and watches of other
- * processes. Time and mark are first, then keys and ranges.
+ * processes. The time and the committer's random number are first, then keys and ranges.
  */
 import type { TextInterval, Writes } from "../../kv/index.ts";
 import { ByteReader, ByteWriter } from "./byte-writer.ts";
@@ -17,7 +17,7 @@ export interface LogRecord {
 const KEY = 0;
 const RANGE = 1;
 
-/** Initial buffer size: enough for time, mark and one or two ranges. */
+/** Initial buffer size: enough for the first two numbers and one or two ranges. */
 const BEGINNING_BYTES = 512;
 
 /** Collects the writes of a group's transactions. */
@@ -119,7 +119,7 @@ export function loggedWrites(
   isAsked: (keyLength: number) => boolean,
 ): TextInterval[] {
   const reader = new ByteReader(asBuffer(bytes));
-  // Skips time and mark.
+  // Skips the time and the random number.
   reader.float64();
   reader.float64();
   return readIntervals(reader, isAsked);

@@ -1,9 +1,9 @@
 /**
  * Lets a small commit wait for only one sync. LMDB writes a transaction's pages, syncs, writes its
- * root and syncs again, because pages cannot be found without a durable root. With a redo record,
- * the first sync also covers this record, which is in the same file. The root is written without a
- * sync and becomes durable with the next commit. A crash in between loses only the last root, and
- * the next process to open the store applies the record.
+ * root (the meta page) and syncs again, because pages cannot be found without a durable root. With
+ * a redo record, the first sync also covers this record, which is in the same file. The root is
+ * written without a sync and becomes durable with the next commit. A crash in between loses only
+ * the last root, and the next process to open the store applies the record.
  *
  * LMDB keeps its roots in the first two pages, using a few hundred bytes of each. Records alternate
  * between the unused parts of these pages, because the last record must stay intact while the next
@@ -41,8 +41,8 @@ import { completeLogRecord } from "./log-record.ts";
 const ROOT_BYTES = 512;
 
 /**
- * Offset of a slot: after LMDB's root, and after the position of a third root in some variants of
- * LMDB.
+ * Offset of a slot in one of LMDB's meta pages: after the bytes that LMDB uses, and after those
+ * where some variants of LMDB store another root.
  */
 const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
 const SLOT_BYTES = PAGE_BYTES - SLOT_OFFSET;

@@ -16,7 +16,7 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "sha
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** A result for each completed run, in order. Fewer than the runs if the time slice ended. */
+      /** Results of completed runs, in order; runs after the end of the time slice have none. */
       readonly results: readonly (boolean | Refusal | null)[];
       readonly logged: readonly string[];
     }

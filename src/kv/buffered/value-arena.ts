@@ -1,8 +1,8 @@
 /**
  * Memory for the values of a transaction. Each value is copied, since its owner may change it
  * before the commit. A large transaction would create thousands of separate copies for the garbage
- * collector to trace, so beyond a certain size, values are stored next to each other in slabs,
- * which return to the pool once the commit has been handed over.
+ * collector to trace. Beyond a certain size, values are therefore stored next to each other in
+ * slabs, which return to the pool once the commit has been handed over.
  */
 import { cutBytes } from "../../base/index.ts";
 import { copyBytes } from "../key-bytes.ts";

@@ -30,7 +30,7 @@ import {
 } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
-/** Waiting alerts among which those of one group are searched. */
+/** Maximum number of waiting alerts that are searched for those of one group. */
 const GROUPED_MAX = 1_000;
 /** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;

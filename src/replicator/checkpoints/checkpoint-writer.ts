@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Maximum duration of a short run, which sends no extra requests before a checkpoint: reading the
- * old checkpoint again after writing the last document shows that the database is still the same,
- * and contains the documents written (decision 250).
+ * Maximum duration of a short run. After writing the last document, such a run only reads the old
+ * checkpoint again before it writes a new one. This shows that the database is still the same, and
+ * contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -58,7 +58,7 @@ export class CheckpointWriter {
   readonly #startTimeMs: number;
   /** Monotonic time of the start of the run. */
   readonly #begunAtMs: number;
-  /** Start of the run. */
+  /** Sequence at which the run starts. */
   #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #log: ReplicationLog | undefined;

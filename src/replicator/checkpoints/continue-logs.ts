@@ -18,9 +18,9 @@ interface ContinueParts {
 interface ContinueOptions {
   /** Creation times of the databases when the job was parked. */
   readonly startTimes: StartTimes;
-  /** The job was parked without a checkpoint, since there was nothing to copy. */
+  /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Short runs need not request durability from a server that acknowledges only durable writes. */
+  /** Whether a server that acknowledges only durable writes need not be asked for durability. */
   readonly isShort: boolean;
 }
 

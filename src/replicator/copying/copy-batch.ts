@@ -42,7 +42,7 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Number of revisions per bulk read: initially, when sizes are unknown, and at most. */
+/** Number of revisions per bulk read: the first, when sizes are unknown, and the maximum. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
@@ -58,7 +58,7 @@ const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 /** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** Called while the job waits on purpose, so that it does not count as stalled. */
+/** Pauses between retries of failed documents by a job that must not skip them. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
 /** Number of characters of an invalid revision that are shown. */

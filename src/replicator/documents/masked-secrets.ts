@@ -101,7 +101,7 @@ interface MaskedUrl {
   readonly names: readonly string[];
 }
 
-/** Parses an address with masks. Returns undefined for any other string. */
+/** Parses a URL in which secrets are replaced by `*****`. Returns undefined for other strings. */
 function maskedUrl(text: string): MaskedUrl | undefined {
   const hasPassword = /^[a-z0-9+.-]+:\/\/[^/@:]*:\*{5}@/i.test(text);
   const names = queryOf(text).flatMap(([name, value]) => (value === MASK ? [name] : []));

@@ -1,7 +1,7 @@
 /**
- * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a mark and
+ * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a marker and
  * queues the removal. From then on no node starts such a job, and running ones are halted. The jobs
- * are removed in the background in pages, and finally the mark.
+ * are removed in the background in pages, and finally the marker.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
@@ -25,7 +25,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
  * its runs.
  */
 const PAGE_ROWS_MAX = 25;
-/** Number of marks read per transaction. */
+/** Number of markers read per transaction. */
 const MARKS_MAX = 100;
 
 export interface RemovedDatabasesParts extends RemoveJobParts {
@@ -90,7 +90,7 @@ export class RemovedDatabases {
           limit: MARKS_MAX,
         });
         const marked = page.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid);
-        // Older versions wrote the mark without queueing the removal.
+        // Older versions wrote the marker without queueing the removal.
         for (const uuid of marked) {
           const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
           if (removal === undefined) this.#queue(tx, uuid);

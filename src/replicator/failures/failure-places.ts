@@ -49,7 +49,7 @@ export class FailurePlaces {
     return { phase, side, host: this.#hosts.get(side) };
   }
 
-  /** The innermost call counts: the target's errors pass through the source's streams. */
+  /** Notes only the innermost call: errors of the target pass through the source's streams. */
   #note(error: unknown, place: FailurePlace): void {
     if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
   }

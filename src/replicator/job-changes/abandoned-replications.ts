@@ -4,8 +4,8 @@
  * and knows the failed revisions. A run that finds a checkpoint without its list rescans
  * (`ReplicationRun`).
  *
- * The transaction that abandons a replication id leaves a mark. The retention time starts when a
- * cleanup first sees the mark.
+ * The transaction that abandons a replication id writes a marker. The retention time starts when a
+ * cleanup first finds the marker.
  */
 import type { Runtime } from "../../base/index.ts";
 import {
@@ -18,10 +18,10 @@ import {
 } from "../../kv/index.ts";
 import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Marks checked per transaction. */
+/** Number of markers checked per transaction. */
 const PAGE_ROWS_MAX = 50;
 
-/** Failures removed per transaction. */
+/** Number of failures removed per transaction. */
 const FAILURES_PAGE_ROWS = 500;
 
 export interface RemovableFailures {
@@ -47,7 +47,7 @@ export class AbandonedReplications {
     this.#failures = failures;
   }
 
-  /** Checks every mark once. Deletes the data of replications abandoned for `ageSecMax`. */
+  /** Checks every marker once. Deletes the data of replications abandoned for `ageSecMax`. */
   async prune(ageSecMax: number): Promise<void> {
     let { begin } = this.#keys.abandoned.range();
     const { end } = this.#keys.abandoned.range();
@@ -75,7 +75,7 @@ export class AbandonedReplications {
     }
   }
 
-  /** Checks one mark. Returns "more" if another transaction has to remove the rest of the list. */
+  /** Checks one marker. Returns "more" if the rest of the list needs another transaction. */
   async #look(
     tx: Transaction,
     baseId: string,
@@ -116,7 +116,7 @@ export class AbandonedReplications {
   }
 }
 
-/** Format version of a mark, stored as the first element. */
+/** Format version of a marker, stored as the first element. */
 export function encodeMark(sinceMs?: number): Uint8Array {
   return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
 }

@@ -30,7 +30,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   /** Latest start of the lag: selects jobs that have been behind at least since then. */
   readonly behindSinceMs?: number;
   readonly name?: NameFilter;
-  /** Selects jobs that are not known to be behind, for which there is no list. */
+  /** Selects jobs that are not known to be behind. No list contains exactly these jobs. */
   readonly isCaughtUp?: true;
 }
 

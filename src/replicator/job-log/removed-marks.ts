@@ -1,4 +1,4 @@
-/** Marks of deleted `_replicator` databases and rules, by uuid. */
+/** Markers of deleted `_replicator` databases and rules, by uuid. */
 import type { ReadTransaction } from "../../kv/index.ts";
 import { databaseUuidOf } from "../jobs/job-data.ts";
 import type { ReplicatorKeys } from "../replicator-keys.ts";

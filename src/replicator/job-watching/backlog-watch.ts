@@ -63,7 +63,7 @@ export interface BacklogWatchParts {
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
 
-/** A job whose source will be asked. */
+/** A job whose source will be asked for the number of pending changes. */
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
@@ -270,8 +270,8 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 const FORMAT = 1;
 
 /**
- * Encodes the progress of a round. The null takes the place of the shown id, which older versions
- * store because they order jobs by it.
+ * Encodes the progress of a round. Older versions visit jobs in the order of their displayed ids,
+ * and store the last one where this version stores null.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

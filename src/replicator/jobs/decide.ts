@@ -26,7 +26,7 @@ export const NEVER_SEC = 2 ** 36;
  */
 const AUDIT_JITTER = 0.1;
 
-/** Maximum parking time, in seconds. */
+/** Returns the maximum parking time, in seconds. */
 export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }

@@ -30,7 +30,7 @@ describe("a cron expression", () => {
   });
 });
 
-test("`every` counts from the start of the last run, and one run makes up for all missed ones", () => {
+test("`every` is measured from the start of the last run, and one run makes up for all missed ones", () => {
   const schedule = parseSchedule("every 15m");
   expect(firstRunSec(schedule, 100)).toBe(100);
   expect(nextRunSec(schedule, 100, 130)).toBe(1000);

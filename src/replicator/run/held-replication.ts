@@ -195,7 +195,7 @@ export class HeldReplication {
     this.#control = control;
     this.hazards.load(hazard, control.decision);
     this.#backlog.noteStored(backlog);
-    // Use the stored number only if the source was asked after the last run.
+    // Use the stored number of pending changes only if the source was asked after the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
@@ -206,7 +206,7 @@ export class HeldReplication {
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // After a restart at another position, the stored number no longer applies.
+    // After a restart at another position, the stored number of changes no longer applies.
     return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
   }
 

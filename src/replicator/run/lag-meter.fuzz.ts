@@ -83,7 +83,7 @@ test("overestimates the lag if there were more marks than are kept", () => {
   expect(meter.sinceMs).toBeUndefined();
 });
 
-test("changes left by earlier runs count until they arrive, or the source reports none", () => {
+test("changes left by earlier runs are pending until they arrive, or the source reports none", () => {
   const arrived = new LagMeter({ sinceMs: 5, pending: 3 });
   arrived.read(3, 1000);
   arrived.arrived(2);

@@ -216,8 +216,8 @@ export class ReplicationRun {
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // The next checkpoint could not be verified by continuing the source's log, because only a
-    // local copy of that log exists.
+    // Only a read-only source has a local copy of its log. The next checkpoint could not verify
+    // such a log, because none is written to the source.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);

@@ -39,7 +39,7 @@ export function canPark(digests: Digests, replication: Replication): boolean {
   );
 }
 
-/** Whether a woken run parks when caught up, or only when its source is idle. */
+/** Whether a woken run parks as soon as it has caught up, without waiting for an idle source. */
 export function parksCaughtUp(
   { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,

@@ -44,7 +44,7 @@ export interface Waiting {
   readonly givingWay: readonly string[];
 }
 
-/** Maximum useful count of waiting jobs: more do not change the decision. */
+/** Returns the maximum useful count of waiting jobs: more do not change the decision. */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }

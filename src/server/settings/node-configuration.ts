@@ -149,7 +149,7 @@ function isAt({ section, key }: Place): (place: Place) => boolean {
   return (place) => place.section === section && place.key === key;
 }
 
-/** The text without links and code marks of Markdown. */
+/** The text without Markdown's links and backticks. */
 function plainText(markdown: string): string {
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");
 }

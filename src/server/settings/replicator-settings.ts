@@ -165,7 +165,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
       const isKnown = names.every((name) => ["session", "noop"].includes(name));
       return isKnown && names.length > 0
         ? { value: names[0] === "session" }
-        : { expected: "a list of session and noop" };
+        : { expected: "a list of `session`, `noop` or both" };
     },
   }),
   sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec, {

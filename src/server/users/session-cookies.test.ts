@@ -99,7 +99,7 @@ describe("a forged cookie", () => {
     expect(comesIn(root.toString("base64url"), user("root"))).toBe(false);
     const later = Buffer.concat([Buffer.from(`jan:${NOW_SEC.toString(16)}:`), signature]);
     expect(comesIn(later.toString("base64url"))).toBe(false);
-    // The signature covers the text with its digits, not the number.
+    // A letter moves from the name to the time. The signature also covers the colon between them.
     const shifted = Buffer.concat([Buffer.from("ja:n69000000:"), signed({}).subarray(-32)]);
     expect(comesIn(shifted.toString("base64url"), user("ja"))).toBe(false);
   });

@@ -10,7 +10,7 @@ export function atomicTests(fixture: () => Fixture): void {
     return new Uint8Array(encoded);
   };
 
-  test("addition starts at zero, and wraps around below it", async () => {
+  test("addition to an unset key starts at zero, and a negative result wraps around", async () => {
     await fixture().kv.transact(async (tx) => tx.add(counter, 5n));
     await fixture().peerKv.transact(async (tx) => tx.add(counter, -7n));
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(-2n));

@@ -103,7 +103,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     ).rejects.toThrow("gone");
   });
 
-  test("effects run once, in order, and only after the commit that counts", async () => {
+  test("effects run once, in order, and only after the successful commit", async () => {
     const effects: string[] = [];
     let attemptCount = 0;
     await fixture().kv.transact(async (tx) => {
@@ -148,7 +148,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a body that counts is applied once under a transaction id, whatever the commits return", async () => {
+  test("an increment is applied once under a transaction id, whatever the commits return", async () => {
     for (const outcomes of [
       ["carried out"],
       ["lost"],
@@ -205,7 +205,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     expect(await count()).toBe("7");
   });
 
-  test("a body that counts is applied twice if it wrongly claims to be idempotent", async () => {
+  test("an increment that is wrongly declared idempotent is applied twice", async () => {
     await withOutcomes("carried out").transact(increment, { whenUnknown: "retry" });
     expect(await count()).toBe("2");
   });

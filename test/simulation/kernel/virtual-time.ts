@@ -6,7 +6,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { patience } from "../../support/patience.ts";
 
-/** Maximum calls of `run` per world. A test with more polls for an event that never happens. */
+/** Maximum calls of `run` per world. More calls mean that a test polls indefinitely. */
 const RUNS_MAX = 200_000;
 
 /**

@@ -62,7 +62,10 @@ export class World {
     throw new Error(`Nothing happened within ${timeoutMs} ms of virtual time`);
   }
 
-  /** Digests and the like are computed by the machine, but must not take real time. */
+  /**
+   * The runtime of a simulated process. Digests are computed as usual; compression is synchronous,
+   * because virtual time cannot wait for real threads.
+   */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
     const trace: Trace = { event: (event, fields) => this.announce(name, event, fields) };
     const compression = SYNCHRONOUS_COMPRESSION;

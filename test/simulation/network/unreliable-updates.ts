@@ -53,7 +53,7 @@ export class UnreliableUpdates {
     this.#faults = lies ? [...armed, ...LIES] : armed;
   }
 
-  /** Answers immediately from now on. The server remains unusual, and lies if it did before. */
+  /** Ends errors and delays. Unusual answers and false answers remain. */
   heal(): void {
     this.#faults = this.#faults.filter((fault) => !isTrouble(fault));
   }

@@ -112,7 +112,7 @@ export function misdirecting(): Sabotage {
   };
 }
 
-/** Stores other data at the end of a run than it is given. */
+/** A queue that stores distorted data at the end of a run. */
 export function distortingJobs(distort: (data: JobData) => JobData) {
   return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
     class DistortingJobs extends Jobs {

@@ -42,7 +42,7 @@ export async function inspect(
     firstIndex = 0,
     ratio = 1,
   }: {
-    /** Random sources of the images, each of which is taken from a disk of its own. */
+    /** Random sources, each for a separate simulated disk from which images are taken. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;

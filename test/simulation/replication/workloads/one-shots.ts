@@ -27,13 +27,13 @@ interface OneShot {
   /** Id of the replication's job, once known. */
   jobId?: string;
   /**
-   * Content of the source (by id and revision) and its sequence when a run was requested without a
-   * pending earlier request.
+   * Content of the source (by id and revision) and its sequence when the pending run was first
+   * requested.
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since then. A node may announce the end of the previous one later
-   * than the store contains it.
+   * Whether a run was accepted since then. Otherwise an announced end may be that of the previous
+   * run, because nodes announce the end of a run after storing it.
    */
   hasRun: boolean;
   hasCompleted: boolean;
