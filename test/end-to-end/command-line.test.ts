@@ -324,3 +324,16 @@ test("the shell completes commands and options", async () => {
     expect((await tandem(["completion", shell])).output).toContain("start-from");
   }
 });
+
+test("the help of every command fits in 80 columns", async () => {
+  const check = async (path: readonly string[]): Promise<void> => {
+    const { code, output } = await tandem([...path, "--help"]);
+    expect(code).toBe(0);
+    for (const line of output.split("\n")) expect(line.length, line).toBeLessThanOrEqual(80);
+    const [, listed = ""] = output.split("\nCommands:\n");
+    const names = [...listed.matchAll(/^ {2}([a-z]\S*)/gm)].map(([, name = ""]) => name);
+    const children = names.filter((name) => name !== "help");
+    await Promise.all(children.map((name) => check([...path, name])));
+  };
+  await check([]);
+});

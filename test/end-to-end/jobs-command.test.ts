@@ -91,7 +91,7 @@ test("failing jobs are shown in groups, with the command that applies to a group
   expect(head).toMatch(/^JOBS +ERROR +SIDE +HOST +SINCE \(UTC\) +NEXT$/);
   expect(row).toMatch(/^1 +not_found +source +- +\d{4}-\d\d-\d\d \d\d:\d\d +(\d\d:\d\d|-)$/);
   expect(output.split("\n").every((line) => line.length <= 80)).toBe(true);
-  const command = rest.find((line) => line.startsWith("  tandem jobs ")) ?? "";
+  const command = rest.find((line) => line.startsWith("    tandem jobs ")) ?? "";
   const [, , ...flags] = command.trim().split(" ");
   expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
   const steered = await tandem(...flags, "--yes", "--server", server);
