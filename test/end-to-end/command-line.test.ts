@@ -337,3 +337,27 @@ test("the help of every command fits in 80 columns", async () => {
   };
   await check([]);
 });
+
+test("replicate and verify find the credentials of both endpoints outside their arguments", async () => {
+  const netrc = join(folder, "netrc");
+  writeFileSync(
+    netrc,
+    ["127.0.0.1", "localhost"].map((host) => `machine ${host} login adm password pass\n`).join(""),
+  );
+  const inEnvironment = {
+    TANDEM_SOURCE_USER: "adm",
+    TANDEM_SOURCE_PASSWORD: "pass",
+    TANDEM_TARGET_USER: "adm",
+    TANDEM_TARGET_PASSWORD: "pass",
+  };
+  const sides = [`${node.url}/_replicator`, `${node.url}/copy`];
+  expect((await tandem(["replicate", ...sides, "--create-target"])).code).toBe(1);
+  const copied = await tandem(["replicate", ...sides, "--create-target"], inEnvironment);
+  expect(copied).toMatchObject({ code: 0 });
+  expect(await tandem(["verify", ...sides], { NETRC: netrc })).toMatchObject({ code: 0 });
+  const there = node.url.replace("127.0.0.1", "localhost");
+  const all = ["verify", "--all", node.url, there, "--databases", "copy"];
+  expect((await tandem(all)).code).toBe(1);
+  expect(await tandem(all, { NETRC: netrc })).toMatchObject({ code: 0 });
+  expect(await tandem(all, inEnvironment)).toMatchObject({ code: 0 });
+});

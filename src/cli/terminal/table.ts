@@ -86,8 +86,8 @@ function fittingWidths(
   const all = [...widths.keys()].filter((column) => !whole.includes(column));
   if (wrapsLast) shrink(widths, [last], WRAPPED_MIN, columns);
   shrink(widths, soft, SHORTENED_MIN, columns);
-  const shortenable = all.filter((column) => !(wrapsLast && column === last));
-  shrink(widths, shortenable, COLUMN_MIN, columns);
+  const narrowed = all.filter((column) => !(wrapsLast && column === last));
+  shrink(widths, narrowed, COLUMN_MIN, columns);
   return widths;
 }
 
