@@ -31,7 +31,7 @@ const LISTS = {
   paused: { paused: "true" },
   parked: { parked: "true" },
   running: { state: "running" },
-  caughtUp: { state: "running", behind: "false" },
+  caughtUp: { state: "running", behind: "false", failing: "false" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
