@@ -16,6 +16,7 @@ import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
 import * as limits from "../../src/dashboard/api/limits.ts";
 import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
+import { userOf } from "../../src/dashboard/base/endpoint-user.ts";
 import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
 import {
   formatBytes,
@@ -508,6 +509,19 @@ describe("events", () => {
       isGone: true,
     });
   });
+});
+
+test.each<[unknown, string | undefined]>([
+  ["https://ann%40b:*****@couch.example/db", "ann@b"],
+  [{ url: "https://couch.example/{db}", auth: { basic: { username: "bob" } } }, "bob"],
+  [{ url: "https://eve:*****@couch.example/{db}" }, "eve"],
+  [{ url: "https://couch.example/db", auth: { bearer: { token: "*****" } } }, undefined],
+  // A name without a colon is not a credential.
+  ["https://ann@couch.example/db", undefined],
+  ["films", undefined],
+  [undefined, undefined],
+])("the user of the endpoint %j is %s", (endpoint, user) => {
+  expect(userOf(endpoint)).toBe(user);
 });
 
 describe("what nothing proves is unknown", () => {

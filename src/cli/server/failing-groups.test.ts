@@ -19,9 +19,15 @@ const group = (more: object) => ({
 const print = (...groups: readonly object[]): string =>
   printFailingGroups({ groups, total_rows: groups.length, jobs: 3 }, 80);
 
-test("the cause of a group precedes the URL of its request", () => {
-  const lines = print(group({})).split("\n");
-  expect(lines[2]).toBe("    http_request_failed: connection refused (could not reach");
+test.each([
+  [`could not reach ${URL_OF_REQUEST}: connection refused`, "connection refused (could not reach"],
+  [
+    `could not open ${URL_OF_REQUEST} (401 unauthorized: no)`,
+    "401 unauthorized: no (could not open",
+  ],
+])("the cause of a group precedes the URL of its request: %s", (reason, line) => {
+  const lines = print(group({ reason })).split("\n");
+  expect(lines[2]).toBe(`    http_request_failed: ${line}`);
   expect(lines[3]).toBe(`    ${URL_OF_REQUEST})`);
 });
 

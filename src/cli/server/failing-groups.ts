@@ -48,15 +48,20 @@ function linesBelow(group: FailingGroup, columns: number): readonly string[] {
   return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }
 
-/** The last part of a reason is the cause if the reason begins with the request. */
-const REQUEST =
-  /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s;
+/** Reasons that name the cause after the URL of the request: `WORDS URL: CAUSE`, `WORDS URL (CAUSE)`. */
+const REQUESTS = [
+  /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s,
+  /^([^:(]* https?:\/\/\S+) \((.+)\)$/s,
+];
 
 /** Error and reason of a group, with the cause before the URL of the request. */
 function causeOf({ error, reason }: FailingGroup): string {
   if (reason === "") return error;
-  const [, request, cause] = REQUEST.exec(reason) ?? [];
-  return `${error}: ${request === undefined ? reason : `${cause} (${request})`}`;
+  for (const pattern of REQUESTS) {
+    const [, request, cause] = pattern.exec(reason) ?? [];
+    if (request !== undefined) return `${error}: ${cause} (${request})`;
+  }
+  return `${error}: ${reason}`;
 }
 
 /** The command that retries a group, on as many lines as necessary. */
