@@ -48,7 +48,7 @@ function linesBelow(group: FailingGroup, columns: number): readonly string[] {
   return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }
 
-/** Reasons that name the cause after the URL of the request: `WORDS URL: CAUSE`, `WORDS URL (CAUSE)`. */
+/** Reasons with the cause after the URL: `WORDS URL: CAUSE` and `WORDS URL (CAUSE)`. */
 const REQUESTS = [
   /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s,
   /^([^:(]* https?:\/\/\S+) \((.+)\)$/s,

@@ -1,4 +1,5 @@
 /** Tables and foreign text for a terminal. */
+import { largest } from "../../base/index.ts";
 import { columnsOf, shortened, wrapped } from "./width.ts";
 
 /** Space between two columns. */
@@ -50,7 +51,7 @@ export function table(given: readonly (readonly string[])[], options: TableOptio
         ? wrapped(cell, widths[column] ?? 0)
         : [shortened(cell, widths[column] ?? 0)],
     );
-    const lineCount = Math.max(...texts.map(({ length }) => length));
+    const lineCount = largest(texts.map(({ length }) => length));
     return Array.from({ length: lineCount }, (_, line) =>
       texts
         .map((lines, column) => (lines[line] ?? "").padEnd(widths[column] ?? 0))
@@ -100,7 +101,7 @@ function shrink(
 ): void {
   let excess = sum(widths) + GAP * (widths.length - 1) - widthMax;
   for (; excess > 0; excess--) {
-    const widest = Math.max(...columns.map((column) => widths[column] ?? 0));
+    const widest = largest(columns.map((column) => widths[column] ?? 0));
     if (widest <= widthMin) return;
     const column = columns.findLast((each) => widths[each] === widest) as number;
     widths[column] = widest - 1;

@@ -2,8 +2,8 @@
 import { isJsonObject } from "../../base/index.ts";
 
 /**
- * The user whose password an endpoint of a document or rule contains, in `auth` or in the URL;
- * undefined if there is none.
+ * The user whose password an endpoint of a document or rule contains, in `auth` or in the URL, if
+ * any.
  */
 export function userOf(endpoint: unknown): string | undefined {
   if (typeof endpoint === "string") return userInUrl(endpoint);
