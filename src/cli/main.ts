@@ -44,6 +44,9 @@ function refuseEmptyArguments(command: Command): void {
   }
 }
 
+/** Width of descriptions from which on they are wrapped, so that help fits into the terminal. */
+const HELP_TEXT_WIDTH_MIN = 20;
+
 /** Maximum number of listeners per signal. Node.js warns of a leak if there are more. */
 const LISTENERS_MAX = 1_000;
 
@@ -61,6 +64,7 @@ escapeOutputs();
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
+  .configureHelp({ minWidthToWrap: HELP_TEXT_WIDTH_MIN })
   .showHelpAfterError("Try it with --help for a list of options.")
   // Usage errors exit with 2, help and version with 0; subcommands inherit this.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));

@@ -336,7 +336,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
-    await dialog.getByLabel("User", { exact: true }).fill("ann");
+    expect(await dialog.getByLabel("User", { exact: true }).inputValue()).toBe("ann");
     await dialog.getByLabel("New password").fill("secret");
     await dialog.getByRole("button", { name: "Count jobs" }).click();
     await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();

@@ -1,5 +1,6 @@
 /** Computations of the dashboard. */
 
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
 import { parseJson, printJson } from "../../src/base/index.ts";
@@ -15,6 +16,7 @@ import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
 import * as limits from "../../src/dashboard/api/limits.ts";
 import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
+import { userOf } from "../../src/dashboard/base/endpoint-user.ts";
 import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
 import {
   formatBytes,
@@ -22,6 +24,7 @@ import {
   formatDuration,
   visibleText,
 } from "../../src/dashboard/base/format.ts";
+import { isReached, lastSuccess } from "../../src/dashboard/base/job-figures.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../../src/dashboard/base/job-filters.ts";
 import { lineOf, linesAfter } from "../../src/dashboard/base/job-line.ts";
 import { visibleJson } from "../../src/dashboard/base/json.ts";
@@ -505,5 +508,56 @@ describe("events", () => {
       name: "a",
       isGone: true,
     });
+  });
+});
+
+test.each<[unknown, string | undefined]>([
+  ["https://ann%40b:*****@couch.example/db", "ann@b"],
+  [{ url: "https://couch.example/{db}", auth: { basic: { username: "bob" } } }, "bob"],
+  [{ url: "https://eve:*****@couch.example/{db}" }, "eve"],
+  [{ url: "https://couch.example/db", auth: { bearer: { token: "*****" } } }, undefined],
+  // A name without a colon is not a credential.
+  ["https://ann@couch.example/db", undefined],
+  ["films", undefined],
+  [undefined, undefined],
+])("the user of the endpoint %j is %s", (endpoint, user) => {
+  expect(userOf(endpoint)).toBe(user);
+});
+
+describe("what nothing proves is unknown", () => {
+  const timeAt = (second: number): string => new Date(second * 1000).toISOString();
+
+  const EVENT_TYPES = ["added", "started", "stopped", "parked", "crashed", "stalled", "completed"];
+  const events = fc.array(fc.constantFrom(...EVENT_TYPES), { maxLength: 10 });
+  const second = fc.nat({ max: 10 });
+
+  test("a last success is the end of a run that has succeeded", () => {
+    fc.assert(
+      fc.property(events, fc.option(second), fc.option(second), (types, lag_sec, failing) => {
+        const history = types.map((type, n) => ({ type, timestamp: timeAt(10 - n) }));
+        const failing_since = failing === null ? null : timeAt(failing);
+        const found = lastSuccess({ history, lag_sec, failing_since } as unknown as Job);
+        const event = history.find(({ timestamp }) => timestamp === found);
+        if (event === undefined) {
+          expect(found).toBeNull();
+          for (const type of ["parked", "completed"]) expect(types).not.toContain(type);
+          if (lag_sec !== null && failing === null) expect(types).not.toContain("stopped");
+          return;
+        }
+        expect(["stopped", "parked", "completed"]).toContain(event.type);
+        if (event.type !== "stopped") return;
+        expect(lag_sec).not.toBeNull();
+        if (failing_since !== null) expect(event.timestamp < failing_since).toBe(true);
+      }),
+    );
+  });
+
+  test.each([
+    [null, 3, true],
+    [null, null, null],
+    [{ confirmed: false, probed: timeAt(0) }, 3, null],
+    [{ confirmed: true, probed: timeAt(0) }, 3, false],
+  ])("with outage %j and latency %j, a server is reached: %j", (outage, latency_ms, expected) => {
+    expect(isReached({ outage, latency_ms })).toBe(expected);
   });
 });

@@ -324,3 +324,40 @@ test("the shell completes commands and options", async () => {
     expect((await tandem(["completion", shell])).output).toContain("start-from");
   }
 });
+
+test("the help of every command fits in 80 columns", async () => {
+  const check = async (path: readonly string[]): Promise<void> => {
+    const { code, output } = await tandem([...path, "--help"]);
+    expect(code).toBe(0);
+    for (const line of output.split("\n")) expect(line.length, line).toBeLessThanOrEqual(80);
+    const [, listed = ""] = output.split("\nCommands:\n");
+    const names = [...listed.matchAll(/^ {2}([a-z]\S*)/gm)].map(([, name = ""]) => name);
+    const children = names.filter((name) => name !== "help");
+    await Promise.all(children.map((name) => check([...path, name])));
+  };
+  await check([]);
+});
+
+test("replicate and verify find the credentials of both endpoints outside their arguments", async () => {
+  const netrc = join(folder, "netrc");
+  writeFileSync(
+    netrc,
+    ["127.0.0.1", "localhost"].map((host) => `machine ${host} login adm password pass\n`).join(""),
+  );
+  const inEnvironment = {
+    TANDEM_SOURCE_USER: "adm",
+    TANDEM_SOURCE_PASSWORD: "pass",
+    TANDEM_TARGET_USER: "adm",
+    TANDEM_TARGET_PASSWORD: "pass",
+  };
+  const sides = [`${node.url}/_replicator`, `${node.url}/copy`];
+  expect((await tandem(["replicate", ...sides, "--create-target"])).code).toBe(1);
+  const copied = await tandem(["replicate", ...sides, "--create-target"], inEnvironment);
+  expect(copied).toMatchObject({ code: 0 });
+  expect(await tandem(["verify", ...sides], { NETRC: netrc })).toMatchObject({ code: 0 });
+  const there = node.url.replace("127.0.0.1", "localhost");
+  const all = ["verify", "--all", node.url, there, "--databases", "copy"];
+  expect((await tandem(all)).code).toBe(1);
+  expect(await tandem(all, { NETRC: netrc })).toMatchObject({ code: 0 });
+  expect(await tandem(all, inEnvironment)).toMatchObject({ code: 0 });
+});

@@ -84,6 +84,22 @@ test("jobs are listed and filtered", async () => {
   expect(others.output).toContain("_replicator/follow");
 });
 
+test("a name without jobs is reported with exit code 1", async () => {
+  const list = (...flags: readonly string[]) => tandem("list", "--server", server, ...flags);
+  const unknown = ["--source", "nowhere.example", "--name", "typo/*"];
+  expect(await list(...unknown)).toEqual({
+    code: 1,
+    output: "no jobs match --name typo/* --source nowhere.example\n",
+    errors: "",
+  });
+  const { code, output } = await list(...unknown, "--json");
+  expect([code, JSON.parse(output).jobs]).toEqual([1, []]);
+  // No job in a state is a good answer.
+  const stalled = await list("--stalled", "--no-left-behind");
+  expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
+  expect(await list("--source", "a")).toMatchObject({ code: 0 });
+});
+
 test("failing jobs are shown in groups, with the command that applies to a group", async () => {
   const { code, output } = await tandem("failing", "--server", server);
   expect(code).toBe(0);
@@ -91,7 +107,7 @@ test("failing jobs are shown in groups, with the command that applies to a group
   expect(head).toMatch(/^JOBS +ERROR +SIDE +HOST +SINCE \(UTC\) +NEXT$/);
   expect(row).toMatch(/^1 +not_found +source +- +\d{4}-\d\d-\d\d \d\d:\d\d +(\d\d:\d\d|-)$/);
   expect(output.split("\n").every((line) => line.length <= 80)).toBe(true);
-  const command = rest.find((line) => line.startsWith("  tandem jobs ")) ?? "";
+  const command = rest.find((line) => line.startsWith("    tandem jobs ")) ?? "";
   const [, , ...flags] = command.trim().split(" ");
   expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
   const steered = await tandem(...flags, "--yes", "--server", server);

@@ -66,7 +66,7 @@ test("a paused job with 300 pending changes reports 300, and for how long", asyn
   const shown = await tandem("show", "_replicator/follow");
   expect(shown).toMatch(/pending changes +300/);
   expect(shown).toMatch(/held back by +paused/);
-  expect(shown).toMatch(/last runs:\n.*CHECKPOINT *\n.* stopped +3 /);
+  expect(shown).toMatch(/last runs:\n.*SEQ *\n.* stopped +3 /);
 
   const steered = await node.call("POST", "/_tandem/jobs/_resume?behind_sec=0");
   expect(steered.body).toEqual({ ok: true, matched: 1, changed: 1 });

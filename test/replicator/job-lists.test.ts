@@ -2,6 +2,7 @@
  * Pages of jobs: together they contain all matching jobs once, in order, and a page reads as many
  * keys as it has rows.
  */
+import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
@@ -221,6 +222,26 @@ test("a job that has caught up is not listed as behind", async () => {
   await node.kv.transact((tx) => node.backlogs.set(tx, ids[0] as string, caughtUp));
   const listed = await pages({ filter: {}, order: "lag", limit: 500, descending: true });
   expect(listed).toEqual(behindIds().slice(1));
+});
+
+test("only jobs whose source has confirmed it are listed as caught up", async () => {
+  await fallBehind();
+  expect(await pages({ filter: { isCaughtUp: true }, limit: 500 })).toEqual([]);
+  const proven = fc.uniqueArray(fc.nat({ max: JOBS - 1 }), { maxLength: 20 });
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(proven, async (numbers) => {
+      const caughtUp = { sinceMs: undefined, pending: 0, seenMs: 6000 };
+      for (const n of numbers) {
+        const id = ids[n] as string;
+        seen.add(id);
+        await node.kv.transact((tx) => node.backlogs.set(tx, id, caughtUp));
+      }
+      const listed = await pages({ filter: { isCaughtUp: true }, limit: 100 });
+      expect(listed).toEqual([...seen].toSorted());
+    }),
+    { numRuns: 10 },
+  );
 });
 
 test("scans all jobs if too many are behind to be sorted", async () => {

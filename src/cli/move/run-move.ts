@@ -174,18 +174,19 @@ const TAKINGS = {
 
 export function planTable(planned: readonly PlannedDocument[]): string {
   if (planned.length === 0) return "there are no replication documents\n";
-  const rows = planned.map(
-    ({ database, id, source, target, state, match, matchReason, taking }) => [
-      `${database}/${id}`,
-      `${source} → ${target}`,
-      state ?? "-",
-      MATCHES[match],
-      TAKINGS[taking.kind],
-      taking.kind === "refused" ? taking.reason : (matchReason ?? ""),
-    ],
-  );
-  const head = ["DOCUMENT", "FROM → TO", "OLD STATE", "CHECKPOINTS", "STEP", "WHY"];
-  return table([head, ...rows]);
+  const rows = planned.map(({ database, id, source, target, state, match, taking }) => [
+    `${database}/${id}`,
+    source,
+    target,
+    state ?? "-",
+    MATCHES[match],
+    TAKINGS[taking.kind],
+  ]);
+  const notes = planned.map(({ matchReason, taking }) => [
+    taking.kind === "refused" ? taking.reason : (matchReason ?? ""),
+  ]);
+  const head = ["DOCUMENT", "FROM", "TO", "OLD STATE", "CHECKPOINTS", "STEP"];
+  return table([head, ...rows], { soft: [1, 2], notes: [[], ...notes] });
 }
 
 function uuidLine({ here, there }: Uuids): string {

@@ -12,6 +12,7 @@ import {
 } from "../../replicator/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import type { Connections } from "./connections.ts";
+import { type GivenEndpoint, withCredentials } from "./endpoint-credentials.ts";
 
 export interface AllFlags {
   readonly all?: boolean;
@@ -71,10 +72,11 @@ export async function chooseDatabases(
   checkServer("SOURCE", source);
   checkServer("TARGET", target);
   const keepsNames = !target.includes("{");
+  const sides = await withCredentials(source, target);
   const rule = parseRule(
     {
-      source,
-      target: keepsNames ? `${target.replace(/\/$/, "")}/{db}` : target,
+      source: sides.source,
+      target: keepsNames ? withPlaceholder(sides.target) : sides.target,
       security: overwriteSecurity ?? security,
       ...(databases === undefined ? {} : { databases }),
       ...(except === undefined ? {} : { except }),
@@ -88,7 +90,7 @@ export async function chooseDatabases(
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);
   const backwards = parseRule(
-    { source: target, target: "https://unused.invalid/{db}" },
+    { source: sides.target, target: "https://unused.invalid/{db}" },
     REPLICATOR_CONFIG_DEFAULT,
   );
   const atTarget = await namesAt(connections, backwards, signal);
@@ -96,6 +98,13 @@ export async function chooseDatabases(
     (name) => !there.has(name) && matchRule(rule, name).kind === "match",
   );
   return { chosen, onlyAtTarget };
+}
+
+/** The databases of a server as the target of a rule, with the names of their sources. */
+function withPlaceholder(server: GivenEndpoint): GivenEndpoint {
+  if (typeof server !== "string")
+    return { ...server, url: `${server.url.replace(/\/$/, "")}/{db}` };
+  return `${server.replace(/\/$/, "")}/{db}`;
 }
 
 /**

@@ -23,6 +23,7 @@ import { Progress } from "../terminal/progress.ts";
 import { onStopSignal } from "../terminal/stop-signals.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { withCredentials } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
@@ -61,7 +62,8 @@ export async function replicate(
   let opened: ShellRun | undefined;
   try {
     refuseWithoutAll(flags);
-    const replication = parseReplication(bodyOf(source, target, flags));
+    const sides = await withCredentials(source, target);
+    const replication = parseReplication({ ...sides, ...optionsOf(flags) });
     opened = await openShellRun(connections, replication, failureLog, stopping.signal);
     const ending = await showing(opened, { connections, failureLog, flags }, stopping.signal);
     const { failures } = failureLog;
@@ -149,10 +151,8 @@ async function showing(
   }
 }
 
-function bodyOf(source: string, target: string, flags: ReplicateFlags): Record<string, unknown> {
+function optionsOf(flags: ReplicateFlags): Record<string, unknown> {
   return {
-    source,
-    target,
     create_target: flags.createTarget === true,
     continuous: flags.continuous === true,
     ...(flags.selector === undefined ? {} : { selector: parseSelector(flags.selector) }),

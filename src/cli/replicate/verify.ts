@@ -29,6 +29,7 @@ import {
   refuseWithoutAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { withCredentials } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 
 interface VerifyFlags extends AllFlags {
@@ -39,7 +40,9 @@ interface VerifyFlags extends AllFlags {
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
   await withComparer(flags, async (comparer) => {
     refuseWithoutAll(flags);
-    const comparison = await comparer.compare(parseReplication({ source, target }));
+    const comparison = await comparer.compare(
+      parseReplication({ ...(await withCredentials(source, target)) }),
+    );
     return comparison.differenceCount;
   });
 }

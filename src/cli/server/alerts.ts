@@ -30,10 +30,11 @@ function printDelivery(answer: unknown): string {
   const delivery = answerWith<AlertDelivery>(answer, { waiting: "number", rejected: "number" });
   const { waiting, rejected, last_sent: lastSent, failure } = delivery;
   const dropped = failure?.dropped === true ? " (dropped)" : "";
-  return table([
+  const facts = [
     ["waiting", String(waiting)],
     ["rejected", String(rejected)],
     ["last sent", lastSent ?? "-"],
     ["last failure", failure === null ? "-" : `${failure.time}  ${failure.error}${dropped}`],
-  ]);
+  ];
+  return table(facts, { wrapsLast: true });
 }

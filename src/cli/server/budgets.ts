@@ -70,7 +70,7 @@ function print(answer: unknown): string {
   const { budgets } = answerWith<BudgetPage>(answer, { budgets: "array" });
   if (budgets.length === 0) return "there are no budgets\n";
   const rows = budgets.map(({ name, read, write }) => [name, shown(read), shown(write)]);
-  return table([["SERVER", "READ", "WRITE"], ...rows]);
+  return table([["SERVER", "READ", "WRITE"], ...rows], { whole: [0], wrapsLast: true });
 }
 
 function shown(limits: BudgetRates): string {

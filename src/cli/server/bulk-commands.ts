@@ -76,12 +76,13 @@ export function printCommands(answer: unknown): string {
   const rows = commands.map(({ id, action, started, state, matched, changed, user }) => [
     id,
     action,
-    started.slice(0, 16).replace("T", " "),
+    started.slice(5, 16).replace("T", " "),
     state,
     `${changed} of ${matched}`,
     user ?? "-",
   ]);
-  return table([["ID", "COMMAND", "STARTED (UTC)", "STATE", "CHANGED", "USER"], ...rows]);
+  const heading = ["ID", "COMMAND", "STARTED (UTC)", "STATE", "CHANGED", "USER"];
+  return table([heading, ...rows], { soft: [5], whole: [0] });
 }
 
 interface Preview {

@@ -37,7 +37,8 @@ function print(answer: unknown): string {
       .map(([name, count]) => `${count} ${name}`)
       .join(", "),
   ]);
-  return table([["SERVER", "FROM", "TO", "LATENCY", "STATE", "FAILING"], ...rows]);
+  const heading = ["SERVER", "FROM", "TO", "LATENCY", "STATE", "FAILING"];
+  return table([heading, ...rows], { soft: [0], wrapsLast: true });
 }
 
 function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointRow): string {

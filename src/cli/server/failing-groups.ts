@@ -2,15 +2,16 @@
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
+import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
 
-/** Assumed width of the terminal. */
-const WIDTH_MAX = 80;
-/** Width left for the host column. */
-const HOST_LENGTH_MAX = 22;
+const INDENT = "    ";
 
-/** A table of 80 columns with an example failure for each group, followed by a sample command. */
-export function printFailingGroups(answer: unknown): string {
+/**
+ * A table with the cause, an example and a command below each group. Nothing of a cause is cut off;
+ * a command of several lines can be pasted as a whole.
+ */
+export function printFailingGroups(answer: unknown, columns = columnsOf()): string {
   const {
     groups,
     total_rows: total,
@@ -19,36 +20,58 @@ export function printFailingGroups(answer: unknown): string {
     groups: "array",
     total_rows: "number",
   });
-  const [first] = groups;
-  if (first === undefined)
+  if (groups.length === 0)
     return total === 0 ? "no failing jobs\n" : `${counted(total, "group")} in all\n`;
+  const heading = ["JOBS", "ERROR", "SIDE", "HOST", "SINCE (UTC)", "NEXT"];
   const rows = groups.map((group) => [
     String(group.count),
     group.class,
     group.side ?? "-",
-    shortened(group.host ?? "-", HOST_LENGTH_MAX),
+    group.host ?? "-",
     minutes(group.since),
     group.next_try === null ? "-" : group.next_try.slice(11, 16),
   ]);
-  const heading = ["JOBS", "ERROR", "SIDE", "HOST", "SINCE (UTC)", "NEXT"];
-  const [head = "", ...lines] = table([heading, ...rows])
+  const [head = "", ...lines] = table([heading, ...rows], { columns, soft: [3] })
     .trimEnd()
     .split("\n");
-  const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as FailingGroup)}`);
+  const text = lines.map((line, index) =>
+    [line, ...linesBelow(groups[index] as FailingGroup, columns)].join("\n"),
+  );
   const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
-  return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\nTo list or control a group, for example the first:\n  ${commandFor(first)}\n`;
+  return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\n`;
 }
 
-function wordsOf({ error, reason, example }: FailingGroup): string {
-  const line = printable(`    ${reason === "" ? error : `${error}: ${reason}`}`);
-  return `${shortened(line, WIDTH_MAX)}\n${shortened(printable(`    for example ${example}`), WIDTH_MAX)}`;
+function linesBelow(group: FailingGroup, columns: number): readonly string[] {
+  const width = columns - INDENT.length;
+  const texts = [causeOf(group), `for example ${group.example}`];
+  const lines = texts.flatMap((text) => wrapped(printable(text), width));
+  return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }
 
-function commandFor(group: FailingGroup): string {
+/** Reasons with the cause after the URL: `WORDS URL: CAUSE` and `WORDS URL (CAUSE)`. */
+const REQUESTS = [
+  /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s,
+  /^([^:(]* https?:\/\/\S+) \((.+)\)$/s,
+];
+
+/** Error and reason of a group, with the cause before the URL of the request. */
+function causeOf({ error, reason }: FailingGroup): string {
+  if (reason === "") return error;
+  for (const pattern of REQUESTS) {
+    const [, request, cause] = pattern.exec(reason) ?? [];
+    if (request !== undefined) return `${error}: ${cause} (${request})`;
+  }
+  return `${error}: ${reason}`;
+}
+
+/** The command that retries a group, on as many lines as necessary. */
+function commandFor(group: FailingGroup, width: number): readonly string[] {
   // Without a port, the filter would match the host on any port.
   const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
-  const host = quoted(printable(exactly ?? "-"));
-  return `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"} --host ${host}`;
+  const start = `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"}`;
+  const host = `--host ${quoted(printable(exactly ?? "-"))}`;
+  const line = `${start} ${host}`;
+  return line.length <= width ? [line] : [`${start} \\`, `  ${host}`];
 }
 
 /** Quotes an argument for a shell. */
@@ -59,8 +82,4 @@ function quoted(text: string): string {
 /** Formats a time to the minute: `2026-11-23 13:54`. */
 function minutes(time: string): string {
   return time.slice(0, 16).replace("T", " ");
-}
-
-function shortened(text: string, lengthMax: number): string {
-  return text.length <= lengthMax ? text : `${text.slice(0, lengthMax - 1)}…`;
 }

@@ -32,3 +32,20 @@ test("a job's state, and whether it is paused, is shown with its lag", () => {
     "-",
   ]);
 });
+
+test("a list of jobs fits in 80 columns; names keep the end, and failures are printed in full", () => {
+  const url = "https://couchdb.production.example:6984/userdb-";
+  const reason = `could not reach ${"one word after another ".repeat(10)}end`;
+  const jobs = ["00001", "00002"].map((end) => ({
+    ...JOB,
+    name: `users/userdb-${end}`,
+    source: `${url}${end}`,
+    target: `${url}copy-${end}`,
+    last_failure: { error: "nxdomain", reason },
+  }));
+  const text = printJobs({ jobs, total_rows: 2, bookmark: null });
+  const lines = text.split("\n");
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  expect(lines[1]).toMatch(/^users\/userdb-00001 .*userdb-00001 .*copy-00001$/);
+  expect(text.replaceAll(/\s+/g, " ")).toContain(`nxdomain: ${reason}`);
+});

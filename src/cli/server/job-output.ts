@@ -11,24 +11,29 @@ import {
 import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 
+/** Tables whose last column is text. */
+const WITH_TEXT = { wrapsLast: true };
+
 /** A job with its last runs. */
 export interface ShownJob extends Job {
   readonly runs: readonly JobRun[];
 }
 
-/** Width of the endpoints column, in a table with one line per job. */
+/** A table of jobs, with the last failure below each. */
 export function printJobs(answer: unknown): string {
   const { jobs, total_rows: total, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
   const rows = jobs.map((job) => [
     job.name,
     stateWord(job),
     lagOf(job),
-    `${job.source} → ${job.target}`,
-    failureOf(job),
+    String(job.source),
+    String(job.target),
   ]);
   const found = total === null ? "" : `${total} in all. `;
   const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
-  return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
+  const notes = [[], ...jobs.map((job) => [failureOf(job)])];
+  const heading = ["JOB", "STATE", "LAG", "FROM", "TO"];
+  return `${table([heading, ...rows], { soft: [3, 4], notes })}${more}`;
 }
 
 /** Formats an event as a line. An event `gap` means that earlier events were lost. */
@@ -76,9 +81,9 @@ export function printJob(answer: unknown): string {
     `by ${user ?? "a user without a name"}`,
     why ?? "",
   ]);
-  const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
+  const decided = control.length === 0 ? "" : `\ndecided:\n${table(control, WITH_TEXT)}`;
   const ran = job.runs.length === 0 ? "" : `\nlast runs:\n${runTable(job.runs)}`;
-  return `${table(facts)}\nhistory:\n${table(events)}${decided}${ran}`;
+  return `${table(facts, WITH_TEXT)}\nhistory:\n${table(events, WITH_TEXT)}${decided}${ran}`;
 }
 
 /** The word for the state, with the state in the queue if that differs. */
@@ -99,19 +104,23 @@ export function runsOf(answer: unknown): ShownJob["runs"] {
 
 function runTable(runs: readonly JobRun[]): string {
   const rows = runs.map((run) => [
-    run.start,
-    run.end,
-    run.reason === null ? run.cause : `${run.cause} (${run.reason})`,
+    seconds(run.start),
+    seconds(run.end),
+    run.cause,
     String(run.docs_written ?? "-"),
     String(run.doc_write_failures ?? "-"),
     String(run.bytes ?? "-"),
     lagOf(run),
     shortSequence(run.checkpoint),
   ]);
-  return table([
-    ["BEGAN", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "LAG", "CHECKPOINT"],
-    ...rows,
-  ]);
+  const notes = [[], ...runs.map(({ reason }) => [reason ?? ""])];
+  const heading = ["BEGAN (UTC)", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "LAG", "SEQ"];
+  return table([heading, ...rows], { soft: [7], whole: [0, 1], notes });
+}
+
+/** Month, day and time in UTC: `11-23 13:54:07`. */
+function seconds(time: string): string {
+  return time.slice(5, 19).replace("T", " ");
 }
 
 /**
@@ -134,13 +143,16 @@ export function printFailures(answer: unknown): string {
     total_rows: "number",
   });
   if (total === 0) return "no documents failed\n";
-  const rows = failures.map(({ id, rev, phase, status, reason, tries }) => [
+  const rows = failures.map(({ id, rev, phase, status, tries }) => [
     id,
     rev,
     phase,
     String(status ?? "-"),
     String(tries),
-    reason,
   ]);
-  return table([["DOCUMENT", "REVISION", "PHASE", "STATUS", "TRIES", "REASON"], ...rows]);
+  const heading = ["DOCUMENT", "REVISION", "PHASE", "STATUS", "TRIES"];
+  return table([heading, ...rows], {
+    soft: [1],
+    notes: [[], ...failures.map(({ reason }) => [reason])],
+  });
 }

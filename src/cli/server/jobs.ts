@@ -5,6 +5,7 @@
 
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
+import type { JobPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
@@ -90,7 +91,12 @@ export function addJobsCommand(program: Command): void {
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
-        return [answer, printJobs];
+        const { jobs, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
+        if (jobs.length > 0 || bookmark !== null || flags.bookmark !== undefined) {
+          return [answer, printJobs];
+        }
+        if (namesOnly(flags)) process.exitCode = 1;
+        return [answer, () => `${nothingFound(flags)}\n`];
       }),
     );
   define("failing", "failing jobs grouped by error and host, largest group first")
@@ -240,6 +246,31 @@ function query(flags: Flags, further: readonly string[]): string {
 function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   const given = names.filter((name) => flags[name] !== undefined);
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
+}
+
+/** Filters that name something. Without a match, the name is probably mistyped. */
+const NAMES: ReadonlySet<string> = new Set([
+  "name",
+  "database",
+  "rule",
+  "source",
+  "target",
+  "owner",
+]);
+
+/** Whether all filters name something, and there is one. */
+function namesOnly(flags: Flags): boolean {
+  const given = [...new URLSearchParams(query(flags, [])).keys()];
+  return given.length > 0 && given.every((name) => NAMES.has(name));
+}
+
+function nothingFound(flags: Flags): string {
+  const words = [...new URLSearchParams(query(flags, []))].map(([name, value]) => {
+    const option = name.replaceAll("_", "-");
+    if (value === "true") return `--${option}`;
+    return value === "false" ? `--no-${option}` : `--${option} ${value}`;
+  });
+  return words.length === 0 ? "there are no jobs" : `no jobs match ${words.join(" ")}`;
 }
 
 function jobPath(id: string): string {

@@ -82,7 +82,7 @@ function printNodes(answer: unknown): string {
     node.version ?? "-",
   ]);
   const heading = ["NODE", "ID", "PROCESS", "STATE", "JOBS", "MEMORY", "DELAY", "LEASE", "VERSION"];
-  return table([heading, ...rows]);
+  return table([heading, ...rows], { soft: [1, 8], whole: [0] });
 }
 
 function shown(value: number | null, unit: string): string {

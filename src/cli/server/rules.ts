@@ -89,19 +89,21 @@ function readRule(file: string): unknown {
 function printList(answer: unknown): string {
   const { rules, bookmark } = answerWith<RulesPage>(answer, { rules: "array" });
   if (rules.length === 0) return "there are no rules\n";
-  const rows = rules.map(({ name, source, target, status }) => [
+  const rows = rules.map(({ name, status }) => [
     name,
-    `${urlOf(source as Endpoint)} → ${urlOf(target as Endpoint)}`,
     String(status.jobs),
     String(status.parked),
     String(status.failing),
     String(status.left_behind),
     status.lag_sec === 0 ? "-" : `${status.lag_sec} s`,
+  ]);
+  const notes = rules.map(({ source, target, status }) => [
+    `${urlOf(source as Endpoint)} → ${urlOf(target as Endpoint)}`,
     errorOf(status),
   ]);
-  const head = ["RULE", "FROM → TO", "JOBS", "PARKED", "FAILING", "LEFT BEHIND", "LAG", "ERROR"];
+  const head = ["RULE", "JOBS", "PARKED", "FAILING", "LEFT BEHIND", "LAG"];
   const more = bookmark === null ? "" : `More: --bookmark ${bookmark}\n`;
-  return table([head, ...rows]) + more;
+  return table([head, ...rows], { whole: [0], notes: [[], ...notes] }) + more;
 }
 
 function printRule(answer: unknown): string {
@@ -122,7 +124,10 @@ function printRule(answer: unknown): string {
     ["cannot copy", String(status.cannot_copy)],
     ...status.faults.map(({ database, reason }) => ["", `${database}: ${reason}`]),
   ];
-  return table(facts.map(([label = "", text = ""]) => [label, text]));
+  return table(
+    facts.map(([label = "", text = ""]) => [label, text]),
+    { wrapsLast: true },
+  );
 }
 
 function shown(value: unknown): string {

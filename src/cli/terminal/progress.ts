@@ -1,4 +1,5 @@
 /** Progress display: a redrawn bar on a terminal, plain lines at intervals otherwise. */
+import { columnsOf } from "./width.ts";
 
 /** Layouts by minimum terminal width. The remaining width is used for the numbers. */
 const LAYOUTS = [
@@ -6,8 +7,6 @@ const LAYOUTS = [
   { columnsMin: 60, labelWidth: 0, barWidth: 10 },
   { columnsMin: 0, labelWidth: 0, barWidth: 0 },
 ] as const;
-/** Assumed width of a terminal of unknown width. */
-const COLUMNS_DEFAULT = 80;
 /** Redraw interval on a terminal. */
 const DRAW_INTERVAL_MS = 100;
 /** Interval of progress lines in a log. */
@@ -75,7 +74,7 @@ export class Progress {
 
   /** Formats the bar. Leaves the last column free, because a wrapped line cannot be redrawn. */
   #bar(done: number, total: number | undefined, more: ProgressFigures): string {
-    const { columns = COLUMNS_DEFAULT } = this.#output;
+    const columns = columnsOf(this.#output);
     const { labelWidth, barWidth } =
       LAYOUTS.find(({ columnsMin }) => columns >= columnsMin) ?? LAYOUTS[0];
     const filled = total ? Math.min(barWidth, Math.round((done / total) * barWidth)) : 0;

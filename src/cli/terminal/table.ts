@@ -1,3 +1,18 @@
+/** Tables and foreign text for a terminal. */
+import { largest } from "../../base/index.ts";
+import { columnsOf, shortened, wrapped } from "./width.ts";
+
+/** Space between two columns. */
+const GAP = 2;
+/** Width to which names and URLs are shortened before any other column is. */
+const SHORTENED_MIN = 12;
+/** Minimum width of any column. */
+const COLUMN_MIN = 4;
+/** Minimum width of a column with wrapped text. */
+const WRAPPED_MIN = 30;
+/** Indentation of notes. */
+const NOTE_INDENT = 4;
+
 /**
  * Removes characters that control the terminal (C0, C1 and bidirectional controls) from foreign
  * text, such as names and errors.
@@ -11,16 +26,88 @@ export function printableLines(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 
-/** A table for a terminal, with columns as wide as their longest cell. */
-export function table(given: readonly (readonly string[])[]): string {
+export interface TableOptions {
+  /** Width of the terminal in columns. */
+  readonly columns?: number;
+  /** Columns that are shortened before others, such as URLs. */
+  readonly soft?: readonly number[];
+  /** Columns that are never shortened, because they are copied into commands. */
+  readonly whole?: readonly number[];
+  /** Whether the last column is text, which is wrapped rather than shortened. */
+  readonly wrapsLast?: boolean;
+  /** Text below each row, wrapped and indented. The first row is the heading. */
+  readonly notes?: readonly (readonly string[])[];
+}
+
+/** A table whose lines fit into the width of the terminal, unless a single word is longer. */
+export function table(given: readonly (readonly string[])[], options: TableOptions = {}): string {
+  const { columns = columnsOf(), notes = [] } = options;
   const rows = given.map((row) => row.map(printable));
+  const widths = fittingWidths(rows, columns, options);
+  const last = widths.length - 1;
+  const linesOf = (row: readonly string[]): readonly string[] => {
+    const texts = row.map((cell, column) =>
+      options.wrapsLast === true && column === last
+        ? wrapped(cell, widths[column] ?? 0)
+        : [shortened(cell, widths[column] ?? 0)],
+    );
+    const lineCount = largest(texts.map(({ length }) => length));
+    return Array.from({ length: lineCount }, (_, line) =>
+      texts
+        .map((lines, column) => (lines[line] ?? "").padEnd(widths[column] ?? 0))
+        .join(" ".repeat(GAP)),
+    );
+  };
+  return rows
+    .flatMap((row, index) => [...linesOf(row), ...notesOf(notes[index] ?? [], columns)])
+    .map((line) => `${line.trimEnd()}\n`)
+    .join("");
+}
+
+function notesOf(notes: readonly string[], columns: number): readonly string[] {
+  const indent = " ".repeat(NOTE_INDENT);
+  return notes
+    .filter((note) => note !== "")
+    .flatMap((note) => wrapped(printable(note), columns - NOTE_INDENT))
+    .map((line) => indent + line);
+}
+
+function fittingWidths(
+  rows: readonly (readonly string[])[],
+  columns: number,
+  { soft = [], whole = [], wrapsLast = false }: TableOptions,
+): readonly number[] {
   const widths: number[] = [];
   for (const row of rows) {
-    for (const [column, cell] of row.entries()) {
-      widths[column] = Math.max(widths[column] ?? 0, cell.length);
+    for (const [column, { length }] of row.entries()) {
+      widths[column] = Math.max(widths[column] ?? 0, length);
     }
   }
-  const line = (row: readonly string[]): string =>
-    row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
-  return rows.map((row) => `${line(row).trimEnd()}\n`).join("");
+  const last = widths.length - 1;
+  const all = [...widths.keys()].filter((column) => !whole.includes(column));
+  if (wrapsLast) shrink(widths, [last], WRAPPED_MIN, columns);
+  shrink(widths, soft, SHORTENED_MIN, columns);
+  const narrowed = all.filter((column) => !(wrapsLast && column === last));
+  shrink(widths, narrowed, COLUMN_MIN, columns);
+  return widths;
+}
+
+/** Reduces the widest of the columns until the table fits or all have the minimum width. */
+function shrink(
+  widths: number[],
+  columns: readonly number[],
+  widthMin: number,
+  widthMax: number,
+): void {
+  let excess = sum(widths) + GAP * (widths.length - 1) - widthMax;
+  for (; excess > 0; excess--) {
+    const widest = largest(columns.map((column) => widths[column] ?? 0));
+    if (widest <= widthMin) return;
+    const column = columns.findLast((each) => widths[each] === widest) as number;
+    widths[column] = widest - 1;
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

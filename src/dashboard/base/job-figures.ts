@@ -1,11 +1,29 @@
-/** Values derived from a job. */
-import type { Job } from "../../contract/index.ts";
+/** Values derived from jobs and servers. A value that nothing proves is null. */
+import type { EndpointRow, Job } from "../../contract/index.ts";
 
-/** End of the last run without a failure, if the job's history contains it; otherwise null. */
-export function lastSuccess({ history }: Job): string | null {
-  return (
-    history.find(({ type }) => ["stopped", "parked", "completed"].includes(type))?.timestamp ?? null
-  );
+/**
+ * End of the last run that is known to have succeeded, if the job's history contains it. A run that
+ * was stopped counts only if the source has answered, and if it was not part of a failure.
+ */
+export function lastSuccess({ history, lag_sec, failing_since }: Job): string | null {
+  const isProven = ({ timestamp, type }: Job["history"][number]): boolean => {
+    if (type === "parked" || type === "completed") return true;
+    const isFailing = failing_since !== null && timestamp >= failing_since;
+    return type === "stopped" && lag_sec !== null && !isFailing;
+  };
+  return history.find(isProven)?.timestamp ?? null;
+}
+
+/**
+ * Whether a server can be reached: false after a confirmed outage, null if it has not responded in
+ * the last minutes.
+ */
+export function isReached({
+  outage,
+  latency_ms: latency,
+}: Pick<EndpointRow, "outage" | "latency_ms">): boolean | null {
+  if (outage !== null) return outage.confirmed ? false : null;
+  return latency === null ? null : true;
 }
 
 /** An address without scheme and final slash: `host/name`. */

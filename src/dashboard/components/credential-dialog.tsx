@@ -20,11 +20,14 @@ interface Replaced {
 
 export function CredentialDialog({
   host,
+  username,
   side,
   onClose,
 }: {
   /** URL of the server, with scheme and port if known. */
   host: string;
+  /** Current user of the jobs; empty if unknown. */
+  username: string;
   side: "source" | "target" | null;
   onClose: (isDone: boolean) => void;
 }) {
@@ -92,7 +95,7 @@ export function CredentialDialog({
         </label>
         <label class="field">
           User
-          <input name="username" required autoComplete="off" />
+          <input name="username" required defaultValue={username} autoComplete="off" />
         </label>
         <label class="field">
           New user (optional)

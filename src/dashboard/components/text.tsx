@@ -27,6 +27,11 @@ export function Moment({ time }: { time: string | null }) {
   );
 }
 
+/** A value, or *Unknown* if nothing proves it. */
+export function Proven({ value }: { value: ComponentChildren }) {
+  return value ?? <span class="nothing">Unknown</span>;
+}
+
 /** Absolute time. */
 export function Clock({ time }: { time: string }) {
   const { timeZone } = useSurroundings();

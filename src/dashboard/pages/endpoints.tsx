@@ -6,10 +6,11 @@ import type { Query } from "../api/types.ts";
 import { budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatNumber } from "../base/format.ts";
+import { isReached } from "../base/job-figures.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Figure, Table } from "../components/table.tsx";
-import { Foreign, Moment } from "../components/text.tsx";
+import { Foreign, Moment, Proven } from "../components/text.tsx";
 import { BudgetDialog } from "./budget-dialog.tsx";
 
 const COLUMNS: readonly Column[] = [
@@ -128,7 +129,7 @@ function Row({
       </Cell>
       <Cell name="Reached" className="unbroken">
         {outage === null ? (
-          "yes"
+          <Proven value={isReached(endpoint) && "yes"} />
         ) : (
           <>
             <span class="badge badge-failing">{outage.confirmed ? "no" : "unconfirmed"}</span> asked{" "}

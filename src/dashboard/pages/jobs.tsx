@@ -8,7 +8,7 @@ import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
-import { Foreign, JobLink, Moment, Problem, StateBadge } from "../components/text.tsx";
+import { Foreign, JobLink, Moment, Problem, Proven, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
 import { JobFilters, linkWith } from "./job-filters.tsx";
 import { Shortcuts } from "./shortcuts.tsx";
@@ -295,7 +295,7 @@ function JobRow({
         {formatDuration((nowMs - Date.parse(job.start_time)) / 1000)}
       </td>
       <td class="number" data-name="success">
-        {job.state === "running" && !job.failing ? "running" : <Moment time={job.lastSuccess} />}
+        <Proven value={job.lastSuccess && <Moment time={job.lastSuccess} />} />
       </td>
       <td class="number" data-name="tries">
         {failure === null ? <span class="nothing">–</span> : formatNumber(failure.tries)}

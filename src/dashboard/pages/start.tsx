@@ -5,8 +5,12 @@ import { readFailing } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { type Command, countJobs, type JobCount, readJob } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
+import { readDocument } from "../api/one-job.ts";
+import { readRule } from "../api/rules.ts";
+import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
+import { userOf } from "../base/endpoint-user.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
@@ -31,7 +35,7 @@ const LISTS = {
   paused: { paused: "true" },
   parked: { parked: "true" },
   running: { state: "running" },
-  caughtUp: { state: "running", behind: "false" },
+  caughtUp: { state: "running", behind: "false", failing: "false" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
@@ -187,12 +191,13 @@ function Tile({
 
 type Asked =
   | { readonly kind: "command"; readonly command: Command; readonly query: Query }
-  | { readonly kind: "credential"; readonly group: FailingGroup; readonly host: string };
+  | ({ readonly kind: "credential"; readonly group: FailingGroup } & Login);
 
 const keyOfGroup = ({ class: failureClass, side, host }: FailingGroup) =>
   `${failureClass} ${side} ${host}`;
 
 function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: () => void }) {
+  const { session } = useSurroundings();
   const [asked, setAsked] = useState<Asked>();
   const { groups, total_rows: groupTotal, jobs: jobTotal } = failing;
   const hand = useHand();
@@ -202,7 +207,7 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
     if (isDone) onChange();
   };
   const ask = async (group: FailingGroup) => {
-    setAsked({ kind: "credential", group, host: await addressOfHost(group) });
+    setAsked({ kind: "credential", group, ...(await loginOf(session, group)) });
   };
   return (
     <section class="failing" aria-labelledby="failing-title">
@@ -236,7 +241,12 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
         />
       )}
       {asked?.kind === "credential" && (
-        <CredentialDialog host={asked.host} side={asked.group.side} onClose={close} />
+        <CredentialDialog
+          host={asked.host}
+          username={asked.username}
+          side={asked.group.side}
+          onClose={close}
+        />
       )}
     </section>
   );
@@ -257,7 +267,6 @@ function Group({
   const { class: failureClass, host, count, error, reason, example } = group;
   const place = placeOf(group);
   const label = `${failureClass} at ${place}`;
-  const isLogin = failureClass === "unauthorized" || failureClass === "forbidden";
   return (
     <li class="group" aria-label={label}>
       <a class="group-title" href={linkTo(["jobs"], query)}>
@@ -300,10 +309,10 @@ function Group({
           >
             Pause
           </button>
-          {host !== null && (
+          {failureClass === "unauthorized" && host !== null && (
             <button
               type="button"
-              class={isLogin ? "primary" : ""}
+              class="primary"
               onClick={onCredential}
               aria-label={`Replace credential of ${label}`}
             >
@@ -322,10 +331,25 @@ function placeOf({ side, host }: FailingGroup): string {
   return `${host ?? "databases of this server"} (${side})`;
 }
 
-/** URL of the server, with the scheme of the group's example if known. */
-async function addressOfHost({ example, host, side }: FailingGroup): Promise<string> {
+/** A server and the user of the jobs there. */
+interface Login {
+  /** URL of the server, with the scheme if known. */
+  readonly host: string;
+  /** Empty if unknown. */
+  readonly username: string;
+}
+
+/** The login of the group's example: from its document or, if a rule created it, from the rule. */
+async function loginOf(session: Session, { example, host, side }: FailingGroup): Promise<Login> {
   const job = await readJob(example).catch(() => undefined);
-  const address = side === null ? null : (job?.[side] ?? null);
+  if (job === undefined || side === null) return { host: host ?? "", username: "" };
+  const { signal } = new AbortController();
+  const origin = await (job.rule === null
+    ? readDocument(session, job, signal)
+    : readRule(job.rule, signal)
+  ).catch(() => undefined);
+  const username = userOf(origin?.[side]) ?? "";
+  const address = job[side];
   const url = address !== null && URL.canParse(address) ? new URL(address) : undefined;
-  return url !== undefined && url.host === host ? url.origin : (host ?? "");
+  return { host: url !== undefined && url.host === host ? url.origin : (host ?? ""), username };
 }

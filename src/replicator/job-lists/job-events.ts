@@ -3,6 +3,7 @@ import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import {
   isOfDatabase,
+  isProvenCaughtUp,
   type JobFilter,
   matchesName,
   matchesReason,
@@ -128,6 +129,7 @@ function followedEvent(
     status !== undefined &&
     isOfDatabase(event.jobId, filter.databaseUuid) &&
     matchesStatus(filter, status, entry.state === "running") &&
+    (filter.isCaughtUp !== true || isProvenCaughtUp(entry.backlog)) &&
     (filter.reason === undefined || matchesReason(filter.reason, entry.data)) &&
     (filter.name === undefined || matchesName(filter.name, entry));
   return { ...event, entry, isMatch };

@@ -6,6 +6,7 @@ import { type ReplicationJobData, type ReplicationState, shownState } from "../j
 import { jobName } from "../jobs/job-name.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
 import { listedName, localPlace } from "../jobs/listed-name.ts";
+import type { Backlog } from "./backlog.ts";
 
 /** Jobs whose names match a pattern. */
 export interface NameFilter {
@@ -30,11 +31,14 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   /** Latest start of the lag: selects jobs that have been behind at least since then. */
   readonly behindSinceMs?: number;
   readonly name?: NameFilter;
-  /** Selects jobs that are not known to be behind. No list contains exactly these jobs. */
+  /** Selects jobs whose source has confirmed that no change is pending. They have no list. */
   readonly isCaughtUp?: true;
 }
 
-/** Checks all members but `reason`, `name` and `databaseUuid`. */
+/**
+ * Checks all members but `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp` may
+ * still have an unknown backlog (`isProvenCaughtUp`).
+ */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
   return (
@@ -69,6 +73,11 @@ export function matchesReason(
   { failing }: Pick<ReplicationJobData, "failing">,
 ): boolean {
   return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
+}
+
+/** Whether the source has answered and has no pending changes for the job. */
+export function isProvenCaughtUp(backlog: Backlog | undefined): boolean {
+  return backlog !== undefined && backlog.sinceMs === undefined;
 }
 
 export function matchesName(

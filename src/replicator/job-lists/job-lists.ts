@@ -22,6 +22,7 @@ import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
 import {
   isOfDatabase,
+  isProvenCaughtUp,
   type JobFilter,
   matchesName,
   matchesReason,
@@ -244,11 +245,15 @@ export class JobLists {
       states && (await this.#parts.jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE)),
     );
     const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, rows.map(idOf));
-    const passed = rows.filter(({ position: [, id] }, index) => {
+    let passed = rows.filter(({ position: [, id] }, index) => {
       const status = statuses[index];
       if (status === undefined || !isOfDatabase(id, databaseUuid)) return false;
       return matchesStatus(filter, status, running.has(id));
     });
+    if (filter.isCaughtUp === true) {
+      const known = await this.#parts.backlogs.getMany(tx.snapshot, passed.map(idOf));
+      passed = passed.filter((_, index) => isProvenCaughtUp(known[index]));
+    }
     if (reason === undefined && name === undefined) return passed;
     const entries = await this.#entries(tx, passed.map(idOf));
     const matching = entries.filter(

@@ -1,0 +1,62 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { table } from "./table.ts";
+import { shortened, wrapped } from "./width.ts";
+
+const linesOf = (text: string): readonly string[] => text.trimEnd().split("\n");
+
+test("a table that fits is as wide as its longest cells", () => {
+  expect(
+    table(
+      [
+        ["A", "B"],
+        ["long", "x"],
+      ],
+      { columns: 80 },
+    ),
+  ).toBe("A     B\nlong  x\n");
+});
+
+test("shortened text keeps the end that tells names apart", () => {
+  expect(shortened("users/userdb-00001", 12)).toBe("use…db-00001");
+  expect(shortened("short", 12)).toBe("short");
+});
+
+test("every table of short words fits into the width", () => {
+  const word = fc.stringMatching(/^[a-z]{0,25}$/);
+  const text = fc.array(word, { maxLength: 20 }).map((words) => words.join(" "));
+  const row = fc.tuple(word, text, word, text);
+  fc.assert(
+    fc.property(
+      fc.array(row, { minLength: 1 }),
+      fc.integer({ min: 70, max: 200 }),
+      (rows, columns) => {
+        const notes = rows.map(([, note]) => [note]);
+        const printed = table(rows, { columns, soft: [1], wrapsLast: true, notes });
+        for (const line of printed.split("\n")) expect(line.length).toBeLessThanOrEqual(columns);
+        // Nothing of wrapped text is lost.
+        for (const [, note, , last] of rows) {
+          for (const each of [...note.split(" "), ...last.split(" ")])
+            expect(printed).toContain(each);
+        }
+      },
+    ),
+  );
+});
+
+test("soft columns are shortened first, and whole ones never", () => {
+  const [line = ""] = linesOf(
+    table([["n".repeat(30), "u".repeat(30), "i".repeat(30)]], {
+      columns: 80,
+      soft: [1],
+      whole: [2],
+    }),
+  );
+  expect(line).toHaveLength(80);
+  expect(line).toContain("n".repeat(30));
+  expect(line).toMatch(/ {2}i{30}$/);
+});
+
+test("a word longer than a line is not broken", () => {
+  expect(wrapped("see http://a.example/b now", 5)).toEqual(["see", "http://a.example/b", "now"]);
+});

@@ -1,0 +1,35 @@
+/** Fits text into the width of the terminal. */
+
+/** Width assumed for outputs that are not terminals. */
+const COLUMNS_DEFAULT = 80;
+
+/** Width of the output in columns. */
+export function columnsOf(output: Pick<NodeJS.WriteStream, "columns"> = process.stdout): number {
+  return output.columns || COLUMNS_DEFAULT;
+}
+
+/**
+ * Replaces the middle of text that is too long by an ellipsis. Keeps more of the end, because names
+ * and URLs in a list usually begin alike.
+ */
+export function shortened(text: string, lengthMax: number): string {
+  if (text.length <= lengthMax) return text;
+  if (lengthMax < 2) return "…".slice(0, lengthMax);
+  const headLength = Math.floor((lengthMax - 1) / 3);
+  return `${text.slice(0, headLength)}…${text.slice(text.length - (lengthMax - 1 - headLength))}`;
+}
+
+/**
+ * Breaks text at spaces into lines. A word longer than a line is not broken, so that it can be
+ * copied.
+ */
+export function wrapped(text: string, lengthMax: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= lengthMax) {
+      lines[lines.length - 1] = `${last} ${word}`;
+    } else lines.push(word);
+  }
+  return lines;
+}
