@@ -199,8 +199,7 @@ if (clusterFile === undefined) {
   test.each(["docs/clusters.md", "docs/configuration.md"])(
     "the command of %s starts a node on FoundationDB",
     async (page) => {
-      const [, words = ""] =
-        take(page, "--store foundationdb").match(/^npx tandem serve (.*)$/m) ?? [];
+      const [, words = ""] = take(page, "--store foundationdb").match(/^tandem serve (.*)$/m) ?? [];
       const flags = words
         .replace("/etc/foundationdb/fdb.cluster", clusterFile)
         .replace("0.0.0.0", "127.0.0.1")

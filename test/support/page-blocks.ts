@@ -11,7 +11,7 @@ const NO_CLUSTER = "FDB_CLUSTER_FILE does not name a live cluster";
 /** Blocks that `page-commands.test.ts` runs if a cluster is available. */
 const NEED_A_CLUSTER: readonly Reason[] = [
   ["docs/clusters.md", "sudo dpkg", NO_CLUSTER],
-  ["docs/clusters.md", "npx tandem store copy", NO_CLUSTER],
+  ["docs/clusters.md", "tandem store copy", NO_CLUSTER],
   ["docs/configuration.md", "npm install", NO_CLUSTER],
 ];
 
