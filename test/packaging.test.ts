@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   watch,
   writeFileSync,
 } from "node:fs";
@@ -60,8 +61,12 @@ function unpacked(): {
 }
 
 /** A serving program until `stop`. Its lines are read as they arrive. */
-async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [program, "serve", "--port", "0", "--store", "memory"], {
+async function serve(
+  program: string,
+  environment: NodeJS.ProcessEnv = {},
+  flags: readonly string[] = ["--store", "memory"],
+) {
+  const child = spawn(process.execPath, [program, "serve", "--port", "0", ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -267,16 +272,60 @@ test("the manifests follow Kubernetes' schemas, and refer to each other", () => 
   expect(mounts.map(nameOf).sort()).toEqual(volumes.map(nameOf).sort());
 });
 
-test.skipIf(!exists("systemd-analyze"))("systemd accepts the unit", () => {
+test.skipIf(!exists("systemd-analyze")).each([
+  ["tandem.service", "Restart="],
+  ["tandem-backup.service", "ExecStart="],
+  ["tandem-backup.timer", "OnCalendar="],
+])("systemd accepts examples/%s", (name, setting) => {
+  const folder = mkdtempSync(join(directory, "units-"));
+  // A timer is checked together with its service.
+  for (const unit of ["tandem.service", "tandem-backup.service", "tandem-backup.timer"]) {
+    writeFileSync(join(folder, unit), read(`examples/${unit}`));
+  }
   const check = (unit: string) => {
-    const file = join(directory, "tandem-check.service");
-    writeFileSync(file, unit);
-    const { status, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", file]);
+    writeFileSync(join(folder, name), unit);
+    const flags = ["verify", "--man=no", join(folder, name)];
+    const { status, stderr } = spawnSync("systemd-analyze", flags);
     return { status, said: String(stderr) };
   };
-  const unit = read("examples/tandem.service");
+  const unit = read(`examples/${name}`);
   expect(check(unit)).toEqual({ status: 0, said: "" });
-  expect(check(unit.replace("Restart=", "Restrat=")).said).toContain("Restrat");
+  expect(check(unit.replace(setting, `Odd${setting}`)).said).toContain("Odd");
+});
+
+test("the backup unit makes a backup, then deletes old ones, with the user of the service", async () => {
+  const unit = read("examples/tandem-backup.service");
+  const [store, backups] = [join(directory, "backed-up", "store"), join(directory, "nightly")];
+  mkdirSync(backups);
+  const program = join(ROOT, "bin/tandem.mjs");
+  const { stop } = await serve(program, { TANDEM_DATA_DIR: store }, []);
+  const old = (name: string): void => {
+    const file = join(backups, name);
+    writeFileSync(file, "");
+    const past = new Date(Date.now() - 16 * 86_400_000);
+    utimesSync(file, past, past);
+  };
+  for (const name of ["tandem-20200101T000000Z.backup", "other"]) old(name);
+  writeFileSync(join(backups, "tandem-20260101T000000Z.backup"), "");
+  const run = (line: string) => {
+    const words = line
+      .replace("/usr/bin/env tandem", `${process.execPath} ${program}`)
+      .replace("/var/lib/tandem/store", store)
+      .replace("/var/lib/tandem-backups", backups)
+      .split(" ");
+    // Without a shell, as systemd runs it.
+    return spawnSync(words[0] as string, words.slice(1)).status;
+  };
+  const lines = [...unit.matchAll(/^ExecStart=(.*)$/gm)].map(([, line = ""]) => line);
+  expect(lines.map(run)).toEqual([0, 0]);
+  expect(await stop()).toBe(0);
+  const kept = readdirSync(backups).sort();
+  expect(kept.slice(0, 2)).toEqual(["other", "tandem-20260101T000000Z.backup"]);
+  expect(kept).toHaveLength(3);
+  for (const setting of ["User=", "DynamicUser="]) {
+    const value = (text: string) => text.match(new RegExp(`^${setting}(.*)$`, "m"))?.[1];
+    expect(value(unit)).toBe(value(read("examples/tandem.service")));
+  }
 });
 
 /** The check command of each proxy, and a wrapper that completes its configuration file. */
