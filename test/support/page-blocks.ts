@@ -32,6 +32,12 @@ const NOT_RUN: readonly Reason[] = [
   ["docs/installing.md", "docker build", "needs Docker; the image has not been built yet"],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
+  [
+    "docs/five-thousand-databases.md",
+    "cp tandem-backup.service",
+    "needs systemd; `packaging.test.ts` runs the commands of the unit",
+  ],
+  ["docs/five-thousand-databases.md", "systemctl stop", "needs systemd"],
   ["docs/performance.md", "npx vitest run", "a test itself, which takes long"],
   ...(process.env.FDB_CLUSTER_FILE === undefined ? NEED_A_CLUSTER : []),
 ];
