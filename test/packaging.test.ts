@@ -3,11 +3,14 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
   chmodSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
+  utimesSync,
   watch,
   writeFileSync,
 } from "node:fs";
@@ -27,13 +30,20 @@ import { deferred } from "./support/deferred.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const EXAMPLES = join(ROOT, "examples");
 const read = (name: string): string => readFileSync(join(ROOT, name), "utf8");
+const exists = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
+const UNPACKED_BYTES_MAX = 5_000_000;
+
 /** The package as npm packs the built files, unpacked, with this project's dependencies. */
-function unpacked(): { readonly path: string; readonly files: readonly string[] } {
+function unpacked(): {
+  readonly path: string;
+  readonly files: readonly string[];
+  readonly byteCount: number;
+} {
   const flags = ["--json", "--ignore-scripts", "--pack-destination", directory];
-  const [{ filename, files }] = JSON.parse(
+  const [{ filename, files, unpackedSize }] = JSON.parse(
     execFileSync("npm", ["pack", ...flags], {
       cwd: ROOT,
       encoding: "utf8",
@@ -43,12 +53,20 @@ function unpacked(): { readonly path: string; readonly files: readonly string[] 
   execFileSync("tar", ["-xzf", join(directory, filename), "-C", directory]);
   const path = join(directory, "package");
   symlinkSync(join(ROOT, "node_modules"), join(path, "node_modules"));
-  return { path, files: files.map((file: { readonly path: string }) => file.path) };
+  return {
+    path,
+    files: files.map((file: { readonly path: string }) => file.path),
+    byteCount: unpackedSize,
+  };
 }
 
 /** A serving program until `stop`. Its lines are read as they arrive. */
-async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [program, "serve", "--port", "0", "--store", "memory"], {
+async function serve(
+  program: string,
+  environment: NodeJS.ProcessEnv = {},
+  flags: readonly string[] = ["--store", "memory"],
+) {
+  const child = spawn(process.execPath, [program, "serve", "--port", "0", ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -65,21 +83,70 @@ async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
   throw new Error(`It ended with ${await ended} before it listened`);
 }
 
-test("the package contains the built program and the dashboard, no sources or tests, and serves", async () => {
-  const { path, files } = unpacked();
+test("the package contains program, dashboard, docs and examples, no sources or tests, and serves", async () => {
+  const { path, files, byteCount } = unpacked();
   const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
-  expect([...folders].sort()).toEqual([
+  expect([...folders].filter((folder) => !folder.startsWith("docs/")).sort()).toEqual([
     "",
     "bin",
     "dist/dashboard",
     "dist/dashboard/assets",
     "dist/program",
+    "docs",
+    "examples",
   ]);
+  const own = (folder: string): readonly string[] =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .map((name) => `${folder}/${name}`)
+      .filter((name) => statSync(join(ROOT, name)).isFile());
+  expect(files).toEqual(expect.arrayContaining([...own("docs"), ...own("examples")]));
+  expect(files.filter((file) => file.endsWith(".map"))).toEqual([]);
+  expect(byteCount).toBeLessThan(UNPACKED_BYTES_MAX);
   const { url, stop } = await serve(join(path, "bin/tandem.mjs"));
   expect(await (await fetch(url)).json()).toMatchObject({ couchdb: "Welcome" });
   expect((await fetch(`${url}/_dashboard/`)).status).toBe(200);
   expect(await stop()).toBe(0);
 });
+
+test("in a project with the package, npx runs it by the names of its command and its package", () => {
+  const project = mkdtempSync(join(directory, "project-"));
+  const modules = join(project, "node_modules");
+  mkdirSync(join(modules, ".bin"), { recursive: true });
+  writeFileSync(join(project, "package.json"), '{"private":true}');
+  // The files that `npm install` creates: the package, and a link for each of its commands.
+  const { name, version, bin } = JSON.parse(read("package.json"));
+  symlinkSync(ROOT, join(modules, name));
+  for (const [command, file] of Object.entries<string>(bin)) {
+    symlinkSync(join(ROOT, file), join(modules, ".bin", command));
+  }
+  for (const called of ["tandem", "couch-tandem"]) {
+    const flags = ["--no-install", called, "--version"];
+    const ended = spawnSync("npx", flags, { cwd: project, encoding: "utf8" });
+    expect([called, ended.stdout]).toEqual([called, `${version}\n`]);
+  }
+});
+
+test.skipIf(!exists("script"))(
+  "the log is readable on a terminal, and JSON elsewhere",
+  async () => {
+    const command = `${process.execPath} ${join(ROOT, "bin/tandem.mjs")} serve --port 0 --store memory`;
+    for (const [program, flags, pattern] of [
+      ["script", ["--quiet", "--command", `exec ${command}`, "/dev/null"], /^\[2\S+Z\] .*INFO.*: /],
+      ["sh", ["-c", `exec ${command} 2>&1`], /^\{"level":"info",.*\}$/],
+    ] as const) {
+      const child = spawn(program, flags, { stdio: ["ignore", "pipe", "ignore"] });
+      const ended = once(child, "exit");
+      const lines: string[] = [];
+      for await (const line of createInterface(child.stdout)) {
+        lines.push(line);
+        if (line.includes("jobs.worker-registered")) break;
+      }
+      child.kill("SIGTERM");
+      await ended;
+      expect(lines.at(-1)).toMatch(pattern);
+    }
+  },
+);
 
 test.each([
   ["18.20.8", 2],
@@ -123,16 +190,17 @@ test("the node notifies the service manager when it is ready and when it stops",
   await onceSaid(heard, `${ready}/run/notify STOPPING=1\n`);
 });
 
-test("the Dockerfile is valid, copies all files of the package, and builds from its context", () => {
+test("the Dockerfile is valid, copies the package without its pages, and builds from its context", () => {
   const text = read("Dockerfile");
   expect(validate(text)).toEqual([]);
   expect(validate("FROM node\nRUNN npm ci\n")).not.toEqual([]);
   const copied = [...text.matchAll(/^COPY --from=build (.*)$/gm)].flatMap(([, paths]) =>
     (paths as string).split(" ").slice(0, -1),
   );
-  for (const file of JSON.parse(read("package.json")).files as string[]) {
-    expect(copied).toContain(`/tandem/${file}`);
-  }
+  const { files } = JSON.parse(read("package.json")) as { readonly files: readonly string[] };
+  const isRun = (file: string) => file === "bin" || file.startsWith("dist/");
+  expect(files.filter(isRun)).not.toEqual([]);
+  for (const file of files.filter(isRun)) expect(copied).toContain(`/tandem/${file}`);
   const given = read(".dockerignore")
     .split("\n")
     .flatMap((line) => line.match(/^!(.+)/)?.[1] ?? []);
@@ -204,18 +272,60 @@ test("the manifests follow Kubernetes' schemas, and refer to each other", () => 
   expect(mounts.map(nameOf).sort()).toEqual(volumes.map(nameOf).sort());
 });
 
-const exists = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
-
-test.skipIf(!exists("systemd-analyze"))("systemd accepts the unit", () => {
+test.skipIf(!exists("systemd-analyze")).each([
+  ["tandem.service", "Restart="],
+  ["tandem-backup.service", "ExecStart="],
+  ["tandem-backup.timer", "OnCalendar="],
+])("systemd accepts examples/%s", (name, setting) => {
+  const folder = mkdtempSync(join(directory, "units-"));
+  // A timer is checked together with its service.
+  for (const unit of ["tandem.service", "tandem-backup.service", "tandem-backup.timer"]) {
+    writeFileSync(join(folder, unit), read(`examples/${unit}`));
+  }
   const check = (unit: string) => {
-    const file = join(directory, "tandem-check.service");
-    writeFileSync(file, unit);
-    const { status, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", file]);
+    writeFileSync(join(folder, name), unit);
+    const flags = ["verify", "--man=no", join(folder, name)];
+    const { status, stderr } = spawnSync("systemd-analyze", flags);
     return { status, said: String(stderr) };
   };
-  const unit = read("examples/tandem.service");
+  const unit = read(`examples/${name}`);
   expect(check(unit)).toEqual({ status: 0, said: "" });
-  expect(check(unit.replace("Restart=", "Restrat=")).said).toContain("Restrat");
+  expect(check(unit.replace(setting, `Odd${setting}`)).said).toContain("Odd");
+});
+
+test("the backup unit makes a backup, then deletes old ones, with the user of the service", async () => {
+  const unit = read("examples/tandem-backup.service");
+  const [store, backups] = [join(directory, "backed-up", "store"), join(directory, "nightly")];
+  mkdirSync(backups);
+  const program = join(ROOT, "bin/tandem.mjs");
+  const { stop } = await serve(program, { TANDEM_DATA_DIR: store }, []);
+  const old = (name: string): void => {
+    const file = join(backups, name);
+    writeFileSync(file, "");
+    const past = new Date(Date.now() - 16 * 86_400_000);
+    utimesSync(file, past, past);
+  };
+  for (const name of ["tandem-20200101T000000Z.backup", "other"]) old(name);
+  writeFileSync(join(backups, "tandem-20260101T000000Z.backup"), "");
+  const run = (line: string) => {
+    const words = line
+      .replace("/usr/bin/env tandem", `${process.execPath} ${program}`)
+      .replace("/var/lib/tandem/store", store)
+      .replace("/var/lib/tandem-backups", backups)
+      .split(" ");
+    // Without a shell, as systemd runs it.
+    return spawnSync(words[0] as string, words.slice(1)).status;
+  };
+  const lines = [...unit.matchAll(/^ExecStart=(.*)$/gm)].map(([, line = ""]) => line);
+  expect(lines.map(run)).toEqual([0, 0]);
+  expect(await stop()).toBe(0);
+  const kept = readdirSync(backups).sort();
+  expect(kept.slice(0, 2)).toEqual(["other", "tandem-20260101T000000Z.backup"]);
+  expect(kept).toHaveLength(3);
+  for (const setting of ["User=", "DynamicUser="]) {
+    const value = (text: string) => text.match(new RegExp(`^${setting}(.*)$`, "m"))?.[1];
+    expect(value(unit)).toBe(value(read("examples/tandem.service")));
+  }
 });
 
 /** The check command of each proxy, and a wrapper that completes its configuration file. */

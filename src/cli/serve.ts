@@ -2,6 +2,7 @@
 import {
   boundHeap,
   createLogWriter,
+  logFormat,
   notifierOf,
   onParentGone,
   openSpans,
@@ -40,7 +41,10 @@ export async function serve(flags: ServeFlags): Promise<void> {
     const collected = await openSpans(process.env, VERSION);
     const server = await openServer(
       config,
-      createLogWriter({ level: () => config.log.level, format: config.log.format }),
+      createLogWriter({
+        level: () => config.log.level,
+        format: logFormat(config.log.format, process.stderr.isTTY === true),
+      }),
       {
         startProcess: (publicUrl, onCounted) =>
           startChildProgram(

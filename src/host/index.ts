@@ -59,7 +59,7 @@ export { systemCompression } from "./system/compression.ts";
 export { systemDigests } from "./system/digests.ts";
 export { boundHeap, collectBetweenTurns, leaveSomeGarbage } from "./system/garbage-collection.ts";
 export type { LogLevel } from "./system/log-writer.ts";
-export { createLogWriter, type LogOptions } from "./system/log-writer.ts";
+export { createLogWriter, type LogOptions, logFormat } from "./system/log-writer.ts";
 export type { OpenSpans } from "./system/open-telemetry.ts";
 export { openSpans } from "./system/open-telemetry.ts";
 export { processMeter } from "./system/process-meter.ts";

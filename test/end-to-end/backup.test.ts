@@ -166,7 +166,9 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
     code: 1,
-    text: expect.stringMatching(/already has a store; use --replace to replace the store/),
+    text: expect.stringMatching(
+      /^tandem: \S+ already has a store, and nothing was restored; .*with --replace/,
+    ),
   });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
     code: 1,

@@ -1,5 +1,5 @@
 /** `npm run demo` as in the README: it copies two databases, compares them, and leaves nothing. */
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,3 +29,19 @@ test("the demo copies its sample data, verifies the copies, and removes what it 
     rmSync(folder, { recursive: true });
   }
 });
+
+test("the demo prints a line before it loads the program", () => {
+  const hooks = `export async function load(url, context, next) {
+    if (/^file:/.test(url) && !url.endsWith("/dist/cli/demo.js")) throw new Error("loads " + url);
+    return next(url, context);
+  }`;
+  const register = `import { register } from "node:module"; register(${JSON.stringify(dataUrl(hooks))})`;
+  const flags = ["--import", dataUrl(register)];
+  const ended = spawnSync(process.execPath, [...flags, DEMO], { encoding: "utf8" });
+  expect(ended.stderr).toContain("/dist/cli/run-demo.js");
+  expect(ended.stdout).toMatch(/^Tandem's demo: starting a node .*\n$/);
+});
+
+function dataUrl(program: string): string {
+  return `data:text/javascript,${encodeURIComponent(program)}`;
+}

@@ -193,17 +193,25 @@ test("the uuid of the old server is adopted if no job runs, and jobs are refused
   other = await open();
   const from = ["--from", old.url];
   const refused = await tandem(other, ["move", "take", ...from]);
-  expect([refused.code, refused.errors]).toEqual([1, expect.stringContaining("different uuids")]);
+  expect([refused.code, refused.output]).toEqual([1, ""]);
+  const options = [`move take --take-uuid --from ${old.url}`, `config set couchdb uuid ${UUID}`];
+  for (const option of options) expect(refused.errors).toContain(`tandem ${option}\n`);
   expect((await tandem(other, ["move", ...from])).code).toBe(1);
   await other.call("PUT", "/_replicator/own", replication("own", { continuous: true }));
   const takeUuid = ["move", "take", "--take-uuid", ...from];
   expect((await tandem(other, takeUuid)).errors).toContain("1 job is not paused here");
   const { body } = await other.call("GET", "/_replicator/own");
   await other.call("DELETE", `/_replicator/own?rev=${body._rev}`);
-  expect((await tandem(other, takeUuid)).errors).toContain("the uuid is set on this node");
+  const given = await tandem(other, takeUuid);
+  expect([given.code, given.errors]).toEqual([0, ""]);
+  expect(given.output).toContain(`this node has the uuid ${UUID} from its next start on`);
+  const inJson = await tandem(other, [...takeUuid, "--json"]);
+  expect([inJson.code, JSON.parse(inJson.output)]).toEqual([0, { uuid: UUID, documents: [] }]);
   await other.stop();
   other = await open();
   expect((await other.call("GET", "/")).body.uuid).toBe(UUID);
+  const taken = await tandem(other, ["move", "take", ...from]);
+  expect([taken.code, taken.errors]).toEqual([0, ""]);
 });
 
 test("wrong usage ends with 2", async () => {

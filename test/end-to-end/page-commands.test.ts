@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { shellBlocks } from "../support/page-blocks.ts";
+import { pageText, shellBlocks } from "../support/page-blocks.ts";
+import { pageJson } from "../support/page-commands.ts";
 import { type PageShell, pageShell } from "../support/page-shell.ts";
 import { openFoundationDbStore } from "../support/shared-stores.ts";
 
@@ -57,6 +58,7 @@ const PAGES = [
   "docs/clusters.md",
   "docs/command-line.md",
   "docs/configuration.md",
+  "docs/five-thousand-databases.md",
   "docs/replicating.md",
   "docs/secrets.md",
 ];
@@ -88,14 +90,19 @@ function serverOf(host: string): TandemProcess {
   return host === "couch" ? couch : host === "a" ? source : target;
 }
 
-async function put(server: TandemProcess, path: string, body?: object): Promise<void> {
+async function put(
+  server: TandemProcess,
+  path: string,
+  body?: object,
+  expected = 201,
+): Promise<void> {
   const authorization = `Basic ${Buffer.from("user:password").toString("base64")}`;
   const { status } = await fetch(`${server.url}${path}`, {
     method: "PUT",
     headers: { authorization, "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  expect(status).toBe(201);
+  expect(status).toBe(expected);
 }
 
 test("the first examples of docs/replicating.md copy to this node and to another server", async () => {
@@ -144,6 +151,64 @@ test("the commands of docs/replicating.md about a move plan it, and take a docum
   expect(output).toContain("moved");
   const { body } = await node.call("GET", "/_tandem/jobs/_replicator%2Fmoved");
   expect(body).toMatchObject({ doc_id: "moved", paused: true });
+});
+
+test("the rules of docs/five-thousand-databases.md copy users and databases, and back", async () => {
+  const page = "docs/five-thousand-databases.md";
+  const ofPage = (part: string) => shell.run(take(page, part));
+  const rules = pageJson(pageText(page)).map((rule) =>
+    rule
+      .replaceAll("https://a.example", source.url)
+      .replaceAll("https://b.example", target.url)
+      .replaceAll(
+        '"username": "tandem", "password": "secret"',
+        '"username": "user", "password": "password"',
+      ),
+  );
+  for (const [index, name] of ["accounts", "users", "back"].entries()) {
+    writeFileSync(join(folder, `${name}.json`), rules[index] as string);
+  }
+  const ann = { name: "ann", type: "user", roles: [], password: "of ann" };
+  await put(source, "/_users/org.couchdb.user:ann", ann);
+  await put(source, "/userdb-ann");
+  const members = { members: { names: ["ann"], roles: [] } };
+  await put(source, "/userdb-ann/_security", members, 200);
+  await put(source, "/userdb-ann/first", {});
+
+  await ofPage("rules put accounts");
+  const asAnn = { authorization: `Basic ${Buffer.from("ann:of ann").toString("base64")}` };
+  const atTarget = (path: string, headers: Record<string, string>) =>
+    node.onceAnswered(
+      async () => (await fetch(`${target.url}${path}`, { headers })).status,
+      (status) => status === 200,
+    );
+  await atTarget("/_session", asAnn);
+  await ofPage("rules put users");
+  // The copied security object opens the database for its user, who is copied too.
+  await atTarget("/userdb-ann/first", asAnn);
+  await ofPage("rules put back");
+  await put(target, "/userdb-ann/second", {});
+  const asAdmin = { authorization: `Basic ${Buffer.from("user:password").toString("base64")}` };
+  await node.onceAnswered(
+    async () => (await fetch(`${source.url}/userdb-ann/second`, { headers: asAdmin })).status,
+    (status) => status === 200,
+  );
+  await ofPage("--behind-sec 60");
+  expect(await ofPage("tandem verify --all")).toContain("no differences");
+  for (const rule of ["accounts", "users", "back"]) await shell.run(`tandem rules delete ${rule}`);
+  await node.onceAnswered(
+    async () => (await node.call("GET", "/_tandem/jobs?rule=users")).body.total_rows,
+    (total) => total === 0,
+  );
+});
+
+test("the other commands of docs/five-thousand-databases.md set a budget and make a key", async () => {
+  const page = "docs/five-thousand-databases.md";
+  expect(await shell.run(take(page, "budgets set"))).toContain("200");
+  await shell.run(take(page, "_global_changes"));
+  await shell.run(take(page, "openssl rand"));
+  const key = readFileSync(join(folder, "tandem.key"), "utf8");
+  expect(Buffer.from(key, "base64")).toHaveLength(32);
 });
 
 test("the commands about secrets succeed", async () => {
@@ -199,8 +264,7 @@ if (clusterFile === undefined) {
   test.each(["docs/clusters.md", "docs/configuration.md"])(
     "the command of %s starts a node on FoundationDB",
     async (page) => {
-      const [, words = ""] =
-        take(page, "--store foundationdb").match(/^npx tandem serve (.*)$/m) ?? [];
+      const [, words = ""] = take(page, "--store foundationdb").match(/^tandem serve (.*)$/m) ?? [];
       const flags = words
         .replace("/etc/foundationdb/fdb.cluster", clusterFile)
         .replace("0.0.0.0", "127.0.0.1")

@@ -11,7 +11,7 @@ const NO_CLUSTER = "FDB_CLUSTER_FILE does not name a live cluster";
 /** Blocks that `page-commands.test.ts` runs if a cluster is available. */
 const NEED_A_CLUSTER: readonly Reason[] = [
   ["docs/clusters.md", "sudo dpkg", NO_CLUSTER],
-  ["docs/clusters.md", "npx tandem store copy", NO_CLUSTER],
+  ["docs/clusters.md", "tandem store copy", NO_CLUSTER],
   ["docs/configuration.md", "npm install", NO_CLUSTER],
 ];
 
@@ -32,6 +32,12 @@ const NOT_RUN: readonly Reason[] = [
   ["docs/installing.md", "docker build", "needs Docker; the image has not been built yet"],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
+  [
+    "docs/five-thousand-databases.md",
+    "cp tandem-backup.service",
+    "needs systemd; `packaging.test.ts` runs the commands of the unit",
+  ],
+  ["docs/five-thousand-databases.md", "systemctl stop", "needs systemd"],
   ["docs/performance.md", "npx vitest run", "a test itself, which takes long"],
   ...(process.env.FDB_CLUSTER_FILE === undefined ? NEED_A_CLUSTER : []),
 ];

@@ -53,7 +53,13 @@ export async function runPlan(flags: MoveFlags): Promise<void> {
 
 export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promise<void> {
   await withServers(flags, async (parts) => {
-    if (name === "take") await checkUuids(parts, flags);
+    if (name === "take") {
+      const uuid = await prepareUuid(parts, flags);
+      if (uuid !== "equal") {
+        await explainUuid(parts, uuid, flags.json === true);
+        return uuid === "different";
+      }
+    }
     const outcomes: Outcome[] = [];
     for (const database of flags.database) {
       for await (const outcome of STEPS[name](parts, database)) {
@@ -125,17 +131,17 @@ async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promis
   return { here: await here.uuid(), there: await from.uuid() };
 }
 
-/** Prevents taking over documents by accident if their jobs would start from the beginning. */
-async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<void> {
-  const { here } = parts;
-  const uuids = await parts.uuids();
-  if (uuids.here === uuids.there) return;
-  const set = `tandem config set couchdb uuid ${uuids.there}`;
-  if (takeUuid !== true) {
-    throw new Error(
-      `the servers have different uuids, so jobs would not find their checkpoints; run "${set}" or use --take-uuid, then restart all nodes`,
-    );
-  }
+/**
+ * Compares the uuids, because jobs would start from the beginning if they differed. Sets this
+ * server's uuid if the flags ask for it. Throws an Error if jobs here would lose their checkpoints.
+ */
+async function prepareUuid(
+  { here, uuids }: StepParts,
+  { takeUuid }: MoveFlags,
+): Promise<"equal" | "set" | "different"> {
+  const { here: own, there } = await uuids();
+  if (own === there) return "equal";
+  if (takeUuid !== true) return "different";
   const { total_rows: all } = await countJobs(here, "");
   const { total_rows: paused } = await countJobs(here, "&paused=true");
   if (all !== paused) {
@@ -143,10 +149,47 @@ async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<vo
       `${counted(all - paused, "job is", "jobs are")} not paused here and would lose all checkpoints if the uuid changed`,
     );
   }
-  await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", uuids.there);
-  throw new Error(
-    "the uuid is set on this node; set it on the other nodes, restart all of them, then run `take` again",
-  );
+  await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", there);
+  return "set";
+}
+
+async function explainUuid(
+  { uuids, fromUrl }: StepParts,
+  uuid: "set" | "different",
+  isJson: boolean,
+): Promise<void> {
+  const { there } = await uuids();
+  if (uuid === "different") process.stderr.write(uuidOptions(there, fromUrl));
+  else if (isJson) process.stdout.write(`${JSON.stringify({ uuid: there, documents: [] })}\n`);
+  else process.stdout.write(uuidSetText(there, fromUrl));
+}
+
+/** Ways to give this server the uuid of the old one. */
+function uuidOptions(uuid: string, fromUrl: string): string {
+  const lines = [
+    "tandem: the servers have different uuids, so jobs would not find their checkpoints.",
+    "Nothing was copied. Give this server the uuid of the old one:",
+    "",
+    "1. if this server has no jobs, or only paused ones:",
+    `     tandem move take --take-uuid --from ${fromUrl}`,
+    "   otherwise, for each node (jobs of this server then start from the beginning):",
+    `     tandem config set couchdb uuid ${uuid}`,
+    "2. restart all nodes of this server",
+    `3. tandem move take --from ${fromUrl}`,
+  ];
+  return `${lines.map(printable).join("\n")}\n`;
+}
+
+function uuidSetText(uuid: string, fromUrl: string): string {
+  const lines = [
+    `this node has the uuid ${uuid} from its next start on; nothing was copied yet.`,
+    "Next steps:",
+    "",
+    `1. on each other node of this server: tandem config set couchdb uuid ${uuid}`,
+    "2. restart all nodes of this server",
+    `3. tandem move take --from ${fromUrl}`,
+  ];
+  return `${lines.map(printable).join("\n")}\n`;
 }
 
 async function countJobs(here: ReplicatorServer, filter: string): Promise<{ total_rows: number }> {

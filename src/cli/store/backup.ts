@@ -16,7 +16,6 @@ import {
 import type { KeyValue } from "../../kv/index.ts";
 import { ConfigError, readStorePlace, StoreRowsCheck, VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
-import { describeError } from "../terminal/describe-error.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 
 export interface BackupFlags {
@@ -88,8 +87,10 @@ function openImport(dataDir: string, keepAs: string | undefined): LmdbImport {
     return new LmdbImport({ directory: resolve(dataDir), keepAs });
   } catch (error) {
     if (!(error instanceof OperationalError) || error.details.isReplaceable !== true) throw error;
-    const advice = "use --replace to replace the store; its file is kept next to the new one";
-    throw new Error(`${describeError(error)}; ${advice}`, { cause: error });
+    throw new Error(
+      `${resolve(dataDir)} already has a store, and nothing was restored; choose another --data-dir, or replace the store with --replace, which keeps its file next to the new one`,
+      { cause: error },
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogWriter, type LogFormat, type LogLevel } from "./log-writer.ts";
+import { createLogWriter, type LogFormat, type LogLevel, logFormat } from "./log-writer.ts";
 
 function openLog(format: LogFormat = "json") {
   const lines: string[] = [];
@@ -37,6 +37,15 @@ test("the human-readable form is short and on one line", () => {
   expect(lines.join("")).toMatch(
     /^\[\d{4}-\d\d-\d\dT[\d:.]+Z\] WARN: replication\.crashed \{"jobId":"j","error":"e","reason":"two\\nlines","pauseSec":3\}\n$/,
   );
+});
+
+test.each([
+  ["auto", true, "pretty"],
+  ["auto", false, "json"],
+  ["json", true, "json"],
+  ["pretty", false, "pretty"],
+] as const)("the format %s on a terminal (%s) is %s", (setting, isTerminal, expected) => {
+  expect(logFormat(setting, isTerminal)).toBe(expected);
 });
 
 test("the level can change at any time", () => {

@@ -26,6 +26,12 @@ export interface LogOptions {
   readonly destination?: DestinationStream;
 }
 
+/** `auto` is readable on a terminal and JSON elsewhere, because programs read files and pipes. */
+export function logFormat(setting: LogFormat | "auto", isTerminal: boolean): LogFormat {
+  if (setting !== "auto") return setting;
+  return isTerminal ? "pretty" : "json";
+}
+
 /** A repeated warning is written once a minute, with the number of suppressed lines. */
 export function createLogWriter({
   level,

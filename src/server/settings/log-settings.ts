@@ -5,7 +5,8 @@ import { readSetting, type SettingTexts, sectionOf } from "./settings.ts";
 export interface LogSettings {
   /** Level, which can change at any time. */
   readonly level: "debug" | "info" | "warn" | "error" | "silent";
-  readonly format: "json" | "pretty";
+  /** `auto`: depends on whether the log goes to a terminal. */
+  readonly format: "auto" | "json" | "pretty";
 }
 
 /** CouchDB's level names and their equivalents here. */
@@ -29,7 +30,9 @@ const LEVELS = {
 const { choice } = sectionOf("log");
 const LEVEL_NAMES = Object.keys(LEVELS) as (keyof typeof LEVELS)[];
 const LEVEL = choice("level", "info", LEVEL_NAMES, { meaning: "minimum level of log lines" });
-const FORMAT = choice("format", "json", ["json", "pretty"], { meaning: "format of the log" });
+const FORMAT = choice("format", "auto", ["auto", "json", "pretty"], {
+  meaning: "format of the log",
+});
 
 export const LOG_SETTINGS = { level: LEVEL, format: FORMAT };
 
