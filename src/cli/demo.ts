@@ -4,4 +4,5 @@
  */
 process.stdout.write("Tandem's demo: starting a node on an embedded store in a temporary folder\n");
 await import("./run-demo.ts");
+
 export {};

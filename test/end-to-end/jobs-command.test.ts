@@ -134,7 +134,7 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   expect(preview.output).toBe("would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n");
   const refused = await tandem("pause", "--name", "_replicator/", "--server", server);
   expect(refused.code).toBe(2);
-  expect(refused.errors).toContain("add --yes to pause 2 jobs:");
+  expect(refused.errors).toContain("add --yes to pause 2 jobs, such as _replicator/");
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
   const paused = await tandem("pause", "--name", "*/follow", "--yes", "--server", server);
   expect(paused.output).toMatch(/^1 job found, 1 changed\n/);

@@ -275,7 +275,7 @@ test("eighty failing jobs are found with their causes, and one command fixes eac
   let left = total;
   for (const fault of faults.values()) {
     await fault.heal();
-    await tandem("jobs", "retry", "--error", fault.class, "--host", fault.host);
+    await tandem("jobs", "retry", "--error", fault.class, "--host", fault.host, "--yes");
     left -= COUNT_OF_EACH;
     await node.onceAnswered(failures, (failing) => failing.length === left);
     await expectMetricsToAgree();

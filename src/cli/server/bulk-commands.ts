@@ -125,7 +125,8 @@ function described({ matched, examples }: Preview): string {
 async function confirm(action: string, verb: string, preview: Preview): Promise<void> {
   const { matched } = preview;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new WrongUse(`add --yes to ${verb} ${described(preview)}`);
+    const names = preview.examples.map(printable).join(", ");
+    throw new WrongUse(`add --yes to ${verb} ${counted(matched, "job")}, such as ${names}`);
   }
   const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
   const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
