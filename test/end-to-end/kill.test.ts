@@ -110,7 +110,7 @@ test("jobs of a killed node run on another, and the list of workers shows it", a
   expect(expelled).toEqual([]);
   expect(left[0]).toMatchObject({
     pid: String(second.child.pid),
-    types: ["replication", "source-watch", "rule", "local-rule", "question", "index"],
+    types: ["replication", "source-watch", "rule", "local-rule", "question", "command", "index"],
     lease_sec: 5,
   });
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));

@@ -8,6 +8,7 @@ import { Command } from "commander";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { addJobsCommand } from "../../src/cli/server/jobs.ts";
+import { stateWord } from "../../src/contract/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -216,13 +217,12 @@ async function compareMetrics(api: OpenApi, rows: readonly Row[]): Promise<void>
 }
 
 async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<void> {
-  const [, ...lines] = (await tandem(api, "list")).trimEnd().split("\n");
-  expect(lines.map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual(
-    rows.map((row) => [
-      nameOf(row),
-      row.paused ? "paused" : row.state,
-      row.lag_sec === null ? "-" : `${row.lag_sec} s`,
-    ]),
+  const [, ...all] = (await tandem(api, "list")).trimEnd().split("\n");
+  // Indented lines continue the row above them.
+  const lines = all.filter((line) => !line.startsWith(" "));
+  // Long names are shortened.
+  expect(lines.map((line) => line.split(/ {2,}/).slice(1, 3))).toEqual(
+    rows.map((row) => [stateWord(row), row.lag_sec === null ? "-" : `${row.lag_sec} s`]),
   );
   const failing = JSON.parse(await tandem(api, "list", "--failing", "--json"));
   expect(failing.jobs).toEqual(rows.filter((row) => row.failing));
@@ -231,7 +231,8 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
     const facts = new Map(
       shown.split("\n").map((line) => line.split(/ {2,}/, 2) as [string, string]),
     );
-    expect(facts.get("state")).toBe(row.paused ? `paused (${row.state})` : row.state);
+    const word = stateWord(row);
+    expect(facts.get("state")).toBe(word === row.state ? word : `${word} (${row.state})`);
     expect(facts.get("failing since")).toBe(row.failing_since ?? "-");
     expect(facts.get("tries since then")).toBe(String(row.last_failure?.tries ?? 0));
     expect(facts.get("failed documents")).toBe(String(row.left_behind));

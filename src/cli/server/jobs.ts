@@ -11,15 +11,7 @@ import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
 import { printFailingGroups } from "./failing-groups.ts";
-import {
-  printEvent,
-  printFailures,
-  printJob,
-  printJobs,
-  printRuns,
-  runsOf,
-  type ShownJob,
-} from "./job-output.ts";
+import type { ShownJob } from "./job-output.ts";
 import type { CreatingServer, Printer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
@@ -75,6 +67,9 @@ interface Flags extends ConfirmFlags, Readonly<Record<string, string | boolean |
   readonly json?: boolean;
 }
 
+/** Loads the output, with the schemas of the contract, which help and completion do not need. */
+const loadOutput = () => import("./job-output.ts");
+
 export function addJobsCommand(program: Command): void {
   const jobs = program.command("jobs").description("list and control the jobs of a server");
   const define = (usage: string, description: string): Command =>
@@ -93,6 +88,7 @@ export function addJobsCommand(program: Command): void {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
         const { jobs, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
         if (jobs.length > 0 || bookmark !== null || flags.bookmark !== undefined) {
+          const { printJobs } = await loadOutput();
           return [answer, printJobs];
         }
         if (namesOnly(flags)) process.exitCode = 1;
@@ -111,6 +107,7 @@ export function addJobsCommand(program: Command): void {
   withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(
     async (flags: Flags) => {
       const { followServer } = await import("./server-feed.ts");
+      const { printEvent } = await loadOutput();
       await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
         flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
       );
@@ -121,6 +118,7 @@ export function addJobsCommand(program: Command): void {
     "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
   ).action((id: string, flags: Flags) =>
     askServer(flags, async (server) => {
+      const { printJob, runsOf } = await loadOutput();
       const job = await server.ask("GET", jobPath(id));
       if (flags.json === true) return [job, printJob];
       const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
@@ -129,10 +127,10 @@ export function addJobsCommand(program: Command): void {
   );
   define("runs <id>", "list the last runs of a job, newest first").action(
     (id: string, flags: Flags) =>
-      askServer(flags, async (server) => [
-        await server.ask("GET", `${jobPath(id)}/runs`),
-        printRuns,
-      ]),
+      askServer(flags, async (server) => {
+        const { printRuns } = await loadOutput();
+        return [await server.ask("GET", `${jobPath(id)}/runs`), printRuns];
+      }),
   );
   define("failures <id>", "list the failed documents of a job")
     .option("--retry", "retry the failed documents before listing them")
@@ -140,6 +138,7 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;
         if (flags.retry === true) await server.ask("POST", `${path}/_retry`);
+        const { printFailures } = await loadOutput();
         return [await server.ask("GET", path), printFailures];
       }),
     );
