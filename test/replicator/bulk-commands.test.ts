@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
-import { parseReplication } from "../../src/replicator/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
@@ -50,6 +50,18 @@ test("a command is deleted after a week, with its list", async () => {
   expect(await bulk.get(id)).toBeUndefined();
   expect(await bulk.latest(10)).toEqual([]);
   expect(await listedPages()).toBe(0);
+});
+
+test("a job that cannot be changed is counted, and the others are changed", async () => {
+  const { bulk, lists } = node.replicator;
+  const { entries } = await lists.page({ filter: {}, limit: 1 });
+  const id = entries[0]?.jobId ?? "";
+  await node.kv.transact((tx) =>
+    node.jobs.resubmit(tx, { type: REPLICATION_JOB_TYPE, id }, 0, { format: 99 }),
+  );
+  expect(await bulk.start("pause", {}, ROOT)).toMatchObject({
+    ...{ state: "completed", matched: 3, done: 3, changed: 2, failed: 1 },
+  });
 });
 
 test("commands are listed newest first", async () => {

@@ -1,5 +1,5 @@
 /** Starts, continues, cancels and undoes commands for many jobs (`bulk-command.ts`). */
-import { type Runtime, randomHex } from "../../base/index.ts";
+import { errorCode, type Runtime, randomHex } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -62,6 +62,8 @@ export interface BulkCommandsParts {
 export type UndoRefusal = "missing" | "running" | "final";
 
 type OnChanged = (jobIds: readonly string[]) => void;
+
+type Apply = (tx: Transaction, jobId: string, command: BulkCommand) => Promise<CommandOutcome>;
 
 /** A command after one transaction, and the jobs that it has changed. */
 interface Advanced {
@@ -243,7 +245,7 @@ export class BulkCommands {
     let limit = BATCH.first;
     for (;;) {
       const startMs = clock.monotonicMs();
-      const { command, changedIds } = await this.#advance(id, limit);
+      const { command, changedIds } = await this.#advanceOrSkip(id, limit);
       onChanged(changedIds);
       if (command?.state !== "running" || isOver(command)) return command;
       const isSlow = clock.monotonicMs() - startMs > BATCH_MS_MAX;
@@ -252,10 +254,29 @@ export class BulkCommands {
   }
 
   /**
+   * As `#advance`. If a job cannot be changed, or the transaction is too large, processes the next
+   * job alone, and counts it as failed if it still cannot be changed.
+   */
+  async #advanceOrSkip(id: string, limit: number): Promise<Advanced> {
+    for (const step of [limit, BATCH.min]) {
+      try {
+        return await this.#advance(id, step);
+      } catch (error) {
+        if (isOfStore(error)) throw error;
+      }
+    }
+    return this.#advance(id, BATCH.min, async () => "ended");
+  }
+
+  /**
    * Processes the next jobs in one transaction. Nodes that do this concurrently conflict, so that
    * each job is processed once.
    */
-  #advance(id: string, limit: number): Promise<Advanced> {
+  #advance(
+    id: string,
+    limit: number,
+    apply: Apply = (...asked) => this.#apply(...asked),
+  ): Promise<Advanced> {
     return this.#parts.kv.transact(async (tx) => {
       const command = await this.#read(tx, id);
       if (command?.state !== "running") return { command, changedIds: [] };
@@ -267,7 +288,7 @@ export class BulkCommands {
       let { failed } = command;
       const changedIds: string[] = [];
       for (const jobId of batch) {
-        const outcome = await this.#apply(tx, jobId, command);
+        const outcome = await apply(tx, jobId, command);
         if (outcome === "done") changedIds.push(jobId);
         if (outcome === "ended" || outcome === "paused") failed++;
       }
@@ -323,4 +344,10 @@ export class BulkCommands {
     const time = Math.max(0, Math.floor(timeMs)).toString(16).padStart(12, "0");
     return (time + suffix).slice(0, 32);
   }
+}
+
+/** Whether the store failed, so that other jobs could not be changed either. */
+function isOfStore(error: unknown): boolean {
+  const code = errorCode(error) ?? "";
+  return code.startsWith("KV_") && !code.endsWith("_TOO_LARGE");
 }

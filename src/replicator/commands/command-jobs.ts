@@ -2,7 +2,7 @@
  * Continues commands for many jobs in the background, after the requests that started them have
  * returned.
  */
-import { abortWith } from "../../base/index.ts";
+import { abortWith, errorCode } from "../../base/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
 import {
@@ -49,8 +49,13 @@ export class CommandJobs implements SlotlessJobType {
         await jobs.resubmit(tx, held, dueSec);
         await jobs.finish(tx, held, {});
       })
-      // The command has ended and its job is removed, or the job is lost and requeued.
-      .catch(() => {});
+      .catch((error: unknown) => {
+        // The command has ended and its job is removed, or another node has the job.
+        const code = errorCode(error);
+        if (code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED") return;
+        const fields = { command: held.id, error: String(error) };
+        runtime.trace.event("replication.command-failed", fields);
+      });
   }
 }
 
