@@ -5,13 +5,15 @@ import { isReplicatorDatabase } from "./documents/replication-hook.ts";
 import type { ReplicationOwnership } from "./job-changes/replication-ownership.ts";
 import type { NameFilter } from "./job-lists/job-filter.ts";
 import { Glob } from "./jobs/glob.ts";
-import { persistentJobId } from "./jobs/job-data.ts";
+import { databaseUuidOf, persistentJobId } from "./jobs/job-data.ts";
 import { type NamePlace, namePlaces } from "./jobs/job-name.ts";
 import { type ReplicatorKeys, replicatorKeys } from "./replicator-keys.ts";
 import type { RuleStore } from "./rules/rule-store.ts";
 
 /** Maximum databases, rules and replications read for a filter. Beyond it, all jobs are tested. */
 const READ_MAX = 1_000;
+/** Maximum ranges of ids that a list merges. Beyond it, all jobs are tested. */
+const PREFIXES_MAX = 50;
 
 export interface NamedJobsParts {
   readonly kv: KeyValueStore;
@@ -59,12 +61,12 @@ export class NamedJobs {
       if (databases === undefined || rules === undefined || replications === undefined) {
         return { glob, idPrefixes: undefined };
       }
-      const idPrefixes = [
+      const idPrefixes = new Set([
         ...named.filter((prefix) => prefix !== undefined),
         ...[...databases, ...rules].map((uuid) => persistentJobId(uuid, "")),
         ...replications,
-      ];
-      return { glob, idPrefixes: [...new Set(idPrefixes)] };
+      ]);
+      return { glob, idPrefixes: idPrefixes.size > PREFIXES_MAX ? undefined : [...idPrefixes] };
     });
   }
 
@@ -107,6 +109,8 @@ export class NamedJobs {
     };
     const { entries } = await tx.snapshot.getRangePage(range, { limit: READ_MAX + 1 });
     if (entries.length > READ_MAX) return undefined;
-    return entries.map(({ key }) => replicationJob.unpack(key).jobId);
+    const jobIds = entries.map(({ key }) => replicationJob.unpack(key).jobId);
+    // Other jobs are named by their document or rule.
+    return jobIds.filter((jobId) => databaseUuidOf(jobId) === undefined);
   }
 }

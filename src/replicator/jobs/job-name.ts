@@ -26,15 +26,18 @@ export interface NamePlace {
   readonly rest: string;
 }
 
+/** Beginning of a name in which its database is searched for. Database names are shorter. */
+const DATABASE_LENGTH_MAX = 256;
+
 /** The ways to divide a name at a slash. Database names may contain slashes, rule names may not. */
 export function namePlaces(name: string): readonly NamePlace[] {
-  const segments = name.split("/");
-  const [rule = "", ...rest] = segments;
-  if (rest.length === 0) return [];
+  const slash = name.indexOf("/");
+  if (slash < 0) return [];
+  const segments = name.slice(0, DATABASE_LENGTH_MAX).split("/");
   const places = segments.slice(0, -1).flatMap((segment, index): readonly NamePlace[] => {
     if (segment !== "_replicator") return [];
     const database = segments.slice(0, index + 1).join("/");
     return [{ kind: "database", name: database, rest: name.slice(database.length + 1) }];
   });
-  return [...places, { kind: "rule", name: rule, rest: rest.join("/") }];
+  return [...places, { kind: "rule", name: name.slice(0, slash), rest: name.slice(slash + 1) }];
 }
