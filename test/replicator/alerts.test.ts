@@ -105,9 +105,8 @@ interface SentAlert {
 /** Takes the pending alerts, oldest first. */
 async function reported(watch: AlertWatch): Promise<SentAlert[]> {
   const found: SentAlert[] = [];
-  const none = new Set<string>();
   for (;;) {
-    const group = await watch.nextGroup(none);
+    const group = await watch.nextGroup(() => false);
     const [waiting] = group;
     if (waiting === undefined) break;
     const { kind, status, id, breachId } = waiting.alert;

@@ -146,9 +146,9 @@ export class AlertWatch {
   }
 
   /** Returns the oldest alert whose group is not held back, with the others of its group. */
-  async nextGroup(held: ReadonlySet<string>): Promise<readonly WaitingAlert[]> {
+  async nextGroup(isHeld: (alert: Alert) => boolean): Promise<readonly WaitingAlert[]> {
     const waiting = await this.#parts.kv.read((tx) => this.#store.waiting(tx, GROUPED_MAX));
-    const first = waiting.find(({ alert }) => !held.has(alertGroup(alert)));
+    const first = waiting.find(({ alert }) => !isHeld(alert));
     if (first === undefined) return [];
     const group = alertGroup(first.alert);
     return waiting.filter(({ alert }) => alertGroup(alert) === group);

@@ -1,6 +1,46 @@
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
+import type { Alert } from "../../replicator/index.ts";
 import { AlertSender, type AlertSenderParts } from "./alert-sender.ts";
+
+test("while the receiver fails, only test alerts are sent", async () => {
+  const stop = new AbortController();
+  const cause = { class: undefined, side: undefined, host: undefined, rule: undefined };
+  const alert = (kind: Alert["kind"]): Alert => ({
+    ...{ id: kind, kind, status: "firing", breachId: kind, jobId: "", timeMs: 0, sinceMs: 0 },
+    cause,
+  });
+  const held: unknown[] = [];
+  const failures: string[] = [];
+  const watch = {
+    takeTurn: async () => "held",
+    follow: async () => "all",
+    compareAll: async () => {},
+    compareLags: async () => {},
+    nextGroup: async (isHeld: (alert: Alert) => boolean) => {
+      held.push([isHeld(alert("failing")), isHeld(alert("test"))]);
+      if (held.length === 1) return [{ key: new Uint8Array(), alert: alert("failing") }];
+      stop.abort();
+      return [];
+    },
+    failed: async (_group: unknown, error: string) => void failures.push(error),
+    leaveTurn: async () => {},
+  };
+  const runtime = createSystemRuntime();
+  const sender = new AlertSender({
+    runtime: { ...runtime, clock: { ...runtime.clock, nowMs: () => 0, monotonicMs: () => 1 } },
+    watch,
+    settings: { url: "http://receiver", kinds: [], lagSec: 1, timeoutSec: 1, format: "tandem" },
+    jobs: { replicator: { lists: { byId: async () => new Map() } } },
+    fetch: async () => ({ status: 500, discard: () => {} }),
+  } as unknown as AlertSenderParts);
+  await sender.run(stop.signal);
+  expect(held).toEqual([
+    [false, false],
+    [true, false],
+  ]);
+  expect(failures).toEqual(["HTTP status 500"]);
+});
 
 test("a new sender compares the jobs with all limits, and then only their lags", async () => {
   const stop = new AbortController();

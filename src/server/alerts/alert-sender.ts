@@ -101,14 +101,19 @@ export class AlertSender implements Service {
   /** Sends alerts until none is due, one fails, or another node becomes the sender. */
   async #sendAll(signal: AbortSignal): Promise<void> {
     const { watch, runtime } = this.#parts;
-    while (!signal.aborted && runtime.clock.monotonicMs() >= this.#nextTryMs) {
-      const group = await watch.nextGroup(this.#heldGroups());
+    while (!signal.aborted) {
+      const isPausing = runtime.clock.monotonicMs() < this.#nextTryMs;
+      const held = this.#heldGroups();
+      // An operator waits for a test alert.
+      const group = await watch.nextGroup(
+        (alert) => alert.kind !== "test" && (isPausing || held.has(alertGroup(alert))),
+      );
       if (group.length === 0 || !(await this.#isOurTurn())) return;
       await this.#send(group, signal);
     }
   }
 
-  /** Groups that had a message less than `group_sec` ago. Test alerts are never held back. */
+  /** Groups that had a message less than `group_sec` ago. */
   #heldGroups(): ReadonlySet<string> {
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const [group, untilMs] of this.#heldUntilMs) {
@@ -138,6 +143,7 @@ export class AlertSender implements Service {
     if (refusal === undefined) {
       await watch.settle(group, { kind: "sent" });
       this.#failureCount = 0;
+      this.#nextTryMs = 0;
       if (kind !== "test") {
         this.#heldUntilMs.set(alertGroup(first), clock.monotonicMs() + groupSec * 1000);
       }
@@ -152,6 +158,7 @@ export class AlertSender implements Service {
       return;
     }
     await watch.failed(group, error);
+    if (kind === "test") return;
     const pauseMs = backoff(PAUSE_MS, ++this.#failureCount);
     this.#nextTryMs = clock.monotonicMs() + pauseMs;
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
