@@ -59,6 +59,8 @@ export interface JobFiguresParts {
 /** A job with pending changes, and its lag. */
 interface Behind {
   readonly jobId: string;
+  /** Owner of the job; null if it has none. */
+  readonly owner: string | null;
   readonly lagSec: number;
 }
 
@@ -108,20 +110,16 @@ export class JobFiguresReader {
       if (statuses[index]?.isPaused === true) return [];
       // Rows of the list `behind` contain negated times.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
-      return [{ jobId, lagSec }];
+      return [{ jobId, owner: statuses[index]?.owner ?? null, lagSec }];
     });
   }
 
   /** One job per `_replicator` database suffices to get the group's name. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
-    const ids = behind.map(({ jobId }) => jobId);
-    const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, ids);
-    for (const [index, job] of behind.entries()) {
+    for (const job of behind) {
       const [uuid, documentId] = job.jobId.split("|", 2);
-      const isTransient = documentId === undefined;
-      const owner = isTransient ? statuses[index]?.owner : undefined;
-      const place = isTransient ? `user:${owner ?? ""}` : String(uuid);
+      const place = documentId === undefined ? `user:${job.owner ?? ""}` : String(uuid);
       if (!first.has(place) && first.size < GROUPS_MAX) first.set(place, job);
     }
     return this.#lags(tx, [...first.values()], groupOf);
