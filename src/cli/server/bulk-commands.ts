@@ -156,11 +156,18 @@ async function ended(server: Server, { answer }: Created): Promise<unknown> {
   }
 }
 
+/** The last command of this user, so that those of other operators are undone by their id only. */
 async function lastUndoable(server: Server): Promise<BulkCommand> {
+  const session = await server.ask("GET", "/_session");
+  const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {
+    userCtx: "object",
+  });
   const answer = await server.ask("GET", "/_tandem/commands");
   const { commands } = answerWith<CommandPage>(answer, { commands: "array" });
-  const last = commands.find(({ action, undoes }) => UNDOABLE.has(action) && undoes === null);
-  if (last === undefined) throw new WrongUse("there is no command to undo");
+  const last = commands.find(
+    ({ action, undoes, user }) => UNDOABLE.has(action) && undoes === null && user === userCtx.name,
+  );
+  if (last === undefined) throw new WrongUse("you have no command to undo");
   return last;
 }
 

@@ -167,7 +167,7 @@ export function addJobsCommand(program: Command): void {
   );
   define(
     "undo [command]",
-    "undo a pause or resume of several jobs; by default the last one",
+    "undo a pause or resume of several jobs; by default your last one",
   ).action((id: string | undefined, flags: Flags) =>
     askServer(flags, (server) => undoCommand(server, id)),
   );

@@ -17,7 +17,7 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
 );
 const intervals = fc.array(interval, { maxLength: 4 });
 /**
- * Unrelated keys, so many that the resolver leaves them unsorted until they have been searched
+ * Unrelated keys. Their number makes the resolver leave them unsorted until they have been searched
  * often.
  */
 const others = Array.from({ length: 70 }, (_, n): TextInterval => {
