@@ -152,9 +152,14 @@ test("jobs that fail for the same cause share a message", async () => {
     continuous: true,
   }));
   await ask("POST", "/_replicator/_bulk_docs", { docs });
-  const failing = async () => (await ask("GET", "/_tandem/failing")).body.jobs;
-  await until(() => announced.find(({ name }) => name === "alerts.failed"));
-  while ((await failing()) < 5);
+  const before = announced.length;
+  const failed = () =>
+    announced
+      .slice(before)
+      .flatMap(({ name, fields }) =>
+        name === "replication.crashed" && "jobId" in fields ? [fields.jobId] : [],
+      );
+  await until(() => (new Set(failed()).size >= docs.length ? true : undefined));
   await set("replicator.egress", "deny", "");
   const counted = () => messages.filter(({ body }) => body.status === "firing");
   const sum = () => counted().reduce((total, { body }) => total + body.count, 0);

@@ -1,7 +1,8 @@
 /** Names of jobs: accepted wherever an id is, shown in lists, and found by `name=`. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
 import { ADMIN } from "../api/api.fixture.ts";
+import { deferred } from "../support/deferred.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";
 
 let world: OpenApi;
@@ -65,13 +66,14 @@ test("a name with slashes finds the job of the document", async () => {
 test("a transient job is found by the beginning of its id", async () => {
   const stopping = new AbortController();
   const body = { source: "http://far.example/x", target: "x", continuous: true };
+  const added = deferred<unknown>();
+  vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {
+    if (name === "replication.added") added.resolve(fields);
+  });
   const asked = world.ask("POST /_replicate", { body, signal: stopping.signal });
-  const transient = async () => {
-    const { json } = await world.ask("GET /_tandem/jobs");
-    return json.jobs.find((job: { doc_id: string | null }) => job.doc_id === null);
-  };
-  while ((await transient()) === undefined);
-  const { id, name } = await transient();
+  await added.promise;
+  const { json } = await world.ask("GET /_tandem/jobs");
+  const { id, name } = json.jobs.find((job: { doc_id: string | null }) => job.doc_id === null);
   expect(name).toBe(id);
   expect(await named("*+continuous")).toEqual([id]);
   stopping.abort(new Error("The client has disconnected"));
