@@ -38,8 +38,17 @@ export type {
   Rates,
   SettingRow,
 } from "./nodes.ts";
-export { type DescribedRoute, openApiDocument } from "./openapi.ts";
-export { OPERATIONS, type Operation } from "./operations.ts";
+export type { DescribedRoute } from "./openapi.ts";
+export {
+  type IntegerParameter,
+  JOB_FILTERS,
+  JOB_ORDERS,
+  NONE,
+  type Parameter,
+  QUERIES,
+  type Query,
+  type QueryValues,
+} from "./queries.ts";
 export {
   DOCUMENT_OPTIONS,
   eachOption,
@@ -70,3 +79,6 @@ export {
   type StatedJob,
   stateWord,
 } from "./words.ts";
+
+/** Loads the OpenAPI document with all schemas, which programs need only for this document. */
+export const loadOpenApi = () => import("./openapi.ts");

@@ -7,7 +7,8 @@ import { fileURLToPath } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Job, OPERATIONS } from "../../src/contract/index.ts";
+import type { Job } from "../../src/contract/index.ts";
+import { OPERATIONS } from "../../src/contract/operations.ts";
 import { closedPort } from "../support/closed-port.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 

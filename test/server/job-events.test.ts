@@ -164,7 +164,7 @@ test.each([
   ["?since=junk", "since: expected now or an event id, got junk"],
   ["/_past?before=junk", "before: expected an event id, got junk"],
   ["/_past?limit=101", "limit: expected 1 to 100"],
-  ["?heartbeat=0", "heartbeat: expected a positive number of milliseconds"],
+  ["?heartbeat=0", "heartbeat: expected at least 1"],
   ["?falling=true", "Unknown parameter falling"],
   ["?failing=perhaps", "Invalid boolean parameter"],
 ])("%s is refused", async (query, reason) => {

@@ -1,7 +1,15 @@
 /** Query parameters, with CouchDB's messages for invalid ones. */
 import { outlineJson, parseJson, printJson } from "../../base/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
+import {
+  type IntegerParameter,
+  type Parameter,
+  QUERIES,
+  type Query,
+  type QueryValues,
+} from "../../contract/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
+import type { ApiRequest } from "./exchange.ts";
 
 export function queryError(reason: string): ProtocolError {
   return new ProtocolError(400, "query_parse_error", reason);
@@ -75,4 +83,63 @@ export function textListParameter(call: Call, name: string): readonly string[] |
 
 export function isTextList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
+}
+
+/** Rejects unknown parameters of resources below `/_tandem/`. CouchDB ignores those of its own. */
+export function refuseUnknownParameters({ method, query }: ApiRequest, path: string): void {
+  if (!path.startsWith("/_tandem/")) return;
+  const name = `${method === "HEAD" ? "GET" : method} ${path}`;
+  const known = Object.keys((QUERIES as Readonly<Record<string, Query>>)[name] ?? {});
+  for (const parameter of query.keys()) {
+    if (known.includes(parameter)) continue;
+    const choice =
+      known.length === 0 ? "This resource accepts none" : `Choose from: ${known.join(", ")}`;
+    throw badRequest(`Unknown parameter ${parameter}. ${choice}`);
+  }
+}
+
+/** Parses the query of a resource below `/_tandem/`. Throws a ProtocolError 400. */
+export function readQuery<Parameters extends Query>(
+  call: Call,
+  parameters: Parameters,
+): QueryValues<Parameters> {
+  const values = Object.entries(parameters).map(([name, parameter]) => [
+    name,
+    parsedValue(call, name, parameter),
+  ]);
+  return Object.fromEntries(values) as QueryValues<Parameters>;
+}
+
+function parsedValue(call: Call, name: string, parameter: Parameter): unknown {
+  const text = call.request.query.get(name);
+  if (parameter.kind === "integer") return boundedInteger(call, name, parameter);
+  if (text === undefined) return undefined;
+  switch (parameter.kind) {
+    case "text":
+      return text;
+    case "flag":
+      return booleanOf(text);
+    case "choice":
+      return knownValue(text, name, parameter.values);
+    case "choices":
+      return [...new Set(text.split(",").map((part) => knownValue(part, name, parameter.values)))];
+  }
+}
+
+function boundedInteger(
+  call: Call,
+  name: string,
+  { min = 0, max = Number.MAX_SAFE_INTEGER, cap = max, default: fallback }: IntegerParameter,
+): number | undefined {
+  const value = integerParameter(call, name);
+  if (value === undefined) return fallback;
+  if (value >= min && value <= max) return Math.min(value, cap);
+  const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `${min} to ${max}`;
+  throw badRequest(`${name}: expected ${range}`);
+}
+
+function knownValue(text: string, name: string, values: readonly string[]): string {
+  const found = values.find((value) => value === text.toLowerCase());
+  if (found !== undefined) return found;
+  throw badRequest(`Unknown ${name} ${text}. Choose from: ${values.join(", ")}`);
 }

@@ -2,7 +2,7 @@
  * `POST /_tandem/replications/_check`: checks a replication document and reports its effects
  * without writing anything. CouchDB has no counterpart.
  */
-import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
+import { type CheckedEndpoint, type CheckedReplication, QUERIES } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import {
@@ -15,6 +15,7 @@ import { authorizeInDatabase } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { readQuery } from "../http/query.ts";
 import { readBody, readLongDocument, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { REPLICATING } from "../http/route-facts.ts";
@@ -45,7 +46,10 @@ async function check(parts: CheckParts, call: Call): Promise<ApiResponse> {
     await readBody(call, "question", CHECKED_BYTES_MAX),
     "unique",
   );
-  const database = call.request.query.get("database") ?? DATABASE_DEFAULT;
+  const { database = DATABASE_DEFAULT } = readQuery(
+    call,
+    QUERIES["POST /_tandem/replications/_check"],
+  );
   await authorizeInDatabase(parts, database, call.user, "database-member");
   const { id = NO_ID, revision, body } = document;
   const checked = await parts.checks.check(

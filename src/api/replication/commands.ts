@@ -2,12 +2,13 @@
  * `/_tandem/commands`: progress of commands for many jobs; cancels and undoes them. CouchDB has no
  * counterpart.
  */
-import type {
-  CommandedJobs,
-  CommandPage,
-  BulkCommand as CommandRow,
+import {
+  type CommandedJobs,
+  type CommandPage,
+  type BulkCommand as CommandRow,
+  QUERIES,
 } from "../../contract/index.ts";
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
 import {
   type BulkCommand,
   isoTime,
@@ -16,21 +17,17 @@ import {
 } from "../../replicator/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { readDecider } from "./decider.ts";
 import { noSuch } from "./no-such.ts";
 
-const ROWS_DEFAULT = 20;
-const ROWS_MAX = 100;
-
 export function commandRoutes({ bulk }: Pick<Replicator, "bulk">): readonly Route[] {
   return [
     defineRoute("GET", "/_tandem/commands", OPERATIONS, async (call) => {
-      const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
-      if (limit < 1 || limit > ROWS_MAX) throw badRequest(`limit: expected 1 to ${ROWS_MAX}`);
+      const { limit } = readQuery(call, QUERIES["GET /_tandem/commands"]);
       const commands = (await bulk.latest(limit)).map(commandView);
       return json(200, { commands } satisfies CommandPage);
     }),

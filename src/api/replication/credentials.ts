@@ -3,6 +3,7 @@
  * counterpart.
  */
 import { forEachConcurrent } from "../../base/index.ts";
+import { QUERIES } from "../../contract/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import {
@@ -15,7 +16,7 @@ import {
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { booleanParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { readMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
@@ -42,7 +43,10 @@ export function credentialsRoutes({ replicator }: CredentialsParts): readonly Ro
  * jobs with the new credentials no longer match, unless the user name is the same.
  */
 async function replaceCredentials(replicator: Replicator, call: Call): Promise<ApiResponse> {
-  const isDryRun = booleanParameter(call, "dry_run") ?? false;
+  const { dry_run: isDryRun = false } = readQuery(
+    call,
+    QUERIES["POST /_tandem/credentials/_replace"],
+  );
   const members = await readMembers(call);
   const unknown = [...members.keys()].find((name) => !MEMBERS.includes(name));
   if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);

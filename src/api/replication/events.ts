@@ -6,28 +6,24 @@
  */
 
 import { errorCode, type Runtime } from "../../base/index.ts";
-import type { JobEvent, PastPage } from "../../contract/index.ts";
+import { type JobEvent, type PastPage, QUERIES } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { FollowedEvent, JobEntry, JobFilter } from "../../replicator/index.ts";
 import { isoTime } from "../../replicator/index.ts";
 import { waitFor } from "../changes/feed-wait.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { json, streamedJson } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { feedFilterOf } from "./job-query.ts";
+import { filterOf } from "./job-query.ts";
 import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
 
 export interface EventsParts extends JobsParts {
   readonly runtime: Pick<Runtime, "clock">;
 }
 
-/** Heartbeat interval, which keeps proxies from closing an idle feed. */
-const HEARTBEAT_MS_DEFAULT = 30_000;
-/** Maximum number of past events per page. */
-const PAST_ROWS_MAX = 100;
 /** Delay after which a browser reconnects. */
 const RETRY_MS = 1000;
 const HEARTBEAT = ":\n\n";
@@ -42,11 +38,9 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
 
 /** Lists past events, newest first. */
 async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
-  const asked = feedFilterOf(call, ["before", "limit"]);
-  const limit = integerParameter(call, "limit") ?? PAST_ROWS_MAX;
-  if (limit < 1 || limit > PAST_ROWS_MAX) throw badRequest(`limit: expected 1 to ${PAST_ROWS_MAX}`);
-  const before = call.request.query.get("before");
-  const filter = await resolvedFilter(parts, asked);
+  const query = readQuery(call, QUERIES["GET /_tandem/events/_past"]);
+  const { before, limit } = query;
+  const filter = await resolvedFilter(parts, filterOf(query));
   const { events } = parts.replicator;
   const past = await checked(() => events.past(before, limit, filter), "before: expected", before);
   const rows = await eventRows(parts, past.events);
@@ -54,15 +48,12 @@ async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
 }
 
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
-  const { query, headers } = call.request;
-  const asked = feedFilterOf(call, ["since", "heartbeat", "timeout"]);
-  const heartbeatMs = integerParameter(call, "heartbeat") ?? HEARTBEAT_MS_DEFAULT;
-  if (heartbeatMs === 0) throw badRequest("heartbeat: expected a positive number of milliseconds");
-  const timeoutMs = integerParameter(call, "timeout");
-  const filter = await resolvedFilter(parts, asked);
+  const query = readQuery(call, QUERIES["GET /_tandem/events"]);
+  const { heartbeat: heartbeatMs, timeout: timeoutMs } = query;
+  const filter = await resolvedFilter(parts, filterOf(query));
   // A reconnecting browser repeats the original URL, so its `Last-Event-ID` header takes
   // precedence.
-  const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
+  const since = call.request.headers.get("last-event-id") ?? query.since ?? "now";
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
   await checked(() => events.page(after, filter), "since: expected now or", since);

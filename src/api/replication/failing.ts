@@ -2,19 +2,18 @@
  * `GET /_tandem/failing`: failing jobs, grouped by class, side and host of their last failure.
  * CouchDB has no counterpart.
  */
-import type { FailingPage, FailingGroup as FailingRow } from "../../contract/index.ts";
+import {
+  type FailingPage,
+  type FailingGroup as FailingRow,
+  QUERIES,
+} from "../../contract/index.ts";
 import { type FailingGroup, isoTime, jobName, type Replicator } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-
-/** Default number of groups per response. */
-const GROUPS_DEFAULT = 100;
-/** Maximum number of groups, each of which requires reading some jobs. */
-const GROUPS_MAX = 1000;
 
 export function failingRoutes(replicator: Replicator): readonly Route[] {
   return [
@@ -23,9 +22,8 @@ export function failingRoutes(replicator: Replicator): readonly Route[] {
 }
 
 async function listGroups(replicator: Replicator, call: Call): Promise<ApiResponse> {
-  const limit = Math.min(integerParameter(call, "limit") ?? GROUPS_DEFAULT, GROUPS_MAX);
-  const skip = integerParameter(call, "skip") ?? 0;
-  const { groups, total, jobCount } = await replicator.failing.page({ skip, limit });
+  const page = readQuery(call, QUERIES["GET /_tandem/failing"]);
+  const { groups, total, jobCount } = await replicator.failing.page(page);
   return json(200, {
     total_rows: total,
     jobs: jobCount,

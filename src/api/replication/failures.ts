@@ -1,18 +1,15 @@
 /** `/_tandem/jobs/{id}/failures`: the documents that a job failed to copy, and their retry. */
-import type { FailurePage } from "../../contract/index.ts";
+import { type FailurePage, QUERIES } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { fitsRetryRequest, isoTime, RETRY_IDS_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { readOnlyMember } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
-
-/** Default number of rows per response. */
-const ROWS_DEFAULT = 1000;
 
 export function failureRoutes(parts: FindJobParts): readonly Route[] {
   const path = "/_tandem/jobs/{id}/failures";
@@ -24,11 +21,10 @@ export function failureRoutes(parts: FindJobParts): readonly Route[] {
 }
 
 async function listFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
-  const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
-  const skip = integerParameter(call, "skip") ?? 0;
+  const page = readQuery(call, QUERIES["GET /_tandem/jobs/{id}/failures"]);
   const job = await findJob(parts, call);
   const { failures } = parts.replicator;
-  const listed = await failures.list(job, { skip, limit });
+  const listed = await failures.list(job, page);
   return json(200, {
     total_rows: total(await failures.counts(job)),
     failures: listed.map(

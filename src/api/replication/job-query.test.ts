@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { QUERIES } from "../../contract/index.ts";
 import type { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { commandFilterOf, feedFilterOf, pageOf } from "./job-query.ts";
+import { readQuery } from "../http/query.ts";
+import { commandFilterOf, filterOf, pageOf } from "./job-query.ts";
 
 const asking = (text: string): Call =>
   ({ request: { query: new Map(new URLSearchParams(text)) } }) as unknown as Call;
@@ -26,8 +28,8 @@ test.each([
 ])("%s becomes the same filter in pages, commands and feeds", (text, filter, behindSec) => {
   const expected = { filter, behindSec, database: undefined, rule: undefined };
   expect(pageOf(asking(text))).toMatchObject(expected);
-  expect(commandFilterOf(asking(text))).toEqual(expected);
-  expect(feedFilterOf(asking(`since=0&${text}`), ["since"])).toEqual(expected);
+  expect(commandFilterOf(asking(text))).toEqual({ ...expected, list: false });
+  expect(filterOf(readQuery(asking(text), QUERIES["GET /_tandem/events"]))).toEqual(expected);
 });
 
 test("a command without a filter is rejected unless it selects all jobs explicitly", () => {

@@ -1,46 +1,9 @@
-/**
- * The query of a list of jobs, or of a command for several jobs: filters, order and page. Unknown
- * parameters are rejected by name.
- */
-import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
+/** The query of a list of jobs, or of a command for several jobs: filters, order and page. */
+import { JOB_FILTERS, type JOB_ORDERS, QUERIES, type QueryValues } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
-import {
-  FAILURE_SIDES,
-  type JobFilter,
-  type JobOrder,
-  type JobPosition,
-  NONE,
-  type ReplicationState,
-} from "../../replicator/index.ts";
+import type { JobFilter, JobOrder, JobPosition } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
-import { booleanParameter, integerParameter } from "../http/query.ts";
-
-export const REPLICATION_STATES: readonly ReplicationState[] = [
-  "running",
-  "failed",
-  "completed",
-  "pending",
-  "crashing",
-];
-const LIMIT_DEFAULT = 100;
-const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
-const TEXTS = ["owner", "source", "target", "host", "reason"] as const;
-const SIDES = [...FAILURE_SIDES, NONE] as const;
-/** All supported filters. */
-export const FILTERS = [
-  "name",
-  "state",
-  "database",
-  "rule",
-  "error",
-  "side",
-  ...FLAGS,
-  ...TEXTS,
-  "behind",
-  "behind_sec",
-] as const;
-export const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
-const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
+import { readQuery } from "../http/query.ts";
 
 /** The query as given, before name, database, rule and time are resolved. */
 export interface AskedFilter {
@@ -55,7 +18,7 @@ export interface AskedFilter {
 }
 
 export interface AskedPage extends AskedFilter {
-  readonly order: (typeof ORDERS)[number];
+  readonly order: (typeof JOB_ORDERS)[number];
   readonly descending: boolean;
   readonly after: JobPosition | undefined;
   readonly skip: number;
@@ -64,40 +27,32 @@ export interface AskedPage extends AskedFilter {
 
 /** The query of `GET /_tandem/jobs`. Throws a ProtocolError 400. */
 export function pageOf(call: Call): AskedPage {
-  refuseUnknown(call, [...FILTERS, ...PAGE_PARAMETERS]);
-  const order = chosen(call, "sort", ORDERS) ?? "id";
-  const descending = booleanParameter(call, "descending");
-  const asked = filterOf(call);
+  const query = readQuery(call, QUERIES["GET /_tandem/jobs"]);
+  const { sort: order = "id", descending = false, skip, limit } = query;
+  const asked = filterOf(query);
   if ((order === "since" || order === "tries") && asked.filter.failing === false) {
     throw badRequest(`sort=${order} only lists failing jobs; omit failing=false`);
   }
-  const after = positionOf(call, order, descending);
-  const skip = integerParameter(call, "skip") ?? 0;
-  const limit = integerParameter(call, "limit") ?? LIMIT_DEFAULT;
+  const after = positionOf(query.bookmark, order, descending);
   return { ...asked, order, descending, after, skip, limit };
 }
 
-/** The query of a feed of events; `known` are its other parameters. Throws a ProtocolError 400. */
-export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter {
-  refuseUnknown(call, [...FILTERS, ...known]);
-  return filterOf(call);
-}
-
 /**
- * The query of a command for several jobs. To select all jobs, it must have `all=true`. Throws a
- * ProtocolError 400.
+ * The query of a command for several jobs. To select all jobs, it must have `all=true`. `list`:
+ * whether the response lists the changed jobs. Throws a ProtocolError 400.
  */
-export function commandFilterOf(call: Call): AskedFilter {
-  refuseUnknown(call, [...FILTERS, "all", "list"]);
-  const asked = filterOf(call);
-  const { filter, name, database, rule, behindSec } = asked;
-  const isFiltered =
-    [name, database, rule, behindSec].some((value) => value !== undefined) ||
-    Object.keys(filter).length > 0;
-  if (!isFiltered && !booleanParameter(call, "all")) {
-    throw badRequest(`Select jobs by ${FILTERS.join(", ")}, or select all jobs with all=true`);
+export function commandFilterOf(call: Call): AskedFilter & { readonly list: boolean } {
+  const {
+    all = false,
+    list = false,
+    ...filters
+  } = readQuery(call, QUERIES["POST /_tandem/jobs/_pause"]);
+  const isFiltered = Object.values(filters).some((value) => value !== undefined);
+  if (!isFiltered && !all) {
+    const names = Object.keys(JOB_FILTERS).join(", ");
+    throw badRequest(`Select jobs by ${names}, or select all jobs with all=true`);
   }
-  return asked;
+  return { ...filterOf(filters), list };
 }
 
 /** The start of the next page, in the form exchanged with clients. */
@@ -109,70 +64,40 @@ export function bookmarkOf(
   return percentEncode(JSON.stringify([order, descending, ...position]));
 }
 
-function filterOf(call: Call): AskedFilter {
-  const { query } = call.request;
-  const state = chosenList(call, "state", REPLICATION_STATES);
-  const error = chosen(call, "error", FAILURE_CLASSES);
-  const side = chosen(call, "side", SIDES);
-  const flags = FLAGS.filter((flag) => query.get(flag) !== undefined).map(
-    (flag) => [flag, booleanParameter(call, flag)] as const,
-  );
-  const texts = TEXTS.flatMap((name) => {
-    const text = query.get(name);
-    return text === undefined ? [] : [[name, text] as const];
-  });
-  const isBehind = query.get("behind") === undefined ? undefined : booleanParameter(call, "behind");
+/** Names of the filters that a `JobFilter` has, too. */
+const SAME_FILTERS = [
+  "error",
+  "side",
+  "failing",
+  "left_behind",
+  "paused",
+  "parked",
+  "stalled",
+  "owner",
+  "source",
+  "target",
+  "host",
+  "reason",
+] as const satisfies readonly (keyof JobFilter & keyof typeof JOB_FILTERS)[];
+
+/** The filters among the values of a query. */
+export function filterOf(query: QueryValues<typeof JOB_FILTERS>): AskedFilter {
+  const { name, database, rule, state: states, behind, behind_sec } = query;
+  const given = SAME_FILTERS.filter((filter) => query[filter] !== undefined);
   const filter: JobFilter = {
-    ...(isBehind === false ? { isCaughtUp: true } : {}),
-    ...(state === undefined ? {} : { states: state }),
-    ...(error === undefined ? {} : { error: error satisfies FailureClass }),
-    ...(side === undefined ? {} : { side }),
-    ...Object.fromEntries([...flags, ...texts]),
+    ...(behind === false ? { isCaughtUp: true } : {}),
+    ...(states === undefined ? {} : { states }),
+    ...Object.fromEntries(given.map((filter) => [filter, query[filter]])),
   };
-  const behindSec = integerParameter(call, "behind_sec") ?? (isBehind === true ? 0 : undefined);
-  const [name, database, rule] = ["name", "database", "rule"].map((key) => query.get(key));
+  const behindSec = behind_sec ?? (behind === true ? 0 : undefined);
   return { filter, name, database, rule, behindSec };
 }
 
-function refuseUnknown({ request }: Call, known: readonly string[]): void {
-  for (const name of request.query.keys()) {
-    if (known.includes(name)) continue;
-    throw badRequest(`Unknown parameter ${name}. Choose from: ${known.join(", ")}`);
-  }
-}
-
-function chosen<Value extends string>(
-  call: Call,
-  name: string,
-  values: readonly Value[],
-): Value | undefined {
-  const text = call.request.query.get(name);
-  return text === undefined ? undefined : knownValue(text, name, values);
-}
-
-/** Splits a parameter with several values, separated by commas. */
-function chosenList<Value extends string>(
-  call: Call,
-  name: string,
-  values: readonly Value[],
-): readonly Value[] | undefined {
-  const text = call.request.query.get(name);
-  if (text === undefined) return undefined;
-  return [...new Set(text.split(",").map((part) => knownValue(part, name, values)))];
-}
-
-function knownValue<Value extends string>(
-  text: string,
-  name: string,
-  values: readonly Value[],
-): Value {
-  const found = values.find((value) => value === text.toLowerCase());
-  if (found !== undefined) return found;
-  throw badRequest(`Unknown ${name} ${text}. Choose from: ${values.join(", ")}`);
-}
-
-function positionOf(call: Call, order: JobOrder, descending: boolean): JobPosition | undefined {
-  const text = call.request.query.get("bookmark");
+function positionOf(
+  text: string | undefined,
+  order: JobOrder,
+  descending: boolean,
+): JobPosition | undefined {
   if (text === undefined) return undefined;
   const [ofOrder, ofDirection, value, jobId] = bookmarkParts(text);
   const isPosition = typeof jobId === "string" && jobId !== "";

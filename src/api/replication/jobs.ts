@@ -4,12 +4,13 @@
  */
 
 import { append, errorCode } from "../../base/index.ts";
-import type {
-  ControlEvent as ControlRow,
-  Job,
-  JobPage,
-  LastFailure,
-  JobRun as RunRow,
+import {
+  type ControlEvent as ControlRow,
+  type Job,
+  type JobPage,
+  type LastFailure,
+  QUERIES,
+  type JobRun as RunRow,
 } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
@@ -34,7 +35,7 @@ import {
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { booleanParameter, integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
@@ -146,8 +147,7 @@ async function showJob(parts: JobsParts, call: Call): Promise<ApiResponse> {
 
 /** The last runs of a job, newest first. */
 async function listRuns(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  const limit = integerParameter(call, "limit");
-  const skip = integerParameter(call, "skip") ?? 0;
+  const { limit, skip } = readQuery(call, QUERIES["GET /_tandem/jobs/{id}/runs"]);
   const { jobId } = await findJob(parts, call);
   const runs = await parts.replicator.measures.runs(jobId);
   const end = limit === undefined ? undefined : skip + limit;
@@ -163,9 +163,10 @@ async function commandOne(parts: JobsParts, call: Call, command: Command): Promi
 /** Applies a command to the jobs that match a filter, or to all jobs if explicitly requested. */
 async function commandAll(parts: JobsParts, call: Call, action: BulkAction): Promise<ApiResponse> {
   const decider = await readDecider(call);
-  const filter = await resolvedFilter(parts, commandFilterOf(call));
+  const asked = commandFilterOf(call);
+  const filter = await resolvedFilter(parts, asked);
   const { bulk } = parts.replicator;
-  if (!booleanParameter(call, "list")) {
+  if (!asked.list) {
     return commandAnswer(await bulk.start(action, filter, decider));
   }
   const names = await namesOf(parts, filter);

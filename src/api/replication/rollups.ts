@@ -2,7 +2,13 @@
  * `GET /_tandem/endpoints` and `/_tandem/groups`: the state of the cluster by server and by group.
  * CouchDB has no counterpart.
  */
-import type { EndpointPage, EndpointRow, GroupPage, GroupRow } from "../../contract/index.ts";
+import {
+  type EndpointPage,
+  type EndpointRow,
+  type GroupPage,
+  type GroupRow,
+  QUERIES,
+} from "../../contract/index.ts";
 import {
   type Budgets,
   budgetView,
@@ -13,7 +19,7 @@ import {
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -22,9 +28,6 @@ export interface RollupsParts {
   readonly replicator: Replicator;
   readonly budgets: Budgets;
 }
-
-/** Default number of rows per response. */
-const ROWS_DEFAULT = 100;
 
 export function rollupRoutes(parts: RollupsParts): readonly Route[] {
   return [
@@ -37,7 +40,9 @@ async function listEndpoints(
   { replicator, budgets }: RollupsParts,
   call: Call,
 ): Promise<ApiResponse> {
-  const { endpoints, total } = await replicator.endpoints.page(pageOf(call));
+  const { endpoints, total } = await replicator.endpoints.page(
+    readQuery(call, QUERIES["GET /_tandem/endpoints"]),
+  );
   const known = [...(await budgets.list())].map(([name, budget]) => ({
     name,
     ...budgetView(budget),
@@ -51,15 +56,10 @@ async function listEndpoints(
 }
 
 async function listGroups({ replicator }: RollupsParts, call: Call): Promise<ApiResponse> {
-  const { skip, limit } = pageOf(call);
+  const { skip, limit } = readQuery(call, QUERIES["GET /_tandem/groups"]);
   const groups = await replicator.groups.list();
   const views = groups.slice(skip, skip + limit).map(groupView);
   return json(200, { total_rows: groups.length, groups: views } satisfies GroupPage);
-}
-
-function pageOf(call: Call): { readonly skip: number; readonly limit: number } {
-  const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
-  return { limit, skip: integerParameter(call, "skip") ?? 0 };
 }
 
 function endpointView(endpoint: ClusterEndpoint): Omit<EndpointRow, "budgets"> {

@@ -4,7 +4,7 @@
  */
 
 import { errorCode, joinObject, printJson } from "../../base/index.ts";
-import type { RulePlan as Plan, Rule, RulesPage } from "../../contract/index.ts";
+import { type RulePlan as Plan, QUERIES, type Rule, type RulesPage } from "../../contract/index.ts";
 import { authorityOf } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
@@ -23,7 +23,7 @@ import {
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { booleanParameter, integerParameter } from "../http/query.ts";
+import { readQuery } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
@@ -31,7 +31,6 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
 /** Number of rules per page: default and maximum. */
-const LIMIT = { default: 100, max: 1000 };
 
 export interface RulesParts {
   readonly replicator: { readonly rules: Rules };
@@ -50,9 +49,7 @@ export function ruleRoutes(parts: RulesParts): readonly Route[] {
 }
 
 async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
-  refuseUnknown(call, ["limit", "bookmark"]);
-  const limit = Math.min(LIMIT.max, integerParameter(call, "limit") ?? LIMIT.default);
-  const after = call.request.query.get("bookmark");
+  const { limit, bookmark: after } = readQuery(call, QUERIES["GET /_tandem/rules"]);
   // Reads one more row than requested, to see whether there is a next page.
   const found = await rules.page(after, limit + 1);
   const page = found.slice(0, limit);
@@ -74,7 +71,7 @@ async function putRule(
   { replicator: { rules }, rulePlans }: RulesParts,
   call: Call,
 ): Promise<ApiResponse> {
-  const isDryRun = dryRunParameter(call);
+  const { dry_run: isDryRun } = readQuery(call, QUERIES["PUT /_tandem/rules/{name}"]);
   const name = parameter(call, "name");
   const members = await readRule(call, name);
   const owner = authorityOf(securitySubject(call.user));
@@ -91,7 +88,7 @@ async function removeRule(
   { replicator: { rules }, rulePlans }: RulesParts,
   call: Call,
 ): Promise<ApiResponse> {
-  const isDryRun = dryRunParameter(call);
+  const { dry_run: isDryRun } = readQuery(call, QUERIES["DELETE /_tandem/rules/{name}"]);
   const name = parameter(call, "name");
   if (isDryRun) {
     const plan = await rulePlans.ofRemoval(name);
@@ -100,11 +97,6 @@ async function removeRule(
   }
   if (!(await rules.remove(name, authorityOf(securitySubject(call.user))))) throw missing(call);
   return json(200, { ok: true });
-}
-
-function dryRunParameter(call: Call): boolean {
-  refuseUnknown(call, ["dry_run"]);
-  return booleanParameter(call, "dry_run");
 }
 
 /** Planned changes: for each kind, their number and some names of databases. */
@@ -153,17 +145,6 @@ async function checked<T>(ask: () => Promise<T>): Promise<T> {
       });
     }
     throw error;
-  }
-}
-
-function refuseUnknown({ request }: Call, known: readonly string[]): void {
-  for (const name of request.query.keys()) {
-    if (known.includes(name)) continue;
-    const choice =
-      known.length === 0
-        ? "This resource accepts no parameters"
-        : `Choose from: ${known.join(", ")}`;
-    throw badRequest(`Unknown parameter ${name}. ${choice}`);
   }
 }
 

@@ -2,6 +2,7 @@
  * `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: current states of jobs and background
  * tasks.
  */
+import { JOB_STATES } from "../../contract/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import { authorityOf, ownerKey } from "../../databases/index.ts";
 import type { IndexBuilds, RunningBuild } from "../../indexes/index.ts";
@@ -30,7 +31,6 @@ import {
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { REPLICATION_STATES } from "./job-query.ts";
 
 export interface SchedulerParts {
   readonly kv: KeyValueStore;
@@ -46,7 +46,6 @@ const JOBS_LIMIT = 100;
 /** Maximum number of removals listed; a metric counts all of them. */
 const REMOVALS_MAX = 100;
 const REPLICATOR_DATABASE = "_replicator";
-const STATES = REPLICATION_STATES;
 
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
@@ -162,7 +161,7 @@ async function named(
   },
 ): Promise<Listed> {
   const found = await replicator.findDocuments(databaseUuid, keys);
-  const shown = found.filter(({ state }) => (states ?? STATES).includes(state));
+  const shown = found.filter(({ state }) => (states ?? JOB_STATES).includes(state));
   return { entries: shown.slice(skip, skip + limit), total: shown.length };
 }
 
@@ -227,9 +226,9 @@ function statesParameter(call: Call): { readonly states?: readonly ReplicationSt
   const text = call.request.query.get("states");
   if (text === undefined || text === "") return {};
   const named = text.toLowerCase().split(",");
-  const unknown = named.filter((name) => !STATES.some((state) => state === name));
-  if (unknown.length === 0) return { states: STATES.filter((state) => named.includes(state)) };
-  throw queryError(`Unknown states ${unknown.join(",")}. Choose from: ${STATES.join(",")}`);
+  const unknown = named.filter((name) => !JOB_STATES.some((state) => state === name));
+  if (unknown.length === 0) return { states: JOB_STATES.filter((state) => named.includes(state)) };
+  throw queryError(`Unknown states ${unknown.join(",")}. Choose from: ${JOB_STATES.join(",")}`);
 }
 
 async function uuidOf({ kv, databases }: SchedulerParts, name: string): Promise<string> {

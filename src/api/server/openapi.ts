@@ -1,4 +1,5 @@
 /** `GET /_tandem/openapi.json`: the OpenAPI document of the API. */
+import { loadOpenApi } from "../../contract/index.ts";
 import { jsonText } from "../http/responses.ts";
 import { PUBLIC } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -12,7 +13,7 @@ export function openApiRoute(
   // the schemas.
   let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
-    const { openApiDocument } = await import("../../contract/index.ts");
+    const { openApiDocument } = await loadOpenApi();
     text ??= JSON.stringify(openApiDocument(routes(), { version }));
     return jsonText(200, text);
   });

@@ -5,55 +5,42 @@
 
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
-import type { JobPage } from "../../contract/index.ts";
+import { JOB_FILTERS, type JobPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
 import { printFailingGroups } from "./failing-groups.ts";
-import type { ShownJob } from "./job-output.ts";
+import {
+  printEvent,
+  printFailures,
+  printJob,
+  printJobs,
+  printRuns,
+  runsOf,
+  type ShownJob,
+} from "./job-output.ts";
 import type { CreatingServer, Printer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
-/** Filters supported by the API, with the value that each is compared with. */
-const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
-  [
-    "state",
-    "<state>",
-    "pending, running, crashing, completed or failed; separate several states by commas",
-  ],
-  [
-    "name",
-    "<prefix>",
-    "beginning of DATABASE/DOCUMENT, RULE/DATABASE or an id; with * anywhere, a pattern",
-  ],
-  ["database", "<name>", "the _replicator database of the job's document"],
-  ["rule", "<name>", "the rule that created the job"],
-  ["source", "<host>", "host of the source, or the name of a database of the server"],
-  ["target", "<host>", "host of the target, or the name of a database of the server"],
-  ["owner", "<name>", "owner of the job"],
-  ["error", "<class>", "class of a failing job's last failure, such as unauthorized"],
-  [
-    "host",
-    "<host>",
-    "host of the last failure: 'HOST', 'HOST:PORT', 'HOST:' (default port only) or '-' (no host)",
-  ],
-  ["side", "<side>", "side of the last failure: 'source', 'target' or '-' (neither)"],
-  ["reason", "<text>", "text contained in the reason of the last failure"],
-];
-/** Filters whose value is a number. */
-const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
-  ["behind_sec", "behind-sec", "only jobs whose lag is at least this long"],
-];
+/** Filters of jobs that have an option with a value, with the word for the value in the help. */
+const VALUE_FILTERS = {
+  state: "state",
+  name: "prefix",
+  database: "name",
+  rule: "name",
+  source: "host",
+  target: "host",
+  owner: "name",
+  error: "class",
+  host: "host",
+  side: "side",
+  reason: "text",
+  behind_sec: "number",
+} as const;
+const VALUE_NAMES = Object.keys(VALUE_FILTERS) as (keyof typeof VALUE_FILTERS)[];
 /** Filters without a value; `--no-…` negates them. */
-const FLAG_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
-  ["failing", "failing", "failing jobs, also while they are retried"],
-  ["left_behind", "left-behind", "jobs with failed documents"],
-  ["paused", "paused", "paused jobs"],
-  ["parked", "parked", "jobs that have caught up and wait for changes without occupying a slot"],
-  ["stalled", "stalled", "jobs whose last runs made no progress"],
-  ["behind", "behind", "jobs with pending changes"],
-];
+const FLAG_FILTERS = ["failing", "left_behind", "paused", "parked", "stalled", "behind"] as const;
 
 /** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
@@ -66,9 +53,6 @@ interface Flags extends ConfirmFlags, Readonly<Record<string, string | boolean |
   readonly server: string;
   readonly json?: boolean;
 }
-
-/** Loads the output, with the schemas of the contract, which help and completion do not need. */
-const loadOutput = () => import("./job-output.ts");
 
 export function addJobsCommand(program: Command): void {
   const jobs = program.command("jobs").description("list and control the jobs of a server");
@@ -88,7 +72,6 @@ export function addJobsCommand(program: Command): void {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
         const { jobs, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
         if (jobs.length > 0 || bookmark !== null || flags.bookmark !== undefined) {
-          const { printJobs } = await loadOutput();
           return [answer, printJobs];
         }
         if (namesOnly(flags)) process.exitCode = 1;
@@ -107,7 +90,6 @@ export function addJobsCommand(program: Command): void {
   withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(
     async (flags: Flags) => {
       const { followServer } = await import("./server-feed.ts");
-      const { printEvent } = await loadOutput();
       await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
         flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
       );
@@ -118,7 +100,6 @@ export function addJobsCommand(program: Command): void {
     "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
   ).action((id: string, flags: Flags) =>
     askServer(flags, async (server) => {
-      const { printJob, runsOf } = await loadOutput();
       const job = await server.ask("GET", jobPath(id));
       if (flags.json === true) return [job, printJob];
       const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
@@ -128,7 +109,6 @@ export function addJobsCommand(program: Command): void {
   define("runs <id>", "list the last runs of a job, newest first").action(
     (id: string, flags: Flags) =>
       askServer(flags, async (server) => {
-        const { printRuns } = await loadOutput();
         return [await server.ask("GET", `${jobPath(id)}/runs`), printRuns];
       }),
   );
@@ -138,7 +118,6 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;
         if (flags.retry === true) await server.ask("POST", `${path}/_retry`);
-        const { printFailures } = await loadOutput();
         return [await server.ask("GET", path), printFailures];
       }),
     );
@@ -219,23 +198,25 @@ function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
 }
 
 function withFilters(command: Command): Command {
-  for (const [name, argument, description] of FILTERS) {
-    command.option(`--${name} ${argument}`, `only jobs with this ${name}: ${description}`);
+  for (const name of VALUE_NAMES) {
+    const description = `only jobs with this ${optionOf(name)}: ${JOB_FILTERS[name].meaning}`;
+    command.option(`--${optionOf(name)} <${VALUE_FILTERS[name]}>`, description);
   }
-  for (const [, option, description] of NUMBER_FILTERS) {
-    command.option(`--${option} <number>`, description);
-  }
-  for (const [, option, description] of FLAG_FILTERS) {
-    command.option(`--${option}`, `only ${description}`);
-    command.option(`--no-${option}`, `all but ${description}`);
+  for (const name of FLAG_FILTERS) {
+    command.option(`--${optionOf(name)}`, `only ${JOB_FILTERS[name].meaning}`);
+    command.option(`--no-${optionOf(name)}`, `all but ${JOB_FILTERS[name].meaning}`);
   }
   return command;
 }
 
+function optionOf(filter: string): string {
+  return filter.replaceAll("_", "-");
+}
+
 function query(flags: Flags, further: readonly string[]): string {
-  const parameters = pageQuery(flags, [...FILTERS.map(([filter]) => filter), ...further]);
-  for (const [name, option] of [...FLAG_FILTERS, ...NUMBER_FILTERS]) {
-    const value = flags[option.replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
+  const parameters = pageQuery(flags, further);
+  for (const name of [...VALUE_NAMES, ...FLAG_FILTERS]) {
+    const value = flags[optionOf(name).replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
     if (value !== undefined) parameters.set(name, String(value));
   }
   return parameters.toString();
@@ -265,9 +246,8 @@ function namesOnly(flags: Flags): boolean {
 
 function nothingFound(flags: Flags): string {
   const words = [...new URLSearchParams(query(flags, []))].map(([name, value]) => {
-    const option = name.replaceAll("_", "-");
-    if (value === "true") return `--${option}`;
-    return value === "false" ? `--no-${option}` : `--${option} ${value}`;
+    if (value === "true") return `--${optionOf(name)}`;
+    return value === "false" ? `--no-${optionOf(name)}` : `--${optionOf(name)} ${value}`;
   });
   return words.length === 0 ? "there are no jobs" : `no jobs match ${words.join(" ")}`;
 }

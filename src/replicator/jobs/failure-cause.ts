@@ -2,7 +2,7 @@
  * Keys for grouping failing jobs by class, side and host of their last failure. The text of a key
  * begins with the host, so that keys of one host are adjacent. Pure.
  */
-import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
+import { FAILURE_CLASSES, type FailureClass, NONE } from "../../contract/index.ts";
 import type { FailureCause } from "./failing.ts";
 import { listedName } from "./listed-name.ts";
 
@@ -11,8 +11,6 @@ export type FailureCauseKey = Pick<FailureCause, "class" | "side" | "host">;
 export type FailureSide = NonNullable<FailureCause["side"]>;
 
 export const FAILURE_SIDES: readonly FailureSide[] = ["source", "target"];
-/** Placeholder for a missing side or host. Not a valid host name. */
-export const NONE = "-";
 /** Separator; cannot occur in host names. */
 const BAR = "|";
 

@@ -1,0 +1,192 @@
+/**
+ * Query parameters of the resources below `/_tandem/`: the only definition of their names, values
+ * and defaults. The API parses queries with these tables, the command line has an option for each
+ * filter, and the OpenAPI document describes them.
+ */
+import { FAILURE_CLASSES, JOB_STATES } from "./words.ts";
+
+interface AnyParameter {
+  /** Description in one phrase, for the OpenAPI document and the help of the command line. */
+  readonly meaning: string;
+}
+
+export interface TextParameter extends AnyParameter {
+  readonly kind: "text";
+}
+
+export interface FlagParameter extends AnyParameter {
+  readonly kind: "flag";
+}
+
+/** A non-negative integer. Values outside of `min` and `max` are rejected. */
+export interface IntegerParameter extends AnyParameter {
+  readonly kind: "integer";
+  readonly min?: number;
+  readonly max?: number;
+  /** Greater values are treated as this one. */
+  readonly cap?: number;
+  readonly default?: number;
+}
+
+/** One of several words, in any letter case. */
+export interface ChoiceParameter extends AnyParameter {
+  readonly kind: "choice";
+  readonly values: readonly string[];
+}
+
+/** Some of several words, separated by commas. */
+export interface ChoicesParameter extends AnyParameter {
+  readonly kind: "choices";
+  readonly values: readonly string[];
+}
+
+export type Parameter =
+  | TextParameter
+  | FlagParameter
+  | IntegerParameter
+  | ChoiceParameter
+  | ChoicesParameter;
+
+export type Query = Readonly<Record<string, Parameter>>;
+
+/** The parsed values of a query; undefined for an absent parameter without a default. */
+export type QueryValues<Parameters extends Query> = {
+  readonly [Name in keyof Parameters]: ParameterValue<Parameters[Name]>;
+};
+
+type ParameterValue<P extends Parameter> = P extends FlagParameter
+  ? boolean | undefined
+  : P extends { readonly kind: "integer"; readonly default: number }
+    ? number
+    : P extends IntegerParameter
+      ? number | undefined
+      : P extends ChoiceParameter
+        ? P["values"][number] | undefined
+        : P extends ChoicesParameter
+          ? readonly P["values"][number][] | undefined
+          : string | undefined;
+
+const limit = { kind: "integer", meaning: "maximum number of rows" } as const;
+const skip = { kind: "integer", default: 0, meaning: "number of rows to skip" } as const;
+const bookmark = {
+  kind: "text",
+  meaning: "`bookmark` of the previous page, to continue after it",
+} as const;
+const dryRun = { kind: "flag", meaning: "only report what would be changed" } as const;
+
+/** Value of `host` and `side` for failures that have none. */
+export const NONE = "-";
+
+/** Filters of jobs. A job is selected if it matches all of them. */
+export const JOB_FILTERS = {
+  name: {
+    kind: "text",
+    meaning: "beginning of DATABASE/DOCUMENT, RULE/DATABASE or an id; with * anywhere, a pattern",
+  },
+  state: {
+    kind: "choices",
+    values: JOB_STATES,
+    meaning: "pending, running, crashing, completed or failed; separate several states by commas",
+  },
+  database: { kind: "text", meaning: "the _replicator database of the job's document" },
+  rule: { kind: "text", meaning: "the rule that created the job" },
+  error: {
+    kind: "choice",
+    values: FAILURE_CLASSES,
+    meaning: "class of a failing job's last failure, such as unauthorized",
+  },
+  side: {
+    kind: "choice",
+    values: ["source", "target", NONE],
+    meaning: "side of the last failure: 'source', 'target' or '-' (neither)",
+  },
+  failing: { kind: "flag", meaning: "failing jobs, also while they are retried" },
+  left_behind: { kind: "flag", meaning: "jobs with failed documents" },
+  paused: { kind: "flag", meaning: "paused jobs" },
+  parked: {
+    kind: "flag",
+    meaning: "jobs that have caught up and wait for changes without occupying a slot",
+  },
+  stalled: { kind: "flag", meaning: "jobs whose last runs made no progress" },
+  owner: { kind: "text", meaning: "owner of the job" },
+  source: {
+    kind: "text",
+    meaning: "host of the source, or the name of a database of the server",
+  },
+  target: {
+    kind: "text",
+    meaning: "host of the target, or the name of a database of the server",
+  },
+  host: {
+    kind: "text",
+    meaning:
+      "host of the last failure: 'HOST', 'HOST:PORT', 'HOST:' (default port only) or '-' (no host)",
+  },
+  reason: { kind: "text", meaning: "text contained in the reason of the last failure" },
+  behind: { kind: "flag", meaning: "jobs with pending changes" },
+  behind_sec: { kind: "integer", meaning: "minimum lag in seconds" },
+} as const satisfies Query;
+
+/** Orders of the list of jobs. */
+export const JOB_ORDERS = ["id", "since", "tries", "lag"] as const;
+
+const command = {
+  ...JOB_FILTERS,
+  all: { kind: "flag", meaning: "select all jobs; required without a filter" },
+  list: { kind: "flag", meaning: "whether the response lists the changed jobs" },
+} as const satisfies Query;
+
+/** The query of each operation with parameters, by method and path. */
+export const QUERIES = {
+  "GET /_tandem/jobs": {
+    ...JOB_FILTERS,
+    limit: { ...limit, default: 100 },
+    skip,
+    sort: {
+      kind: "choice",
+      values: JOB_ORDERS,
+      meaning:
+        "order: id (default), lag (only jobs that are behind), since or tries (only failing jobs)",
+    },
+    descending: { kind: "flag", meaning: "whether the order is reversed" },
+    bookmark,
+  },
+  "POST /_tandem/jobs/_pause": command,
+  "POST /_tandem/jobs/_resume": command,
+  "POST /_tandem/jobs/_retry": command,
+  "POST /_tandem/jobs/_reset": command,
+  "POST /_tandem/jobs/_cancel": command,
+  "POST /_tandem/jobs/_retry_failures": command,
+  "GET /_tandem/jobs/{id}/runs": { limit, skip },
+  "GET /_tandem/jobs/{id}/failures": { limit: { ...limit, default: 1_000 }, skip },
+  "GET /_tandem/events": {
+    ...JOB_FILTERS,
+    since: { kind: "text", meaning: "id of the last event received; now (default) for new events" },
+    heartbeat: {
+      kind: "integer",
+      min: 1,
+      default: 30_000,
+      meaning: "milliseconds between two comments that keep the connection open",
+    },
+    timeout: {
+      kind: "integer",
+      meaning: "milliseconds without an event after which the response ends",
+    },
+  },
+  "GET /_tandem/events/_past": {
+    ...JOB_FILTERS,
+    before: { kind: "text", meaning: "`before` of the previous page, to continue after it" },
+    limit: { ...limit, min: 1, max: 100, default: 100 },
+  },
+  "GET /_tandem/commands": { limit: { ...limit, min: 1, max: 100, default: 20 } },
+  "GET /_tandem/failing": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
+  "POST /_tandem/credentials/_replace": { dry_run: dryRun },
+  "POST /_tandem/replications/_check": {
+    database: { kind: "text", meaning: "database of the document; by default _replicator" },
+  },
+  "GET /_tandem/rules": { limit: { ...limit, cap: 1_000, default: 100 }, bookmark },
+  "PUT /_tandem/rules/{name}": { dry_run: dryRun },
+  "DELETE /_tandem/rules/{name}": { dry_run: dryRun },
+  "GET /_tandem/endpoints": { limit: { ...limit, default: 100 }, skip },
+  "GET /_tandem/groups": { limit: { ...limit, default: 100 }, skip },
+} as const satisfies Readonly<Record<string, Query>>;
