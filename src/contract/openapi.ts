@@ -2,9 +2,11 @@
  * The OpenAPI 3.1 document of the API, generated from its routes and the operations of the
  * contract.
  */
+import type { TSchema } from "@sinclair/typebox";
 import * as jobs from "./jobs.ts";
 import * as nodes from "./nodes.ts";
-import { OPERATIONS } from "./operations.ts";
+import { OPERATIONS, type Operation } from "./operations.ts";
+import type { Parameter } from "./queries.ts";
 import * as rules from "./rules.ts";
 import { exactly, text } from "./schema.ts";
 import * as secrets from "./secrets.ts";
@@ -26,15 +28,15 @@ const NAMES = new Map<unknown, string>(
     .map(([name, schema]) => [schema, name]),
 );
 
-/** Methods defined by OpenAPI, which lacks COPY. */
-const METHODS = ["GET", "PUT", "POST", "DELETE"];
-
 const ERROR = {
   description: "The request was rejected or failed",
   content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
 };
 
-/** Returns the document. Its operations are in the order of paths. */
+/**
+ * Returns the document. Its operations are in the order of paths. Routes without an operation, which
+ * refuse all requests, are omitted.
+ */
 export function openApiDocument(
   routes: readonly DescribedRoute[],
   { version }: { readonly version: string },
@@ -43,10 +45,11 @@ export function openApiDocument(
   for (const { methods, path, facts } of routes) {
     const key = path.replaceAll("...}", "}");
     for (const method of methods) {
-      if (!METHODS.includes(method)) continue;
+      const operation = OPERATIONS[`${method} ${key}`];
+      if (operation === undefined) continue;
       const item = paths[key] ?? {};
       paths[key] = item;
-      item[method.toLowerCase()] = operationOf(method, path, facts.access);
+      item[method.toLowerCase()] = operationOf(method, key, facts.access, operation);
     }
   }
   return {
@@ -59,6 +62,12 @@ export function openApiDocument(
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
+    tags: [
+      { name: "Server", description: "The node and its users" },
+      { name: "Databases", description: "Databases and requests for several documents" },
+      { name: "Documents", description: "Documents and attachments" },
+      { name: "Tandem", description: "Replication jobs; CouchDB has no counterpart" },
+    ],
     security: [{ basic: [] }, { cookie: [] }, { bearer: [] }],
     paths: Object.fromEntries(
       Object.entries(paths).sort(([left], [right]) => (left < right ? -1 : 1)),
@@ -78,24 +87,36 @@ export function openApiDocument(
   };
 }
 
-function operationOf(method: string, path: string, access: string): object {
-  const { summary, answer } = OPERATIONS[`${method} ${path}`] ?? {
-    summary: `${method} ${path} of CouchDB`,
-    answer: undefined,
-  };
-  const names = [...path.matchAll(/\{(\w+)(?:\.\.\.)?\}/g)].map(([, name]) => name as string);
-  const content = answer && { content: { "application/json": { schema: referring(answer) } } };
+function operationOf(method: string, path: string, access: string, operation: Operation): object {
+  const { summary, query = {}, body, isBodyOptional = false, answer } = operation;
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+  const parameters = [...names.map(pathParameter), ...Object.entries(query).map(queryParameter)];
+  const isOpen = access === "anybody" || access === "page";
   return {
     operationId: operationId(method, path),
     summary,
+    tags: [tagOf(path)],
     "x-access": access,
-    ...(names.length === 0 ? {} : { parameters: names.map(pathParameter) }),
-    ...(access === "anybody" || access === "page" ? { security: [{}] } : {}),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: !isBodyOptional, ...jsonOf(body) } }),
+    ...(isOpen ? { security: [{}] } : {}),
     responses: {
-      "2XX": { description: "Success", ...content },
-      default: { $ref: "#/components/responses/Error" },
+      "2XX": { description: "Success", ...(answer === undefined ? {} : jsonOf(answer)) },
+      "4XX": { $ref: "#/components/responses/Error" },
+      "5XX": { $ref: "#/components/responses/Error" },
     },
   };
+}
+
+function jsonOf(schema: TSchema): object {
+  return { content: { "application/json": { schema: referring(schema) } } };
+}
+
+/** The group of a resource, by its path. */
+function tagOf(path: string): string {
+  if (path.startsWith("/_tandem/")) return "Tandem";
+  if (!path.startsWith("/{database}")) return "Server";
+  return /\/(\{id\}|(_design|_local)\/\{name\})/.test(path) ? "Documents" : "Databases";
 }
 
 /** Returns the schema, or a reference to it if it has a name. */
@@ -114,6 +135,30 @@ function membersOf(value: unknown): unknown {
 
 function pathParameter(name: string): object {
   return { name, in: "path", required: true, schema: { type: "string" } };
+}
+
+function queryParameter([name, parameter]: readonly [name: string, Parameter]): object {
+  const described = { name, in: "query", description: parameter.meaning };
+  switch (parameter.kind) {
+    case "text":
+      return { ...described, schema: { type: "string" } };
+    case "json":
+      return { ...described, content: { "application/json": { schema: {} } } };
+    case "flag":
+      return { ...described, schema: { type: "boolean" } };
+    case "choice":
+      return { ...described, schema: { type: "string", enum: parameter.values } };
+    case "choices": {
+      const items = { type: "string", enum: parameter.values };
+      return { ...described, style: "form", explode: false, schema: { type: "array", items } };
+    }
+    case "integer": {
+      const { min: minimum = 0, max: maximum, default: fallback } = parameter;
+      const bounds = { minimum, ...(maximum === undefined ? {} : { maximum }) };
+      const initial = fallback === undefined ? {} : { default: fallback };
+      return { ...described, schema: { type: "integer", ...bounds, ...initial } };
+    }
+  }
 }
 
 /** Operation id, such as `get_tandem_jobs_id`. Unique, because paths are unique. */

@@ -1,8 +1,6 @@
-/**
- * The operations below `/_tandem/`: one entry for each method and path whose JSON is defined by
- * Tandem.
- */
+/** The operations of the API: one entry for each method and path. */
 import { type TSchema, Type } from "@sinclair/typebox";
+import { COUCHDB_OPERATIONS } from "./couchdb-operations.ts";
 import {
   AlertDelivery,
   BulkCommand,
@@ -20,6 +18,7 @@ import {
 } from "./jobs.ts";
 import {
   Budget,
+  BudgetDefinition,
   BudgetPage,
   DrainedNodes,
   EndpointPage,
@@ -29,15 +28,48 @@ import {
   Rates,
   WorkerPage,
 } from "./nodes.ts";
-import { CheckedReplication, Rule, RulePlan, RulesPage } from "./rules.ts";
-import { Done, json } from "./schema.ts";
+import { QUERIES, type Query } from "./queries.ts";
+import { CheckedReplication, Rule, RuleDefinition, RulePlan, RulesPage } from "./rules.ts";
+import {
+  Done,
+  described,
+  exactly,
+  json,
+  listOf,
+  nullable,
+  oneOf,
+  optional,
+  recordOf,
+  text,
+} from "./schema.ts";
 import { SecretsStatus } from "./secrets.ts";
 
 export interface Operation {
   readonly summary: string;
+  readonly query?: Query;
+  /** JSON of the request body; absent if there is none, or it is not JSON. */
+  readonly body?: TSchema;
+  /** Whether a request without the body is valid. */
+  readonly isBodyOptional?: boolean;
   /** JSON of a successful response; `undefined` for a stream or an HTML page. */
   readonly answer: TSchema | undefined;
 }
+
+/** Body of a command. */
+const Reason = exactly({
+  why: optional(nullable(text, { description: "the reason for the command, stored with the job" })),
+});
+const reason = { body: Reason, isBodyOptional: true } as const;
+
+/** Credentials to replace, and their replacement. */
+const Credentials = exactly({
+  host: described(text, "URL or host of the server"),
+  username: described(text, "account whose credentials are replaced"),
+  side: optional(oneOf(["source", "target"])),
+  owner: optional(nullable(text)),
+  auth: described(recordOf(json), "new credentials, as `auth` of a replication document"),
+  why: optional(nullable(text)),
+});
 
 const commands = {
   _pause: "Pause",
@@ -51,14 +83,13 @@ const jobCommands = Object.fromEntries(
   Object.entries(commands).flatMap(([name, verb]): [string, Operation][] => [
     [
       `POST /_tandem/jobs/${name}`,
-      { summary: `${verb} the jobs that match a filter`, answer: CommandedJobs },
+      { summary: `${verb} the jobs that match a filter`, ...reason, answer: CommandedJobs },
     ],
-    [`POST /_tandem/jobs/{id}/${name}`, { summary: `${verb} a job`, answer: Done }],
+    [`POST /_tandem/jobs/{id}/${name}`, { summary: `${verb} a job`, ...reason, answer: Done }],
   ]),
 );
 
-/** Keyed by method and path, in the notation of the routes. */
-export const OPERATIONS: Readonly<Record<string, Operation>> = {
+const tandemOperations: Readonly<Record<string, Operation>> = {
   ...jobCommands,
   "POST /_tandem/_batch": {
     summary: "Send several short requests in one batch",
@@ -70,10 +101,15 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /_tandem/jobs/{id}/runs": { summary: "List the last runs of a job", answer: RunPage },
   "POST /_tandem/jobs/{id}/_start_from": {
     summary: "Start a job from an update sequence",
+    body: exactly({
+      since: described(json, "update sequence of the source: a number, string or list"),
+      why: optional(nullable(text)),
+    }),
     answer: Done,
   },
   "POST /_tandem/jobs/_retry_failures": {
     summary: "Retry the failed documents of jobs",
+    ...reason,
     answer: CommandedJobs,
   },
   "GET /_tandem/jobs/{id}/failures": { summary: "List failed documents", answer: FailurePage },
@@ -83,6 +119,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   "POST /_tandem/jobs/{id}/failures/_retry": {
     summary: "Retry failed documents",
+    body: exactly({ ids: optional(described(listOf(text), "ids of documents; all by default")) }),
+    isBodyOptional: true,
     answer: RetriedFailures,
   },
   "GET /_tandem/alerts": { summary: "Show the delivery of alerts", answer: AlertDelivery },
@@ -93,22 +131,29 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   "GET /_tandem/commands/{id}": { summary: "Show a command", answer: BulkCommand },
   "DELETE /_tandem/commands/{id}": { summary: "Cancel a command", answer: Done },
-  "POST /_tandem/commands/{id}/_undo": { summary: "Undo a command", answer: CommandedJobs },
+  "POST /_tandem/commands/{id}/_undo": {
+    summary: "Undo a command",
+    ...reason,
+    answer: CommandedJobs,
+  },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },
   "POST /_tandem/credentials/_replace": {
     summary: "Replace the credentials of an account",
+    body: Credentials,
     answer: ReplacedCredentials,
   },
   "POST /_tandem/replications/_check": {
     summary: "Check a replication document",
+    body: described(recordOf(json), "a replication document"),
     answer: CheckedReplication,
   },
   "GET /_tandem/rules": { summary: "List rules", answer: RulesPage },
   "GET /_tandem/rules/{name}": { summary: "Show a rule", answer: Rule },
   "PUT /_tandem/rules/{name}": {
     summary: "Create or change a rule; with dry_run=true, only plan the change",
+    body: RuleDefinition,
     answer: Type.Union([Done, RulePlan]),
   },
   "DELETE /_tandem/rules/{name}": {
@@ -127,9 +172,20 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /_tandem/groups": { summary: "List groups for fair-share scheduling", answer: GroupPage },
   "GET /_tandem/budgets": { summary: "List budgets", answer: BudgetPage },
   "GET /_tandem/budgets/{name}": { summary: "Show a budget", answer: Budget },
-  "PUT /_tandem/budgets/{name}": { summary: "Set a budget", answer: Done },
+  "PUT /_tandem/budgets/{name}": { summary: "Set a budget", body: BudgetDefinition, answer: Done },
   "DELETE /_tandem/budgets/{name}": { summary: "Remove a budget", answer: Done },
   "GET /_tandem/settings": { summary: "List settings of the node", answer: NodeSettings },
   "GET /_tandem/secrets": { summary: "Show sealing keys", answer: SecretsStatus },
   "POST /_tandem/secrets/_rotate": { summary: "Rotate the sealing key", answer: SecretsStatus },
+};
+
+/** All operations by method and path. */
+export const OPERATIONS: Readonly<Record<string, Operation>> = {
+  ...COUCHDB_OPERATIONS,
+  ...Object.fromEntries(
+    Object.entries(tandemOperations).map(([name, operation]): [string, Operation] => {
+      const query = (QUERIES as Readonly<Record<string, Query>>)[name];
+      return [name, query === undefined ? operation : { ...operation, query }];
+    }),
+  ),
 };

@@ -14,6 +14,11 @@ export interface TextParameter extends AnyParameter {
   readonly kind: "text";
 }
 
+/** A value in JSON. */
+export interface JsonParameter extends AnyParameter {
+  readonly kind: "json";
+}
+
 export interface FlagParameter extends AnyParameter {
   readonly kind: "flag";
 }
@@ -42,6 +47,7 @@ export interface ChoicesParameter extends AnyParameter {
 
 export type Parameter =
   | TextParameter
+  | JsonParameter
   | FlagParameter
   | IntegerParameter
   | ChoiceParameter
@@ -64,7 +70,9 @@ type ParameterValue<P extends Parameter> = P extends FlagParameter
         ? P["values"][number] | undefined
         : P extends ChoicesParameter
           ? readonly P["values"][number][] | undefined
-          : string | undefined;
+          : P extends JsonParameter
+            ? unknown
+            : string | undefined;
 
 const limit = { kind: "integer", meaning: "maximum number of rows" } as const;
 const skip = { kind: "integer", default: 0, meaning: "number of rows to skip" } as const;

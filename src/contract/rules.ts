@@ -47,6 +47,28 @@ export const RuleStatus = exactly({
 });
 export type RuleStatus = Shape<typeof RuleStatus>;
 
+const endpoint = Type.Union([text, recordOf(json)]);
+
+/** A rule as it is written. */
+export const RuleDefinition = exactly({
+  name: optional(described(text, "the name in the path")),
+  status: optional(described(json, "ignored")),
+  source: described(endpoint, "URL of the server, an object with `url` and `auth`, or `local`"),
+  target: described(endpoint, "URL of the targets, in which `{db}` stands for the database"),
+  databases: described(listOf(text), "patterns of the databases to copy"),
+  except: optional(described(listOf(text), "patterns of databases that are not copied")),
+  security: optional(json),
+  design_documents: optional(flag),
+  create_target: optional(flag),
+  create_target_params: optional(recordOf(json)),
+  options: optional(described(recordOf(json), "options of the replications")),
+  concurrency: optional(described(count, "maximum number of jobs running at a time")),
+  delete: optional(oneOf(["keep", "stop"])),
+  proxy: optional(text),
+  source_proxy: optional(text),
+  target_proxy: optional(text),
+});
+
 /**
  * A rule with its definition. If the definition is missing, the rule was removed and its jobs are
  * being cancelled.

@@ -8,9 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SignJWT } from "jose";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { apiRoutes } from "../../src/api/api.ts";
 import type { AskOptions, OpenApi } from "../api/api.fixture.ts";
-import { openWholeApi } from "./whole-api.fixture.ts";
+import { openWholeApi, wholeRoutes } from "./whole-api.fixture.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -414,17 +413,11 @@ function userDocument({ name, roles }: Person): object {
   };
 }
 
-const NO_BATCH = {
-  answer: () => Promise.reject(new Error("no batch")),
-  isBatched: () => false,
-  batched: () => [],
-};
-
 const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE,CONNECT";
 
 /** `GET /films`: one line for each route, whatever defines it. */
 function existingRoutes(): string[] {
-  const lines = apiRoutes(world.parts, NO_BATCH).map(({ methods, path }) => {
+  const lines = wholeRoutes(world).map(({ methods, path }) => {
     const named = methods.filter((method) => method !== "HEAD").join(",");
     return `${named === ANY ? "ANY" : named} ${path}`;
   });

@@ -1,4 +1,5 @@
 /** All routes of a server on the memory engine, without a socket. No jobs run. */
+import { apiRoutes } from "../../src/api/api.ts";
 import type { ApiParts } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -99,5 +100,14 @@ export async function openWholeApi({
         shownUrl: () => "http://127.0.0.1:5984/",
       }),
     },
+  });
+}
+
+/** All routes of the API. */
+export function wholeRoutes({ parts }: OpenApi): ReturnType<typeof apiRoutes> {
+  return apiRoutes(parts, {
+    answer: () => Promise.reject(new Error("no batch")),
+    isBatched: () => false,
+    batched: () => [],
   });
 }

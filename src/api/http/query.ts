@@ -117,6 +117,8 @@ function parsedValue(call: Call, name: string, parameter: Parameter): unknown {
   switch (parameter.kind) {
     case "text":
       return text;
+    case "json":
+      return jsonParameter(call, name);
     case "flag":
       return booleanOf(text);
     case "choice":
