@@ -1,9 +1,9 @@
 /**
- * CouchDB's operations that Tandem answers, for the OpenAPI document. Their JSON is CouchDB's, so it
- * is described only as far as clients need it. CouchDB ignores unknown query parameters.
+ * CouchDB's operations that Tandem answers, for the OpenAPI document. Their JSON is defined by
+ * CouchDB and described in outline. Unknown query parameters are ignored, as by CouchDB.
  */
 import { type TSchema, Type } from "@sinclair/typebox";
-import type { Operation } from "./operations.ts";
+import type { Operation } from "./operation.ts";
 import type { Parameter, Query } from "./queries.ts";
 import {
   count,

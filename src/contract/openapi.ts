@@ -5,7 +5,8 @@
 import type { TSchema } from "@sinclair/typebox";
 import * as jobs from "./jobs.ts";
 import * as nodes from "./nodes.ts";
-import { OPERATIONS, type Operation } from "./operations.ts";
+import type { Operation } from "./operation.ts";
+import { OPERATIONS } from "./operations.ts";
 import type { Parameter } from "./queries.ts";
 import * as rules from "./rules.ts";
 import { exactly, text } from "./schema.ts";
@@ -34,8 +35,8 @@ const ERROR = {
 };
 
 /**
- * Returns the document. Its operations are in the order of paths. Routes without an operation, which
- * refuse all requests, are omitted.
+ * Returns the document, with operations in the order of paths. Omits routes without an operation,
+ * which refuse all requests.
  */
 export function openApiDocument(
   routes: readonly DescribedRoute[],

@@ -1,5 +1,5 @@
 /** The operations of the API: one entry for each method and path. */
-import { type TSchema, Type } from "@sinclair/typebox";
+import { Type } from "@sinclair/typebox";
 import { COUCHDB_OPERATIONS } from "./couchdb-operations.ts";
 import {
   AlertDelivery,
@@ -28,6 +28,7 @@ import {
   Rates,
   WorkerPage,
 } from "./nodes.ts";
+import type { Operation } from "./operation.ts";
 import { QUERIES, type Query } from "./queries.ts";
 import { CheckedReplication, Rule, RuleDefinition, RulePlan, RulesPage } from "./rules.ts";
 import {
@@ -43,17 +44,6 @@ import {
   text,
 } from "./schema.ts";
 import { SecretsStatus } from "./secrets.ts";
-
-export interface Operation {
-  readonly summary: string;
-  readonly query?: Query;
-  /** JSON of the request body; absent if there is none, or it is not JSON. */
-  readonly body?: TSchema;
-  /** Whether a request without the body is valid. */
-  readonly isBodyOptional?: boolean;
-  /** JSON of a successful response; `undefined` for a stream or an HTML page. */
-  readonly answer: TSchema | undefined;
-}
 
 /** Body of a command. */
 const Reason = exactly({
