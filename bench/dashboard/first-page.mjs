@@ -23,7 +23,10 @@ const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const WAIT_MS = 600_000;
 const VIEWPORT = { width: 1280, height: 900 };
 
-/** Each page, and the condition under which it is usable. */
+/**
+ * Each page, and the condition under which it is usable.
+ * @type {[name: string, path: string, condition: string][]}
+ */
 const PAGES = [
   ["overview", "/_dashboard/", `document.querySelector(".tile-bad .tile-value") !== null`],
   ["jobs", "/_dashboard/#/jobs", `document.querySelectorAll("tbody .job-link").length > 10`],

@@ -3,6 +3,7 @@
  * as many bytes from memory as its path says. For `peers.mjs`.
  */
 import { createServer } from "node:http";
+import { portOf } from "../support/port-of.mjs";
 
 const blocks = new Map();
 
@@ -17,5 +18,5 @@ const server = createServer(async (request, response) => {
   response.end(blocks.get(byteCount));
 });
 server.listen(0, "127.0.0.1", () => {
-  process.stdout.write(`listening on http://127.0.0.1:${server.address().port}\n`);
+  process.stdout.write(`listening on http://127.0.0.1:${portOf(server)}\n`);
 });

@@ -50,7 +50,10 @@ async function openBuild(folder) {
   return { name: basename(folder), server, url, writtenCount: 0, micros: new Map() };
 }
 
-/** Measured operations, each with the number of documents that it processes. */
+/**
+ * Measured operations, each with the number of documents that it processes.
+ * @type {Map<string, [count: number, work: (build: any) => Promise<unknown>]>}
+ */
 const WORK = new Map([
   [
     "POST _bulk_docs",

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { chownSync, readdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { portOf } from "../support/port-of.mjs";
 
 const DEBIAN = "/usr/lib/postgresql";
 
@@ -19,6 +20,7 @@ export async function startPostgres(directory) {
   const program = (name) => join(DEBIAN, version, "bin", name);
   const identity = process.getuid() === 0 ? userNamed("postgres") : {};
   if (identity.uid !== undefined) chownSync(directory, identity.uid, identity.gid);
+  /** @type {import("node:child_process").SpawnOptions & { stdio: "ignore" }} */
   const options = { ...identity, stdio: "ignore", cwd: directory };
   execFileSync(
     program("initdb"),
@@ -73,7 +75,7 @@ function userNamed(name) {
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address();
+  const port = portOf(server);
   server.close();
   await once(server, "close");
   return port;

@@ -48,7 +48,7 @@ function hold() {
   working = queue.work(onJob, stopping.signal);
 }
 
-process.on("message", async (message) => {
+process.on("message", async (/** @type {any} */ message) => {
   if (message.add !== undefined) await add(message.add, message.lanes);
   else if (message.work) work();
   else if (message.hold) hold();

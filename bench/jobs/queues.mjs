@@ -77,10 +77,12 @@ async function openTandem(directory) {
               return jobs.accept(tx, NAME, wanted);
             });
             ran = [];
-            const acceptance = await exchanged.catch((error) => {
-              // The worker's lease expired on an overloaded machine: its jobs are queued again.
-              if (error.code !== "JOBS_HALTED") throw error;
-            });
+            const acceptance = /** @type {any} */ (
+              await exchanged.catch((error) => {
+                // The worker's lease expired on an overloaded machine: its jobs are queued again.
+                if (error.code !== "JOBS_HALTED") throw error;
+              })
+            );
             if (acceptance === undefined) continue;
             if (acceptance.kind === "none-due") {
               isWatching ||= !isWatched;

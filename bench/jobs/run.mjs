@@ -79,13 +79,13 @@ async function workPerSecond(name, location, processCount, queue) {
   await queue.fill(WARM_COUNT + WORK_COUNT);
   const processes = await openProcesses(processCount, name, location);
   let worked = 0;
-  let startedMs;
-  let startedAt;
+  let startedMs = Number.NaN;
+  let startedAt = Number.NaN;
   const done = new Promise((resolve) => {
     for (const one of processes) {
-      one.on("message", (message) => {
+      one.on("message", (/** @type {any} */ message) => {
         worked += message.worked ?? 0;
-        if (startedMs === undefined && worked >= WARM_COUNT) {
+        if (Number.isNaN(startedMs) && worked >= WARM_COUNT) {
           startedMs = nowMs();
           startedAt = worked;
         }

@@ -9,6 +9,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { processorSec } from "../nodes/measures.mjs";
+import { portOf } from "../support/port-of.mjs";
 
 const READY_MS_MAX = 60_000;
 
@@ -129,8 +130,8 @@ async function freePorts(count) {
   const servers = Array.from({ length: count }, () => createServer());
   const ports = [];
   for (const server of servers) {
-    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-    ports.push(server.address().port);
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+    ports.push(portOf(server));
   }
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;

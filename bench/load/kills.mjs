@@ -15,6 +15,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { portOf } from "../support/port-of.mjs";
 import { Ledger, missingOf, otherStateOf } from "./ledger.mjs";
 import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 
@@ -86,8 +87,8 @@ async function setUp() {
     });
   }
   const broken = {
-    hole: `http://127.0.0.1:${blackHole.address().port}/x`,
-    half: `http://127.0.0.1:${halfOpen.address().port}/x`,
+    hole: `http://127.0.0.1:${portOf(blackHole)}/x`,
+    half: `http://127.0.0.1:${portOf(halfOpen)}/x`,
     refused: "http://127.0.0.1:1/x",
     nowhere: "http://host.invalid/x",
   };
@@ -135,7 +136,7 @@ async function listen(answer) {
     socket.on("error", () => {});
     answer(socket);
   });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
   return {
     address: () => server.address(),
     close() {

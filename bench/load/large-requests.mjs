@@ -78,6 +78,10 @@ const withIndex = async (node) => {
 };
 const reader = { validate_doc_update: "function (doc) { if (doc.a.length < 5) throw 1; }" };
 
+/**
+ * Requests: name, method, path, body, preparation of the node, and bytes that the request reads.
+ * @type {any[][]}
+ */
 const REQUESTS = [
   ["document 7.9 MB, numbers", "PUT", "/films/a", () => numbers(7_900_000)],
   ["document 7.9 MB, one string", "PUT", "/films/a", () => text(7_900_000)],
@@ -408,7 +412,7 @@ function send(url, method, path, body) {
       answer.resume();
       answer.on("close", () => resolve(answer.statusCode));
     });
-    asked.on("error", ({ code }) => resolve(code));
+    asked.on("error", (/** @type {NodeJS.ErrnoException} */ { code }) => resolve(code));
     asked.end(body);
   });
 }

@@ -34,7 +34,7 @@ export async function openProcess(
   const metered = isMetered ? { TANDEM_METER: "1" } : {};
   const child = spawn(process.execPath, program, {
     env: { ...process.env, TANDEM_LOG_LEVEL: "error", ...metered, ...environment },
-    stdio: ["ignore", "pipe", "ignore", ...(isMetered ? ["pipe"] : [])],
+    stdio: isMetered ? ["ignore", "pipe", "ignore", "pipe"] : ["ignore", "pipe", "ignore"],
   });
   if (!type.includes("api_frontend")) return { child, url: undefined };
   return { child, url: await onceListening(child) };
@@ -45,8 +45,9 @@ export async function openProcess(
  * (`forbidding-proxy.mjs`).
  */
 export async function openForbidding(url, names) {
-  const stdio = ["ignore", "pipe", "inherit"];
-  const child = spawn(process.execPath, [PROXY, url, names], { stdio });
+  const child = spawn(process.execPath, [PROXY, url, names], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   return { child, url: await onceListening(child) };
 }
 

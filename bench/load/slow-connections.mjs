@@ -111,7 +111,7 @@ async function ask({ url }, method, path, body, headers = {}) {
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     signal: AbortSignal.timeout(60_000),
   });
-  const json = await answer.json();
+  const json = /** @type {any} */ (await answer.json());
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(json)}`);
   return json;
 }

@@ -124,9 +124,9 @@ async function write(url, writer) {
 
 async function sampleAll(number, isLong) {
   const loaded = nodes.map((node) => usage(node).memoryMib);
-  let resume;
+  let resume = () => {};
   rest = new Promise((resolve) => {
-    resume = resolve;
+    resume = () => resolve(undefined);
   });
   await pause(isLong ? LONG_REST_MS : REST_MS);
   const second = (number * MINUTES * 60) / SAMPLE_COUNT;

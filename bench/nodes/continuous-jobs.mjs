@@ -165,7 +165,7 @@ async function call(server, method, path, body) {
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  const answer = await response.json();
+  const answer = /** @type {any} */ (await response.json());
   if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
   return answer;
 }

@@ -113,7 +113,7 @@ async function call(method, path, body) {
     headers: { "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  const answer = await response.json();
+  const answer = /** @type {any} */ (await response.json());
   if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
   return answer;
 }

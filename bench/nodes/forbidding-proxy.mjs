@@ -5,6 +5,7 @@
  */
 import { Agent, createServer, request } from "node:http";
 import { pipeline } from "node:stream";
+import { portOf } from "../support/port-of.mjs";
 
 const [url, names = ""] = process.argv.slice(2);
 const forbidden = new Set(names.split(",").map((name) => `/${name}`));
@@ -28,5 +29,5 @@ const server = createServer((asked, answer) => {
 });
 server.keepAliveTimeout = 100_000;
 server.listen(0, "127.0.0.1", () => {
-  process.stdout.write(`listening on http://127.0.0.1:${server.address().port}\n`);
+  process.stdout.write(`listening on http://127.0.0.1:${portOf(server)}\n`);
 });

@@ -27,8 +27,10 @@ await withNodes(
       rounds.push(await measureRound(between, source, target, body));
       print(`round ${round + 1}`, rounds.at(-1));
     }
-    const medians = Object.fromEntries(
-      Object.keys(rounds[0]).map((name) => [name, median(rounds.map((each) => each[name]))]),
+    const medians = /** @type {any} */ (
+      Object.fromEntries(
+        Object.keys(rounds[0]).map((name) => [name, median(rounds.map((each) => each[name]))]),
+      )
     );
     print("median", medians);
     const what = `${DOCUMENTS} × ${BYTES} B between two nodes`;
@@ -52,7 +54,9 @@ await withNodes(
 
 async function measureRound(between, source, target, body) {
   const garbageBefore = between.garbageMib();
+  /** @type {any} */
   let atTarget;
+  /** @type {any} */
   let own;
   const atSource = await measureUse([source.pid], async () => {
     atTarget = await measureUse([target.pid], async () => {

@@ -13,6 +13,7 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
+import { portOf } from "../support/port-of.mjs";
 import { call, MEBIBYTE, measureUse, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";
 
@@ -99,7 +100,7 @@ async function openWay(url, roundTripMs) {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${server.address().port}`,
+    url: `http://127.0.0.1:${portOf(server)}`,
     async close() {
       for (const socket of sockets) socket.destroy();
       server.close();

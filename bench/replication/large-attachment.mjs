@@ -62,7 +62,8 @@ function replicate(source, replicator, target, database) {
 /** Waits until the database exists and has this many documents. */
 async function untilCount({ url }, database, count) {
   for (;;) {
-    const { doc_count: present = 0 } = await (await fetch(`${url}/${database}`)).json();
+    const answer = await fetch(`${url}/${database}`);
+    const { doc_count: present = 0 } = /** @type {any} */ (await answer.json());
     if (present >= count) return;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

@@ -73,7 +73,7 @@ export async function call({ url }, method, path, body) {
     },
     ...(body && { body }),
   });
-  const answer = await response.json();
+  const answer = /** @type {any} */ (await response.json());
   if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
   return answer;
 }

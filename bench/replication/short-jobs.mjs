@@ -168,7 +168,8 @@ function median(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
-function print(name, { seconds, cpu: [between, source, target, own], requests }) {
+function print(name, { seconds, cpu, requests }) {
+  const [between, source, target, own] = cpu;
   process.stdout.write(
     `${name.padEnd(16)} ${Math.round(JOBS / seconds)} jobs/s  CPU ms a job: node ${between.toFixed(1)}, ` +
       `servers ${(source + target).toFixed(1)}, this process ${own.toFixed(1)}  ${requests.toFixed(1)} requests a job\n`,

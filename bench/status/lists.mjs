@@ -127,8 +127,13 @@ async function changeJob(transact, jobs, number) {
   const wanted = { dueBySec: 1, countMax: 1 };
   const accepted = await transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));
   const [job] = accepted.held;
-  const data = encodeProgress({ ...dataOf(number), state: "completed", result: {} });
+  const data = encodeProgress(completed(number));
   await transact((tx) => jobs.finish(tx, job, data));
+}
+
+/** @returns {any} the data of a job that has completed */
+function completed(number) {
+  return { ...dataOf(number), state: "completed", result: {} };
 }
 
 /** The first `fold` merges the changes of all jobs into the index; the others find none left. */
@@ -148,7 +153,7 @@ async function measureChanges({ kv, jobs, fold }, from, callerCount) {
     await measured(numbers, callerCount, async () => {
       const job = held.pop();
       const number = Number(job.id.slice(DATABASE_UUID.length + 2));
-      const data = encodeProgress({ ...dataOf(number), state: "completed", result: {} });
+      const data = encodeProgress(completed(number));
       await kv.transact((tx) => jobs.finish(tx, job, data));
     }),
     await measured(numbers, 1, () => fold?.()),
@@ -195,6 +200,7 @@ async function compareChanges(indexed, bare, callerCount, from) {
     rounds.bare.push(await measureChanges(bare, first + CHANGED_JOBS, callerCount));
   }
   process.stdout.write(`  ${callerCount} concurrently: with the index, without it (difference)\n`);
+  /** @type {any[][]} */
   const parts = STEPS.map((name, step) => [name, (round, figure) => round[step][figure]]);
   const all = ["all", (round, figure) => round.reduce((total, step) => total + step[figure], 0)];
   for (const [name, part] of [...parts, all]) {

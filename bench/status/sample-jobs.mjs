@@ -53,14 +53,18 @@ export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UU
 /**
  * Adds this many jobs: the first RUNNING of them are due if `isAnyDue`, the last FAILING fail, and
  * all others wait.
+ *
+ * @param {{ databaseUuid?: string, isAnyDue?: boolean }} [options]
  */
-export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = {}) {
+export async function fill(kv, jobs, count, options = {}) {
+  const { databaseUuid, isAnyDue = true } = options;
   for (let from = 0; from < count; from += PAGE_ROWS) {
     await kv.transact(async (tx) => {
       for (let number = from; number < Math.min(count, from + PAGE_ROWS); number++) {
         const dueSec = isAnyDue && number < RUNNING ? 1 : FAR_SEC;
         const name = await add(tx, jobs, number, dueSec, databaseUuid);
         if (number < count - FAILING) continue;
+        /** @type {any} */
         const cause = { ...NO_PLACE, class: "unreachable" };
         const failure = { error: "http_request_failed", reason: "refused" };
         const failing = failingAfter(undefined, failure, cause, number);
