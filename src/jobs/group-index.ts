@@ -16,7 +16,7 @@ import {
   type Place,
 } from "./group-record.ts";
 import type { JobType } from "./job.ts";
-import type { JobKeys } from "./job-keys.ts";
+import { type JobKeys, readyGroup, readyKey } from "./job-keys.ts";
 import { NO_USAGE, type Order, type Standing } from "./standing.ts";
 
 /** Maximum number of groups that an acceptor moves from later to ready per transaction. */
@@ -36,38 +36,38 @@ export class GroupIndex {
 
   /** Shares and usage of a group. `usageSec` computes the usage at a given time. */
   async standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
-    const value = await tx.get(this.#keys.standing(type, group));
+    const value = await tx.get(this.#keys.standing.key({ type, group }));
     return value === undefined ? NO_USAGE : decodeStanding(value);
   }
 
   async place(tx: ReadTransaction, type: JobType, group: string): Promise<Place> {
-    const value = await tx.get(this.#keys.place(type, group));
+    const value = await tx.get(this.#keys.place.key({ type, group }));
     return value === undefined ? { kind: "none" } : decodePlace(value);
   }
 
   /** Derives a group's index position from the first row of its queue. */
   placeFor(first: KeyValue | undefined): Place {
     if (first === undefined) return { kind: "none" };
-    return { kind: "later", dueAtSec: this.#keys.queued(first.key).scheduledAtSec };
+    return { kind: "later", dueAtSec: this.#keys.groupPending.unpack(first.key).scheduledAtSec };
   }
 
   /** The first ready groups, lowest standing first. */
   async candidates(tx: ReadTransaction, type: JobType, limit: number): Promise<Candidate[]> {
-    const { entries } = await tx.getRangePage(this.#keys.readyGroups(type), { limit });
-    return entries.map(({ key }) => this.#keys.readyGroup(key));
+    const { entries } = await tx.getRangePage(this.#keys.ready.range({ type }), { limit });
+    return entries.map(({ key }) => readyGroup(this.#keys, key));
   }
 
   /** Groups in the index `later` that have become due. */
   async comeDue(tx: ReadTransaction, type: JobType, dueBySec: number) {
-    const range = this.#keys.laterGroupsUntil(type, dueBySec);
+    const range = this.#keys.later.rangeUntil({ type, dueAtSec: dueBySec });
     const { entries } = await tx.getRangePage(range, { limit: COME_DUE_COUNT_MAX });
-    return entries.map(({ key }) => this.#keys.laterGroup(key));
+    return entries.map(({ key }) => this.#keys.later.unpack(key));
   }
 
   /** Time at which the next group becomes due; undefined if no group is due later. */
   async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
-    const { entries } = await tx.getRangePage(this.#keys.laterGroups(type), { limit: 1 });
-    return entries[0] && this.#keys.laterGroup(entries[0].key).dueAtSec;
+    const { entries } = await tx.getRangePage(this.#keys.later.range({ type }), { limit: 1 });
+    return entries[0] && this.#keys.later.unpack(entries[0].key).dueAtSec;
   }
 
   /**
@@ -99,13 +99,13 @@ export class GroupIndex {
   }
 
   async move(tx: Transaction, type: JobType, group: string, from: Place, to: Place): Promise<void> {
-    tx.addReadConflictKey(this.#keys.place(type, group));
+    tx.addReadConflictKey(this.#keys.place.key({ type, group }));
     const fromKey = await this.#indexKey(tx, type, group, from);
     const toKey = await this.#indexKey(tx, type, group, to);
     if (fromKey !== undefined) tx.clear(fromKey);
     if (toKey !== undefined) tx.set(toKey, EMPTY_BYTES);
-    if (to.kind === "none") tx.clear(this.#keys.place(type, group));
-    else tx.set(this.#keys.place(type, group), encodePlace(to));
+    if (to.kind === "none") tx.clear(this.#keys.place.key({ type, group }));
+    else tx.set(this.#keys.place.key({ type, group }), encodePlace(to));
   }
 
   /** Writes a standing, and updates the group's row if it is ready. */
@@ -117,10 +117,10 @@ export class GroupIndex {
     to: Standing,
   ): Promise<void> {
     if (from === to) return;
-    tx.set(this.#keys.standing(type, group), encodeStanding(to));
+    tx.set(this.#keys.standing.key({ type, group }), encodeStanding(to));
     if ((await this.place(tx, type, group)).kind !== "ready") return;
-    tx.clear(this.#keys.ready(type, from, group));
-    tx.set(this.#keys.ready(type, to, group), EMPTY_BYTES);
+    tx.clear(readyKey(this.#keys, type, from, group));
+    tx.set(readyKey(this.#keys, type, to, group), EMPTY_BYTES);
   }
 
   async #indexKey(
@@ -130,7 +130,8 @@ export class GroupIndex {
     place: Place,
   ): Promise<Key | undefined> {
     if (place.kind === "none") return undefined;
-    if (place.kind === "later") return this.#keys.later(type, place.dueAtSec, group);
-    return this.#keys.ready(type, await this.standing(tx, type, group), group);
+    if (place.kind === "later")
+      return this.#keys.later.key({ type, dueAtSec: place.dueAtSec, group });
+    return readyKey(this.#keys, type, await this.standing(tx, type, group), group);
   }
 }

@@ -13,7 +13,7 @@ import type { Candidate, GroupIndex } from "./group-index.ts";
 import type { Place } from "./group-record.ts";
 import type { Groups } from "./groups.ts";
 import type { JobName, JobType } from "./job.ts";
-import type { JobKeys } from "./job-keys.ts";
+import { type JobKeys, readyGroup } from "./job-keys.ts";
 import { charged, compareStandings, type Order } from "./standing.ts";
 
 /** Maximum number of groups that an acceptor considers. */
@@ -47,7 +47,7 @@ export class GroupQueue {
 
   /** Adds a job to its group's queue. */
   async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
-    tx.set(this.#keys.groupPending(job, group, scheduledAtSec), EMPTY_BYTES);
+    tx.set(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }), EMPTY_BYTES);
     await this.#index.change(tx, job.type, group, (place) => {
       if (place.kind === "ready") return undefined;
       if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return undefined;
@@ -58,9 +58,11 @@ export class GroupQueue {
   /** Removes a job from its group's queue without accepting it. */
   async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     const { type } = job;
-    tx.clear(this.#keys.groupPending(job, group, scheduledAtSec));
+    tx.clear(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }));
     await this.#index.change(tx, type, group, async (place) => {
-      const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
+      const { entries } = await tx.getRangePage(this.#keys.groupPending.range({ type, group }), {
+        limit: 1,
+      });
       const next = this.#index.placeFor(entries[0]);
       const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
       return place.kind === "ready" && isDue ? undefined : next;
@@ -100,17 +102,20 @@ export class GroupQueue {
   ): Promise<JobName[]> {
     const names: JobName[] = [];
     const visit = async (group: string): Promise<void> => {
-      const range = this.#keys.groupPendingUntil(type, group, dueBySec);
+      const range = this.#keys.groupPending.rangeUntil({ type, group, scheduledAtSec: dueBySec });
       const { entries } = await tx.getRangePage(range, { limit: limit - names.length });
-      for (const { key } of entries) names.push({ type, id: this.#keys.queued(key).id });
+      for (const { key } of entries)
+        names.push({ type, id: this.#keys.groupPending.unpack(key).id });
     };
-    for await (const { key } of tx.getRange(this.#keys.readyGroups(type))) {
+    for await (const { key } of tx.getRange(this.#keys.ready.range({ type }))) {
       if (names.length >= limit) return names;
-      await visit(this.#keys.readyGroup(key).group);
+      await visit(readyGroup(this.#keys, key).group);
     }
-    for await (const { key } of tx.getRange(this.#keys.laterGroupsUntil(type, dueBySec))) {
+    for await (const { key } of tx.getRange(
+      this.#keys.later.rangeUntil({ type, dueAtSec: dueBySec }),
+    )) {
       if (names.length >= limit) return names;
-      await visit(this.#keys.laterGroup(key).group);
+      await visit(this.#keys.later.unpack(key).group);
     }
     return names;
   }
@@ -135,11 +140,13 @@ export class GroupQueue {
   async released(tx: Transaction, type: JobType, group: string): Promise<void> {
     await this.#index.change(tx, type, group, async (place) => {
       if (place.kind !== "later") return undefined;
-      const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
+      const { entries } = await tx.getRangePage(this.#keys.groupPending.range({ type, group }), {
+        limit: 1,
+      });
       const first = this.#index.placeFor(entries[0]);
       const isWaiting = first.kind === "later" && first.dueAtSec < place.dueAtSec;
       if (!isWaiting) return undefined;
-      tx.add(this.#keys.enqueued(type), 1n);
+      tx.add(this.#keys.enqueued.key({ type }), 1n);
       return first;
     });
   }
@@ -168,9 +175,10 @@ export class GroupQueue {
       await this.#index.move(tx, type, group, { kind: "ready" }, full);
       return [];
     }
-    const queue = this.#keys.groupQueue(type, group);
+    const queue = this.#keys.groupPending.range({ type, group });
     const { entries: rows } = await tx.snapshot.getRangePage(queue, { limit: countMax + 1 });
-    const isDue = ({ key }: KeyValue): boolean => this.#keys.queued(key).scheduledAtSec <= dueBySec;
+    const isDue = ({ key }: KeyValue): boolean =>
+      this.#keys.groupPending.unpack(key).scheduledAtSec <= dueBySec;
     const due = rows.filter(isDue);
     let standing = before;
     const nowSec = this.#nowSec();
@@ -181,7 +189,7 @@ export class GroupQueue {
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);
       tx.clear(key);
-      taken.push({ type, id: this.#keys.queued(key).id });
+      taken.push({ type, id: this.#keys.groupPending.unpack(key).id });
       standing = charged(standing, fairShare, fairShare.instalmentSec, nowSec);
     }
     const rest = rows[taken.length];

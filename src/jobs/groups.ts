@@ -17,7 +17,7 @@ import type { Candidate, GroupIndex } from "./group-index.ts";
 import { decodeFairShare, encodeFairShare } from "./group-record.ts";
 import type { JobType } from "./job.ts";
 import type { JobCounts } from "./job-counts.ts";
-import type { JobKeys } from "./job-keys.ts";
+import { type JobKeys, readyGroup } from "./job-keys.ts";
 import {
   charged,
   checkFairShare,
@@ -70,7 +70,7 @@ export class Groups {
       return;
     }
     tx.set(
-      this.#keys.fairShare(type),
+      this.#keys.fairShare.key({ type }),
       encodeFairShare({
         usageCoefficient,
         intervalSec,
@@ -81,7 +81,7 @@ export class Groups {
   }
 
   async fairShare(tx: ReadTransaction, type: JobType): Promise<FairShareGeneration> {
-    const value = await tx.get(this.#keys.fairShare(type));
+    const value = await tx.get(this.#keys.fairShare.key({ type }));
     return value === undefined ? { ...FAIR_SHARE_DEFAULT, generation: 0 } : decodeFairShare(value);
   }
 
@@ -90,8 +90,8 @@ export class Groups {
     const before = await this.standing(tx, type, group);
     if (before.shares === shares) return;
     await this.#index.restand(tx, type, group, before, withShares(before, shares));
-    if (shares === SHARES_DEFAULT) tx.clear(this.#keys.shares(type, group));
-    else tx.set(this.#keys.shares(type, group), packTuple([shares]));
+    if (shares === SHARES_DEFAULT) tx.clear(this.#keys.shares.key({ type, group }));
+    else tx.set(this.#keys.shares.key({ type, group }), packTuple([shares]));
   }
 
   /** Sets the shares of all groups of a type. Groups that are not named receive the default. */
@@ -108,10 +108,10 @@ export class Groups {
   }
 
   async #sharesThatDiffer(tx: ReadTransaction, type: JobType): Promise<Map<string, number>> {
-    const { entries } = await tx.getRangePage(this.#keys.sharesOfType(type));
+    const { entries } = await tx.getRangePage(this.#keys.shares.range({ type }));
     return new Map(
       entries.map(({ key, value }) => [
-        this.#keys.lastElement(key) as string,
+        this.#keys.shares.unpack(key).group,
         unpackTuple(value)[0] as number,
       ]),
     );
@@ -127,7 +127,7 @@ export class Groups {
    * no limit.
    */
   setLimit(tx: Transaction, type: JobType, group: string, countMax: number | undefined): void {
-    const key = this.#keys.groupLimit(type, group);
+    const key = this.#keys.groupLimit.key({ type, group });
     if (countMax === undefined) tx.clear(key);
     else tx.set(key, packTuple([countMax]));
   }
@@ -137,7 +137,7 @@ export class Groups {
    * every start and end of its jobs.
    */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
-    const value = await tx.get(this.#keys.groupLimit(type, group));
+    const value = await tx.get(this.#keys.groupLimit.key({ type, group }));
     if (value === undefined) return Number.POSITIVE_INFINITY;
     return limitOf(value) - (await this.#counts.running(tx, type, group));
   }
@@ -147,7 +147,7 @@ export class Groups {
    * again soon.
    */
   async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
-    return (await tx.snapshot.get(this.#keys.groupLimit(type, group))) !== undefined;
+    return (await tx.snapshot.get(this.#keys.groupLimit.key({ type, group }))) !== undefined;
   }
 
   /**
@@ -164,16 +164,16 @@ export class Groups {
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
   ): Promise<ReadonlyMap<string, number>> {
     const { snapshot } = tx;
-    const { entries } = await snapshot.getRangePage(this.#keys.groupLimits(type));
+    const { entries } = await snapshot.getRangePage(this.#keys.groupLimit.range({ type }));
     const found = new Map<string, number>();
     for (const { key, value } of entries) {
-      const group = this.#keys.lastElement(key) as string;
+      const group = this.#keys.groupLimit.unpack(key).group;
       const heldCount = held.get(group);
       if (heldCount === undefined) continue;
       const { running } = await this.#counts.read(tx, type, group);
       const excess = running - limitOf(value);
       if (excess < 0) continue;
-      const due = this.#keys.groupPendingUntil(type, group, dueBySec);
+      const due = this.#keys.groupPending.rangeUntil({ type, group, scheduledAtSec: dueBySec });
       const waiting = await snapshot.getRangePage(due, { limit });
       const stopCount = excess + waiting.entries.length;
       const ownCount = Math.ceil((stopCount * heldCount) / Math.max(1, running));
@@ -275,7 +275,7 @@ export class Groups {
     const nextDueSec = await kv.read((tx) => this.#index.nextDueSec(tx.snapshot, type));
     let earliestSec =
       nextDueSec !== undefined && nextDueSec <= this.#nowSec() ? nextDueSec : Infinity;
-    const { begin, end } = this.#keys.readyGroups(type);
+    const { begin, end } = this.#keys.ready.range({ type });
     for (let from: Key | undefined = begin; from !== undefined; ) {
       const range: KeyRange = { begin: from, end };
       const page = await kv.read((tx) => this.#firstDueSecs(tx.snapshot, type, range));
@@ -294,9 +294,10 @@ export class Groups {
     type: JobType,
     group: string,
   ): Promise<number | undefined> {
-    const [first] = (await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 }))
-      .entries;
-    return first && this.#keys.queued(first.key).scheduledAtSec;
+    const [first] = (
+      await tx.getRangePage(this.#keys.groupPending.range({ type, group }), { limit: 1 })
+    ).entries;
+    return first && this.#keys.groupPending.unpack(first.key).scheduledAtSec;
   }
 
   /** Due times of the first jobs of a page of ready groups. */
@@ -304,7 +305,7 @@ export class Groups {
     const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(
       entries.map(async ({ key }) => {
-        const { group } = this.#keys.readyGroup(key);
+        const { group } = readyGroup(this.#keys, key);
         return (await this.firstDueSec(tx, type, group)) ?? Infinity;
       }),
     );

@@ -42,7 +42,7 @@ export class IdleGroups {
     for (const group of page.idle) {
       if (!(await this.#isForgettable(tx, type, group))) continue;
       if (!(await this.#counts.clearZero(tx, type, group))) continue;
-      tx.clear(this.#keys.standing(type, group));
+      tx.clear(this.#keys.standing.key({ type, group }));
       forgottenCount++;
     }
     return { forgottenCount, last: page.last };
@@ -53,7 +53,7 @@ export class IdleGroups {
    * configuration bounds the number of such records.
    */
   async #isForgettable(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
-    const value = await tx.get(this.#keys.standing(type, group));
+    const value = await tx.get(this.#keys.standing.key({ type, group }));
     if (value === undefined) return true;
     const standing = decodeStanding(value);
     const nowSec = this.#runtime.clock.nowMs() / 1000;

@@ -5,7 +5,7 @@
  */
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobFacts, JobState, JobType } from "./job.ts";
-import type { JobKeys } from "./job-keys.ts";
+import { countsOfGroups, type JobKeys } from "./job-keys.ts";
 import { decodeFacts } from "./job-record.ts";
 
 export type StateCounts = Readonly<Record<JobState, number>>;
@@ -56,9 +56,9 @@ export class JobCounts {
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
   ): Promise<{ readonly idle: readonly string[]; readonly last: string | undefined }> {
     // Every job starts as pending, so these counters list all groups.
-    const range = this.#keys.countsOfGroups(type, PENDING, after);
+    const range = countsOfGroups(this.#keys, type, PENDING, after);
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(range, { limit });
-    const groupOf = ({ key }: KeyValue): string => this.#keys.lastElement(key) as string;
+    const groupOf = ({ key }: KeyValue): string => this.#keys.count.unpack(key).group as string;
     const idle = entries.filter(({ value }) => decodeCounter(value) === 0).map(groupOf);
     const last = entries.at(-1);
     return { idle, last: stoppedBy === "exhausted" || !last ? undefined : groupOf(last) };
@@ -73,9 +73,9 @@ export class JobCounts {
     type: JobType,
     { after, limit }: { readonly after: string | undefined; readonly limit: number },
   ): Promise<readonly string[]> {
-    const range = this.#keys.countsOfGroups(type, PENDING, after);
+    const range = countsOfGroups(this.#keys, type, PENDING, after);
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
-    return entries.map(({ key }) => this.#keys.lastElement(key) as string);
+    return entries.map(({ key }) => this.#keys.count.unpack(key).group as string);
   }
 
   /**
@@ -96,7 +96,7 @@ export class JobCounts {
    */
   async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = STATES.map(() => 0);
-    for await (const { value } of tx.snapshot.getRange(this.#keys.jobsOfType(type))) {
+    for await (const { value } of tx.snapshot.getRange(this.#keys.job.range({ type }))) {
       const facts = decodeFacts(value);
       if (group !== undefined && facts.group !== group) continue;
       const index = STATES.indexOf(facts.state);
@@ -111,7 +111,7 @@ export class JobCounts {
   }
 
   #key(type: JobType, state: JobState, group: string | undefined): Uint8Array {
-    return this.#keys.count(type, STATES.indexOf(state), group);
+    return this.#keys.count.key({ type, state: STATES.indexOf(state), group: group ?? null });
   }
 }
 

@@ -2,9 +2,9 @@
  * Data and requests of jobs, stored as JSON in chunks: the values of the current run, and the
  * values set for the next run during a run.
  */
-import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
-import type { JobKeys, Range } from "./job-keys.ts";
+import type { JobKeys } from "./job-keys.ts";
 import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
 /** Values to write. An undefined value is left unchanged. */
@@ -41,14 +41,10 @@ export class JobDataStore {
   readonly #nextRequest: JsonRows;
 
   constructor(keys: JobKeys, form: RequestForm = AS_IT_IS) {
-    this.#data = new JsonRows(keys.data.bind(keys), keys.dataChunks.bind(keys));
-    this.#nextData = new JsonRows(keys.nextData.bind(keys), keys.nextDataChunks.bind(keys));
-    this.#request = new JsonRows(keys.request.bind(keys), keys.requestChunks.bind(keys), form);
-    this.#nextRequest = new JsonRows(
-      keys.nextRequest.bind(keys),
-      keys.nextRequestChunks.bind(keys),
-      form,
-    );
+    this.#data = new JsonRows(keys.data);
+    this.#nextData = new JsonRows(keys.nextData);
+    this.#request = new JsonRows(keys.request, form);
+    this.#nextRequest = new JsonRows(keys.nextRequest, form);
   }
 
   get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
@@ -136,26 +132,20 @@ export class JobDataStore {
 
 /** One JSON object per job, in as many rows as needed. */
 class JsonRows {
-  readonly #key: (job: JobName, chunk: number) => Key;
-  readonly #range: (job: JobName) => Range;
+  readonly #keys: JobKeys["data"];
   readonly #form: RequestForm;
 
-  constructor(
-    key: (job: JobName, chunk: number) => Key,
-    range: (job: JobName) => Range,
-    form: RequestForm = AS_IT_IS,
-  ) {
-    this.#key = key;
-    this.#range = range;
+  constructor(keys: JobKeys["data"], form: RequestForm = AS_IT_IS) {
+    this.#keys = keys;
     this.#form = form;
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
-    return this.#decode(tx, job, await tx.get(this.#key(job, 0)));
+    return this.#decode(tx, job, await tx.get(this.#keys.key({ ...job, chunk: 0 })));
   }
 
   async getLater(tx: ReadTransaction, job: JobName): Promise<() => JobData | undefined> {
-    const rows = await this.#read(tx, job, await tx.get(this.#key(job, 0)));
+    const rows = await this.#read(tx, job, await tx.get(this.#keys.key({ ...job, chunk: 0 })));
     return once(() => rows && this.#form.decode(job, decodeData(rows)));
   }
 
@@ -183,7 +173,7 @@ class JsonRows {
     tx: ReadTransaction,
     jobs: readonly JobName[],
   ): Promise<readonly (JobData | undefined)[]> {
-    const first = await tx.getMany(jobs.map((job) => this.#key(job, 0)));
+    const first = await tx.getMany(jobs.map((job) => this.#keys.key({ ...job, chunk: 0 })));
     return Promise.all(jobs.map((job, index) => this.#decode(tx, job, first[index])));
   }
 
@@ -207,7 +197,7 @@ class JsonRows {
   }
 
   #setRows(tx: Transaction, job: JobName, rows: readonly Uint8Array[]): void {
-    for (const [chunk, bytes] of rows.entries()) tx.set(this.#key(job, chunk), bytes);
+    for (const [chunk, bytes] of rows.entries()) tx.set(this.#keys.key({ ...job, chunk }), bytes);
   }
 
   set(tx: Transaction, job: JobName, value: JobData): void {
@@ -229,11 +219,11 @@ class JsonRows {
   }
 
   clear(tx: Transaction, job: JobName): void {
-    tx.clearRange(this.#range(job));
+    tx.clearRange(this.#keys.range({ type: job.type, id: job.id }));
   }
 
   async #rows(tx: ReadTransaction, job: JobName): Promise<Uint8Array[]> {
-    const page = await tx.getRangePage(this.#range(job));
+    const page = await tx.getRangePage(this.#keys.range({ type: job.type, id: job.id }));
     return page.entries.map(({ value }) => value);
   }
 }

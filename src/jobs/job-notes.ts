@@ -15,7 +15,7 @@ export class JobNotes {
   }
 
   get(tx: ReadTransaction, job: JobName): Promise<Uint8Array | undefined> {
-    return tx.get(this.#keys.note(job));
+    return tx.get(this.#keys.note.key(job));
   }
 
   /** Notes of several jobs of a type, in id order. */
@@ -24,13 +24,13 @@ export class JobNotes {
     type: JobType,
     ids: readonly string[],
   ): Promise<(Uint8Array | undefined)[]> {
-    return tx.getMany(ids.map((id) => this.#keys.note({ type, id })));
+    return tx.getMany(ids.map((id) => this.#keys.note.key({ type, id })));
   }
 
   /** Sets the note; `undefined` removes it. */
   set(tx: Transaction, job: JobName, note: Uint8Array | undefined): void {
-    if (note === undefined) tx.clear(this.#keys.note(job));
-    else tx.set(this.#keys.note(job), note);
+    if (note === undefined) tx.clear(this.#keys.note.key(job));
+    else tx.set(this.#keys.note.key(job), note);
   }
 
   /**
@@ -43,13 +43,14 @@ export class JobNotes {
     afterId: string,
     lastId: string | undefined,
   ): Promise<ReadonlyMap<string, Uint8Array>> {
-    const all = this.#keys.notesOfType(type);
-    const begin = afterId === "" ? all.begin : keyAfter(this.#keys.note({ type, id: afterId }));
-    const end = lastId === undefined ? all.end : keyAfter(this.#keys.note({ type, id: lastId }));
+    const all = this.#keys.note.range({ type });
+    const begin = afterId === "" ? all.begin : keyAfter(this.#keys.note.key({ type, id: afterId }));
+    const end =
+      lastId === undefined ? all.end : keyAfter(this.#keys.note.key({ type, id: lastId }));
     const found = new Map<string, Uint8Array>();
     for await (const { key, value } of tx.getRange({ begin, end })) {
-      const id = this.#keys.notedId(key);
-      if (id !== undefined) found.set(id, value);
+      const { id, chunk } = this.#keys.data.unpack(key);
+      if (chunk === undefined) found.set(id, value);
     }
     return found;
   }

@@ -36,7 +36,7 @@ import type {
 } from "./job.ts";
 import { JobCounts } from "./job-counts.ts";
 import { JobDataStore, type RequestForm, type Stored } from "./job-data-store.ts";
-import { JobKeys } from "./job-keys.ts";
+import { type JobKeys, jobKeys, jobsBelow } from "./job-keys.ts";
 import { JobNotes } from "./job-notes.ts";
 import type { JobObserver } from "./job-observer.ts";
 import {
@@ -140,7 +140,7 @@ export class Jobs {
   /** `requestForm` converts requests for storage. Default: requests are stored unchanged. */
   constructor(runtime: Runtime, subspace: Subspace, requestForm?: RequestForm) {
     this.#runtime = runtime;
-    this.#keys = new JobKeys(subspace);
+    this.#keys = jobKeys(subspace);
     this.workers = new Workers(runtime, subspace);
     const index = new GroupIndex(this.#keys);
     this.counts = new JobCounts(this.#keys);
@@ -167,7 +167,7 @@ export class Jobs {
    */
   async setTypeTimeout(tx: Transaction, type: JobType, timeoutSec: number): Promise<void> {
     assert(timeoutSec > 0, "The timeout of a type must be positive");
-    const key = this.#keys.typeTimeout(type);
+    const key = this.#keys.typeTimeout.key({ type });
     const value = await tx.get(key);
     const former = value && decodeTypeTimeout(value);
     if (former?.timeoutSec === timeoutSec) return;
@@ -177,7 +177,7 @@ export class Jobs {
 
   /** Returns the timeout of a type, or `undefined` if it is not registered. A snapshot read. */
   async typeTimeout(tx: ReadTransaction, type: JobType): Promise<TypeTimeout | undefined> {
-    const value = await tx.snapshot.get(this.#keys.typeTimeout(type));
+    const value = await tx.snapshot.get(this.#keys.typeTimeout.key({ type }));
     return value && decodeTypeTimeout(value);
   }
 
@@ -191,7 +191,7 @@ export class Jobs {
    * running jobs.
    */
   async clearTypeTimeout(tx: Transaction, type: JobType): Promise<void> {
-    tx.clear(this.#keys.typeTimeout(type));
+    tx.clear(this.#keys.typeTimeout.key({ type }));
   }
 
   /**
@@ -212,7 +212,7 @@ export class Jobs {
     data: JobData,
     { scheduledAtSec = 0, group, request }: AddOptions = {},
   ): Promise<void> {
-    const typeTimeout = await tx.get(this.#keys.typeTimeout(job.type));
+    const typeTimeout = await tx.get(this.#keys.typeTimeout.key({ type: job.type }));
     if (typeTimeout === undefined) throw new UnknownJobTypeError(job.type);
     const stored = { data, request };
     const facts = await this.#facts(tx, job);
@@ -253,7 +253,7 @@ export class Jobs {
     const terms = { scheduledAtSec: 0, group, hasRequest: request !== undefined };
     const finished = { ...terms, state: "finished" } as const;
     this.#data.setFirst(tx, job, { data, request });
-    tx.set(this.#keys.job(job), encodeWaiting("finished", terms));
+    tx.set(this.#keys.job.key(job), encodeWaiting("finished", terms));
     // Creates the counter of pending jobs, because these counters also serve as the list of groups.
     this.counts.change(tx, job.type, undefined, { state: "pending", group });
     this.counts.change(tx, job.type, { state: "pending", group }, finished);
@@ -266,7 +266,7 @@ export class Jobs {
     if (facts === undefined) return false;
     if (facts.state === "pending") await this.#queue.leave(tx, job, facts);
     if (facts.state === "running") await this.#clearRunning(tx, job, facts);
-    tx.clear(this.#keys.job(job));
+    tx.clear(this.#keys.job.key(job));
     this.#data.clear(tx, job, facts);
     this.counts.change(tx, job.type, facts, undefined);
     await this.#announce(tx, job, undefined);
@@ -284,7 +284,7 @@ export class Jobs {
     ids: readonly string[],
   ): Promise<readonly Job[]> {
     const names = ids.map((id) => ({ type, id }));
-    const records = await tx.getMany(names.map((name) => this.#keys.job(name)));
+    const records = await tx.getMany(names.map((name) => this.#keys.job.key(name)));
     const found = names.flatMap((name, index) => {
       const record = records[index];
       return record === undefined ? [] : [{ name, facts: decodeFacts(record) }];
@@ -323,7 +323,7 @@ export class Jobs {
     const page = await this.#page(tx, type, afterId, limit);
     const entries = page.entries.map(({ key, value }) => {
       const { state, scheduledAtSec } = decodeFacts(value);
-      return { id: this.#keys.lastElement(key) as string, state, scheduledAtSec };
+      return { id: this.#keys.job.unpack(key).id, state, scheduledAtSec };
     });
     return { entries, stoppedBy: page.stoppedBy };
   }
@@ -365,7 +365,7 @@ export class Jobs {
     const page = await this.#page(tx, type, afterId, limit);
     const entries = await Promise.all(
       page.entries.map(async ({ key, value }): Promise<Job> => {
-        const name = { type, id: this.#keys.lastElement(key) as string };
+        const name = { type, id: this.#keys.job.unpack(key).id };
         const facts = decodeFacts(value);
         const [data, request] = await Promise.all([
           this.#data.get(tx, name),
@@ -383,8 +383,9 @@ export class Jobs {
     afterId: string | undefined,
     limit: number,
   ): ReturnType<ReadTransaction["getRangePage"]> {
-    const { begin, end } = this.#keys.jobsOfType(type);
-    const from = afterId === undefined ? begin : keyAfter(this.#keys.job({ type, id: afterId }));
+    const { begin, end } = this.#keys.job.range({ type });
+    const from =
+      afterId === undefined ? begin : keyAfter(this.#keys.job.key({ type, id: afterId }));
     return tx.getRangePage({ begin: from, end }, { limit });
   }
 
@@ -397,13 +398,13 @@ export class Jobs {
     type: JobType,
     { prefix, afterId, reverse, limit }: IdsWanted,
   ): Promise<readonly string[]> {
-    const all = this.#keys.jobsBelow(type, prefix);
-    const after = afterId === undefined ? undefined : this.#keys.job({ type, id: afterId });
+    const all = jobsBelow(this.#keys, type, prefix);
+    const after = afterId === undefined ? undefined : this.#keys.job.key({ type, id: afterId });
     const begin = after === undefined || reverse ? all.begin : keyAfter(after);
     const end = after === undefined || !reverse ? all.end : after;
     const ids: string[] = [];
     for await (const { key } of tx.getRange({ begin, end }, { limit, reverse })) {
-      ids.push(this.#keys.lastElement(key) as string);
+      ids.push(this.#keys.job.unpack(key).id);
     }
     return ids;
   }
@@ -446,7 +447,7 @@ export class Jobs {
     const taken = await this.#queue.take(tx, type, options);
     const looksOn = taken.length === 0 || (watchesRest && taken.length < countMax);
     const firstDueSec = looksOn ? await this.#queue.firstDueSec(tx, type) : undefined;
-    const enqueued = this.#keys.enqueued(type);
+    const enqueued = this.#keys.enqueued.key({ type });
     if (taken.length === 0) return { kind: "none-due", enqueued: tx.watch(enqueued), firstDueSec };
     const jobs = await Promise.all(taken.map((name) => this.#hold(tx, name, worker)));
     const isAll = looksOn && (firstDueSec ?? Number.POSITIVE_INFINITY) > dueBySec;
@@ -505,7 +506,7 @@ export class Jobs {
   /** Running jobs of a type, in order of their last heartbeats. */
   async runningIds(tx: ReadTransaction, type: JobType): Promise<readonly string[]> {
     const ids: string[] = [];
-    for await (const { value } of tx.getRange(this.#keys.activities(type))) {
+    for await (const { value } of tx.getRange(this.#keys.activity.range({ type }))) {
       ids.push(decodeJobId(value));
     }
     return ids;
@@ -522,7 +523,7 @@ export class Jobs {
    */
   async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
-    tx.clear(this.#keys.activity(held.type, facts.activity));
+    tx.clear(this.#keys.activity.key({ type: held.type, versionstamp: facts.activity }));
     this.#markActive(tx, held, withRequest(facts, request));
     const stored = { data, request };
     this.#data.set(tx, held, stored);
@@ -584,7 +585,7 @@ export class Jobs {
       await this.#requeue(tx, held, facts, stored);
       return;
     }
-    tx.set(this.#keys.job(held), encodeWaiting("finished", facts));
+    tx.set(this.#keys.job.key(held), encodeWaiting("finished", facts));
     this.counts.change(tx, held.type, facts, { state: "finished", group: facts.group });
     await this.#announce(tx, held, { ...facts, state: "finished" }, stored);
   }
@@ -608,7 +609,7 @@ export class Jobs {
     const after = { ...facts, hasRequest: true };
     const record =
       after.state === "running" ? encodeStillRunning(after) : encodeWaiting(after.state, after);
-    tx.set(this.#keys.job(job), record);
+    tx.set(this.#keys.job.key(job), record);
     return true;
   }
 
@@ -624,7 +625,7 @@ export class Jobs {
 
   /** Fires when the job changes in any way after this transaction's commit. */
   watch(tx: Transaction, job: JobName): Watch {
-    return tx.watch(this.#keys.job(job));
+    return tx.watch(this.#keys.job.key(job));
   }
 
   /**
@@ -634,24 +635,26 @@ export class Jobs {
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);
-    return tx.watch(worker === undefined ? this.#keys.job(held) : this.#keys.held(worker, held));
+    return tx.watch(
+      worker === undefined ? this.#keys.job.key(held) : this.#keys.held.key({ worker, ...held }),
+    );
   }
 
   /** All types with their timeouts in seconds. */
   async types(tx: ReadTransaction): Promise<{ type: JobType; timeoutSec: number }[]> {
-    const page = await tx.snapshot.getRangePage(this.#keys.typeTimeouts());
+    const page = await tx.snapshot.getRangePage(this.#keys.typeTimeout.range());
     return page.entries.map(({ key, value }) => ({
-      type: this.#keys.lastElement(key) as string,
+      type: this.#keys.typeTimeout.unpack(key).type,
       timeoutSec: decodeTypeTimeout(value).timeoutSec,
     }));
   }
 
   /** Position of the latest heartbeat in the activity order of a type. */
   async lastActivity(tx: ReadTransaction, type: JobType): Promise<Versionstamp | undefined> {
-    const range = this.#keys.activities(type);
+    const range = this.#keys.activity.range({ type });
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
     const [row] = page.entries;
-    return row && (this.#keys.lastElement(row.key) as Versionstamp);
+    return row && this.#keys.activity.unpack(row.key).versionstamp;
   }
 
   /**
@@ -664,7 +667,10 @@ export class Jobs {
     until: Versionstamp,
     limit: number,
   ): Promise<RequeuedBatch> {
-    const page = await tx.getRangePage(this.#keys.activitiesUntil(type, until), { limit });
+    const page = await tx.getRangePage(
+      this.#keys.activity.rangeUntil({ type, versionstamp: until }),
+      { limit },
+    );
     const ids = page.entries.map(({ value }) => decodeJobId(value));
     await Promise.all(ids.map((id) => this.#requeueRunning(tx, { type, id })));
     return { jobCount: ids.length, isDone: page.stoppedBy === "exhausted" };
@@ -673,14 +679,14 @@ export class Jobs {
   /** Number of jobs that a worker holds. A snapshot read. */
   async heldCount(tx: ReadTransaction, worker: WorkerId): Promise<number> {
     let count = 0;
-    for await (const _ of tx.snapshot.getRange(this.#keys.heldBy(worker))) count++;
+    for await (const _ of tx.snapshot.getRange(this.#keys.held.range({ worker }))) count++;
     return count;
   }
 
   /** Requeues up to `limit` jobs of an expelled worker, which is halted. */
   async requeueHeldBy(tx: Transaction, worker: WorkerId, limit: number): Promise<RequeuedBatch> {
-    const page = await tx.getRangePage(this.#keys.heldBy(worker), { limit });
-    const jobs = page.entries.map(({ key }) => this.#keys.heldJob(key));
+    const page = await tx.getRangePage(this.#keys.held.range({ worker }), { limit });
+    const jobs = page.entries.map(({ key }) => this.#keys.held.unpack(key));
     await Promise.all(jobs.map((job) => this.#requeueRunning(tx, job, worker)));
     return { jobCount: jobs.length, isDone: page.stoppedBy === "exhausted" };
   }
@@ -705,7 +711,7 @@ export class Jobs {
   }
 
   async #facts(tx: ReadTransaction, job: JobName): Promise<JobFacts | undefined> {
-    const value = await tx.get(this.#keys.job(job));
+    const value = await tx.get(this.#keys.job.key(job));
     return value && decodeFacts(value);
   }
 
@@ -717,7 +723,7 @@ export class Jobs {
 
   /** Writes a job that continues to run. */
   #write(tx: Transaction, job: JobName, from: RunningFacts, to: RunningFacts): void {
-    tx.set(this.#keys.job(job), encodeStillRunning(to));
+    tx.set(this.#keys.job.key(job), encodeStillRunning(to));
     this.#call(tx, job, to.worker);
     this.counts.change(tx, job.type, from, to);
   }
@@ -728,19 +734,23 @@ export class Jobs {
    */
   #call(tx: Transaction, job: JobName, worker: WorkerId | undefined): void {
     if (worker === undefined) return;
-    tx.set(this.#keys.held(worker, job), this.#runtime.random.bytes(CALL_BYTES));
+    tx.set(this.#keys.held.key({ worker, ...job }), this.#runtime.random.bytes(CALL_BYTES));
   }
 
   #markActive(tx: Transaction, job: JobName, facts: RunningFactsAtCommit): void {
     const userVersion = tx.nextUserVersion();
-    tx.setVersionstampedValue(this.#keys.job(job), encodeRunning(facts, userVersion));
-    tx.setVersionstampedKey(this.#keys.newActivity(job.type, userVersion), encodeJobId(job.id));
+    tx.setVersionstampedValue(this.#keys.job.key(job), encodeRunning(facts, userVersion));
+    tx.setVersionstampedKey(
+      this.#keys.activity.newKey({ type: job.type }, userVersion),
+      encodeJobId(job.id),
+    );
   }
 
   /** Removes a job that stops running from the activity order and from its worker's list. */
   async #clearRunning(tx: Transaction, { type, id }: JobName, facts: RunningFacts): Promise<void> {
-    tx.clear(this.#keys.activity(type, facts.activity));
-    if (facts.worker !== undefined) tx.clear(this.#keys.held(facts.worker, { type, id }));
+    tx.clear(this.#keys.activity.key({ type, versionstamp: facts.activity }));
+    if (facts.worker !== undefined)
+      tx.clear(this.#keys.held.key({ worker: facts.worker, type, id }));
     const { group } = facts;
     const isLimited = group !== undefined && (await this.groups.isLimited(tx, type, group));
     if (isLimited) await this.#queue.released(tx, type, group);
@@ -752,7 +762,7 @@ export class Jobs {
     from: JobFacts | undefined,
     terms: JobTerms,
   ): Promise<void> {
-    tx.set(this.#keys.job(job), encodeWaiting("pending", terms));
+    tx.set(this.#keys.job.key(job), encodeWaiting("pending", terms));
     this.counts.change(tx, job.type, from, { state: "pending", group: terms.group });
     await this.#queue.enter(tx, job, terms);
   }

@@ -53,14 +53,15 @@ export class PendingQueue {
   /** Adds a job and wakes waiting acceptors, unless they will try again before it is due. */
   async enter(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
     const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;
-    if (scheduledAtSec <= announcedSec) tx.add(this.#keys.enqueued(job.type), 1n);
-    if (group === undefined) tx.set(this.#keys.pending(job, scheduledAtSec), EMPTY_BYTES);
+    if (scheduledAtSec <= announcedSec) tx.add(this.#keys.enqueued.key({ type: job.type }), 1n);
+    if (group === undefined)
+      tx.set(this.#keys.pending.key({ ...job, scheduledAtSec }), EMPTY_BYTES);
     else await this.#groups.enter(tx, job, group, scheduledAtSec);
   }
 
   /** Removes a job from the queue without accepting it. */
   async leave(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
-    if (group === undefined) tx.clear(this.#keys.pending(job, scheduledAtSec));
+    if (group === undefined) tx.clear(this.#keys.pending.key({ ...job, scheduledAtSec }));
     else await this.#groups.leave(tx, job, group, scheduledAtSec);
   }
 
@@ -94,21 +95,21 @@ export class PendingQueue {
     type: JobType,
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
   ): Promise<JobName[]> {
-    const range = this.#keys.pendingUntil(type, dueBySec);
+    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
-    const plain = entries.map(({ key }) => ({ type, id: this.#keys.queued(key).id }));
+    const plain = entries.map(({ key }) => ({ type, id: this.#keys.pending.unpack(key).id }));
     const rest = { dueBySec, limit: limit - plain.length };
     return [...plain, ...(await this.#groups.due(tx.snapshot, type, rest))];
   }
 
   /** Due time of the first job, past or future. */
   async firstDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
-    const range = this.#keys.pendingUntil(type, Number.MAX_SAFE_INTEGER);
+    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: Number.MAX_SAFE_INTEGER });
     const [{ entries }, groupDueSec] = await Promise.all([
       tx.snapshot.getRangePage(range, { limit: 1 }),
       this.#groups.nextDueSec(tx.snapshot, type),
     ]);
-    const plainDueSec = entries[0] && this.#keys.queued(entries[0].key).scheduledAtSec;
+    const plainDueSec = entries[0] && this.#keys.pending.unpack(entries[0].key).scheduledAtSec;
     if (plainDueSec === undefined || groupDueSec === undefined) return plainDueSec ?? groupDueSec;
     return Math.min(plainDueSec, groupDueSec);
   }
@@ -127,7 +128,7 @@ export class PendingQueue {
     return rows.map(({ key }) => {
       tx.addReadConflictKey(key);
       tx.clear(key);
-      return { type, id: this.#keys.queued(key).id };
+      return { type, id: this.#keys.pending.unpack(key).id };
     });
   }
 
@@ -140,7 +141,7 @@ export class PendingQueue {
     type: JobType,
     { dueBySec, countMax }: Wanted,
   ): Promise<readonly KeyValue[]> {
-    const range = this.#keys.pendingUntil(type, dueBySec);
+    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
     const limit = this.#contention.rowCount(countMax);
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
     const batchCount = Math.ceil(entries.length / countMax);
@@ -156,8 +157,12 @@ export class PendingQueue {
     type: JobType,
     { dueBySec, countMax: limit }: Wanted,
   ): Promise<readonly KeyValue[]> {
-    const range = this.#keys.pendingUntil(type, dueBySec);
-    const pivot = this.#keys.pending({ type, id: randomHex(this.#runtime.random) }, 0);
+    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
+    const pivot = this.#keys.pending.key({
+      type,
+      id: randomHex(this.#runtime.random),
+      scheduledAtSec: 0,
+    });
     const { snapshot } = tx;
     const behind = await snapshot.getRangePage({ begin: pivot, end: range.end }, { limit });
     if (behind.entries.length > 0) return behind.entries;

@@ -13,7 +13,7 @@ import {
   type Watch,
 } from "../kv/index.ts";
 import type { JobType } from "./job.ts";
-import { JobKeys } from "./job-keys.ts";
+import { type JobKeys, jobKeys } from "./job-keys.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
 import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 import {
@@ -30,15 +30,18 @@ export class Workers {
 
   constructor(runtime: Runtime, subspace: Subspace) {
     this.#runtime = runtime;
-    this.#keys = new JobKeys(subspace);
+    this.#keys = jobKeys(subspace);
   }
 
   /** Registers a worker and starts its lease. */
   register(tx: Transaction, description: Omit<Worker, "id" | "sinceMs">): Worker {
     const sinceMs = this.#runtime.clock.nowMs();
     const worker = { ...description, id: randomHex(this.#runtime.random), sinceMs };
-    tx.set(this.#keys.worker(worker.id), encodeWorker(worker));
-    tx.set(this.#keys.lease(worker.id), encodeLease({ renewalCount: 0, renewedAtMs: sinceMs }));
+    tx.set(this.#keys.worker.key({ worker: worker.id }), encodeWorker(worker));
+    tx.set(
+      this.#keys.lease.key({ worker: worker.id }),
+      encodeLease({ renewalCount: 0, renewedAtMs: sinceMs }),
+    );
     this.#announceChange(tx);
     return worker;
   }
@@ -48,12 +51,12 @@ export class Workers {
     if (!(await this.isMember(tx, id))) return false;
     const renewalCount = ((await this.lease(tx, id))?.renewalCount ?? 0) + 1;
     const renewedAtMs = this.#runtime.clock.nowMs();
-    tx.set(this.#keys.lease(id), encodeLease({ renewalCount, renewedAtMs }));
+    tx.set(this.#keys.lease.key({ worker: id }), encodeLease({ renewalCount, renewedAtMs }));
     return true;
   }
 
   async isMember(tx: ReadTransaction, id: WorkerId): Promise<boolean> {
-    return (await tx.get(this.#keys.worker(id))) !== undefined;
+    return (await tx.get(this.#keys.worker.key({ worker: id }))) !== undefined;
   }
 
   /** Throws unless the worker is a member. For transactions that only a member may commit. */
@@ -62,34 +65,34 @@ export class Workers {
   }
 
   async lease(tx: ReadTransaction, id: WorkerId): Promise<WorkerLease | undefined> {
-    const value = await tx.get(this.#keys.lease(id));
+    const value = await tx.get(this.#keys.lease.key({ worker: id }));
     return value && decodeLease(value);
   }
 
   /** Returns the worker with this id; undefined if it was expelled or has left. */
   async member(tx: ReadTransaction, id: WorkerId): Promise<Worker | undefined> {
-    const value = await tx.get(this.#keys.worker(id));
+    const value = await tx.get(this.#keys.worker.key({ worker: id }));
     return value && decodeWorker(id, value);
   }
 
   /** All members, or only those that accept jobs of a type, in id order. */
   async members(tx: ReadTransaction, type?: JobType): Promise<Worker[]> {
-    const page = await tx.getRangePage(this.#keys.workers());
+    const page = await tx.getRangePage(this.#keys.worker.range());
     const all = page.entries.map(({ key, value }) =>
-      decodeWorker(this.#keys.lastElement(key) as string, value),
+      decodeWorker(this.#keys.worker.unpack(key).worker, value),
     );
     return type === undefined ? all : all.filter(({ types }) => types.includes(type));
   }
 
   /** Expelled workers whose jobs have not all been requeued. */
   async expelled(tx: ReadTransaction): Promise<WorkerId[]> {
-    const page = await tx.getRangePage(this.#keys.expulsions());
-    return page.entries.map(({ key }) => this.#keys.lastElement(key) as string);
+    const page = await tx.getRangePage(this.#keys.expulsion.range());
+    return page.entries.map(({ key }) => this.#keys.expulsion.unpack(key).worker);
   }
 
   /** Fires when a worker registers, leaves or is expelled after this transaction's commit. */
   watch(tx: Transaction): Watch {
-    return tx.watch(this.#keys.membership());
+    return tx.watch(this.#keys.membership.key({}));
   }
 
   /**
@@ -103,20 +106,20 @@ export class Workers {
       const lease = await this.lease(tx, id);
       if (lease?.renewalCount !== renewalCount) return false;
     }
-    tx.clear(this.#keys.worker(id));
-    tx.clear(this.#keys.lease(id));
-    tx.set(this.#keys.expulsion(id), encodeExpulsion());
+    tx.clear(this.#keys.worker.key({ worker: id }));
+    tx.clear(this.#keys.lease.key({ worker: id }));
+    tx.set(this.#keys.expulsion.key({ worker: id }), encodeExpulsion());
     this.#announceChange(tx);
     return true;
   }
 
   /** Removes the tombstone of an expelled worker whose jobs have all been requeued. */
   forget(tx: Transaction, id: WorkerId): void {
-    tx.clear(this.#keys.expulsion(id));
+    tx.clear(this.#keys.expulsion.key({ worker: id }));
   }
 
   #announceChange(tx: Transaction): void {
     const stamp = packTupleVersionstamped([Versionstamp.incomplete(tx.nextUserVersion())]);
-    tx.setVersionstampedValue(this.#keys.membership(), stamp);
+    tx.setVersionstampedValue(this.#keys.membership.key({}), stamp);
   }
 }

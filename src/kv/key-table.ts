@@ -79,9 +79,22 @@ export class Keys<Of extends Elements> {
     return this.#subspace.range(this.#tuple(first));
   }
 
+  /**
+   * Returns the range of keys whose last given element is at most this one, and whose elements
+   * before it are equal.
+   */
+  rangeUntil(first: First<Of>): KeyBounds {
+    const tuple = this.#tuple(first);
+    const { begin } = this.#subspace.range(tuple.slice(0, -1));
+    return { begin, end: this.#subspace.range(tuple).end };
+  }
+
   unpack(key: Key): Of {
-    const [, ...items] = this.#subspace.unpack(key);
-    return Object.fromEntries(this.#row.names.map((name, at) => [name, items[at]])) as Of;
+    const items = this.#subspace.unpack(key);
+    const elements: Record<string, unknown> = {};
+    // A loop, because this is called for each row of a range.
+    for (const [at, name] of this.#row.names.entries()) elements[name] = items[at + 1];
+    return elements as Of;
   }
 
   /**

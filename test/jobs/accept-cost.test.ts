@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
-import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { type JobKeys, jobKeys } from "../../src/jobs/job-keys.ts";
 import { encodeWaiting } from "../../src/jobs/job-record.ts";
 import {
   type CommitRequest,
@@ -49,8 +49,10 @@ function jobRows(
       values.get(plan.group) ?? encodeWaiting("pending", { ...plan, hasRequest: false });
     values.set(plan.group, value);
     const indexKey =
-      plan.group === undefined ? keys.pending(name, 1) : keys.groupPending(name, plan.group, 1);
-    mutations.push({ kind: "set", key: keyText(keys.job(name)), value });
+      plan.group === undefined
+        ? keys.pending.key({ ...name, scheduledAtSec: 1 })
+        : keys.groupPending.key({ ...name, group: plan.group, scheduledAtSec: 1 });
+    mutations.push({ kind: "set", key: keyText(keys.job.key(name)), value });
     mutations.push({ kind: "set", key: keyText(indexKey), value: EMPTY_BYTES });
   }
   return { readVersion: undefined, reads: [], writes: [], mutations };
@@ -77,7 +79,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   }
   for (let start = addedCount; start < jobCount; start += BATCH_ROWS) {
     const end = Math.min(jobCount, start + BATCH_ROWS);
-    storage.commit(jobRows(new JobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
+    storage.commit(jobRows(jobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
   // The first acceptances move groups that have just become due into the index of ready groups.

@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
-import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { jobKeys } from "../../src/jobs/job-keys.ts";
 import { MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
 import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
 import { PlainStore } from "../support/kv/plain-store.ts";
@@ -50,8 +50,8 @@ async function cost(perform: () => Promise<unknown>): Promise<KeyCounts> {
 /** Number of request rows in the store. */
 const requestRowCount = () =>
   kv.read(async (tx) => {
-    const keys = new JobKeys(SUBSPACE);
-    const ranges = [keys.requestChunks(JOB), keys.nextRequestChunks(JOB)];
+    const keys = jobKeys(SUBSPACE);
+    const ranges = [keys.request.range(JOB), keys.nextRequest.range(JOB)];
     const pages = await Promise.all(ranges.map((range) => tx.getRangePage(range)));
     return pages.flatMap(({ entries }) => entries).length;
   });

@@ -5,7 +5,7 @@
  */
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";
-import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { jobKeys } from "../../src/jobs/job-keys.ts";
 import { encodeWaiting } from "../../src/jobs/job-record.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
 import {
@@ -142,7 +142,7 @@ export class ScaleCluster {
   async #fill(): Promise<void> {
     const node = this.#world.openNode();
     const jobs = new Jobs(node.runtime, SUBSPACE);
-    const keys = new JobKeys(SUBSPACE);
+    const keys = jobKeys(SUBSPACE);
     const fairShare = { usageCoefficient: 0.5, intervalSec: 600, instalmentSec: CYCLE_SEC };
     await this.#world.until(
       node.kv.transact(async (tx) => {
@@ -166,8 +166,11 @@ export class ScaleCluster {
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
               const terms = { scheduledAtSec: 0, group: name, hasRequest: false };
-              tx.set(keys.job(waiting), encodeWaiting("pending", terms));
-              tx.set(keys.groupPending(waiting, name, 0), EMPTY_BYTES);
+              tx.set(keys.job.key(waiting), encodeWaiting("pending", terms));
+              tx.set(
+                keys.groupPending.key({ ...waiting, group: name, scheduledAtSec: 0 }),
+                EMPTY_BYTES,
+              );
             }
           }),
         );

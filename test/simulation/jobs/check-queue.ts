@@ -5,7 +5,7 @@
 import { decodePlace, type Place } from "../../../src/jobs/group-record.ts";
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { JobFacts } from "../../../src/jobs/job.ts";
-import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { type JobKeys, jobKeys, readyKey } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts } from "../../../src/jobs/job-record.ts";
 import { keyText, type ReadTransaction, type Subspace } from "../../../src/kv/index.ts";
 
@@ -15,11 +15,11 @@ export async function checkQueue(
   subspace: Subspace,
   type: JobType,
 ): Promise<string[]> {
-  const keys = new JobKeys(subspace);
+  const keys = jobKeys(subspace);
   const problems: string[] = [];
   const facts = new Map<string, JobFacts>();
-  for await (const { key, value } of tx.getRange(keys.jobsOfType(type))) {
-    facts.set(keys.lastElement(key) as string, decodeFacts(value));
+  for await (const { key, value } of tx.getRange(keys.job.range({ type }))) {
+    facts.set(keys.job.unpack(key).id, decodeFacts(value));
   }
   const groups = new Set([...facts.values()].flatMap(({ group }) => group ?? []));
 
@@ -31,23 +31,27 @@ export async function checkQueue(
     const name = { type, id };
     const { group, scheduledAtSec } = job;
     if (job.state === "pending" && group === undefined) {
-      expect(keys.pending(name, scheduledAtSec), `pending ${id}`);
+      expect(keys.pending.key({ ...name, scheduledAtSec }), `pending ${id}`);
     } else if (job.state === "pending" && group !== undefined) {
-      expect(keys.groupPending(name, group, scheduledAtSec), `pending ${id} of ${group}`);
+      expect(
+        keys.groupPending.key({ ...name, group, scheduledAtSec }),
+        `pending ${id} of ${group}`,
+      );
       earliest.set(group, Math.min(earliest.get(group) ?? Infinity, scheduledAtSec));
     } else if (job.state === "running") {
-      expect(keys.activity(type, job.activity), `activity of ${id}`);
-      if (job.worker !== undefined) expect(keys.held(job.worker, name), `${id} of its worker`);
+      expect(keys.activity.key({ type, versionstamp: job.activity }), `activity of ${id}`);
+      if (job.worker !== undefined)
+        expect(keys.held.key({ worker: job.worker, ...name }), `${id} of its worker`);
     }
   }
   for (const group of groups) {
-    const value = await tx.get(keys.place(type, group));
+    const value = await tx.get(keys.place.key({ type, group }));
     const place: Place = value === undefined ? { kind: "none" } : decodePlace(value);
     const dueAtSec = earliest.get(group);
     if (place.kind === "ready") {
-      expect(keys.ready(type, await jobs.groups.standing(tx, type, group), group), group);
+      expect(readyKey(keys, type, await jobs.groups.standing(tx, type, group), group), group);
     } else if (place.kind === "later") {
-      expect(keys.later(type, place.dueAtSec, group), group);
+      expect(keys.later.key({ type, dueAtSec: place.dueAtSec, group }), group);
       if (dueAtSec !== undefined && place.dueAtSec > dueAtSec) {
         problems.push(`group ${group} is due at ${dueAtSec}, and found at ${place.dueAtSec}`);
       }
@@ -60,11 +64,11 @@ export async function checkQueue(
   // Actual rows.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
-    keys.pendingUntil(type, always),
-    keys.readyGroups(type),
-    keys.laterGroups(type),
-    keys.activities(type),
-    ...[...groups].map((group) => keys.groupQueue(type, group)),
+    keys.pending.rangeUntil({ type, scheduledAtSec: always }),
+    keys.ready.range({ type }),
+    keys.later.range({ type }),
+    keys.activity.range({ type }),
+    ...[...groups].map((group) => keys.groupPending.range({ type, group })),
   ];
   const see = (key: Uint8Array): void => {
     if (!expected.delete(keyText(key))) problems.push(`a row too many: ${subspace.unpack(key)}`);
@@ -74,7 +78,8 @@ export async function checkQueue(
   }
   // A worker holds jobs of other types as well.
   for (const range of await heldRanges(tx, jobs, keys, facts)) {
-    for await (const { key } of tx.getRange(range)) if (keys.heldJob(key).type === type) see(key);
+    for await (const { key } of tx.getRange(range))
+      if (keys.held.unpack(key).type === type) see(key);
   }
   problems.push(...[...expected.values()].map((what) => `a row is missing: ${what}`));
 
@@ -101,5 +106,7 @@ async function heldRanges(
   );
   const members = (await jobs.workers.members(tx)).map(({ id }) => id);
   const expelled = await jobs.workers.expelled(tx);
-  return [...new Set([...named, ...members, ...expelled])].map((id) => keys.heldBy(id));
+  return [...new Set([...named, ...members, ...expelled])].map((id) =>
+    keys.held.range({ worker: id }),
+  );
 }

@@ -4,7 +4,7 @@
  * `replay` checks it.
  */
 import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
-import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { jobKeys } from "../../../src/jobs/job-keys.ts";
 import { decodeJobId } from "../../../src/jobs/job-record.ts";
 import {
   packTuple,
@@ -52,7 +52,7 @@ export function recordJobs(
   { time, nodes }: World,
   node: SimulatedNode,
 ): Jobs {
-  const keys = new JobKeys(subspace);
+  const keys = jobKeys(subspace);
   const { add, resubmit, accept, update, finish, remove, requeueSilent, requeueHeldBy } =
     bound(jobs);
   const requeued = (): Operation => {
@@ -96,14 +96,16 @@ export function recordJobs(
     },
     async requeueSilent(...args: Parameters<Jobs["requeueSilent"]>) {
       const [tx, type, until, limit] = args;
-      const page = await tx.getRangePage(keys.activitiesUntil(type, until), { limit });
+      const page = await tx.getRangePage(keys.activity.rangeUntil({ type, versionstamp: until }), {
+        limit,
+      });
       for (const { value } of page.entries) enter(tx, { type, id: decodeJobId(value) }, requeued());
       return requeueSilent(...args);
     },
     async requeueHeldBy(...args: Parameters<Jobs["requeueHeldBy"]>) {
       const [tx, worker, limit] = args;
-      const page = await tx.getRangePage(keys.heldBy(worker), { limit });
-      for (const { key } of page.entries) enter(tx, keys.heldJob(key), requeued());
+      const page = await tx.getRangePage(keys.held.range({ worker }), { limit });
+      for (const { key } of page.entries) enter(tx, keys.held.unpack(key), requeued());
       return requeueHeldBy(...args);
     },
   });

@@ -4,7 +4,7 @@
  */
 import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";
 import { type AcceptOptions, Jobs } from "../../../src/jobs/index.ts";
-import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { type JobKeys, jobKeys } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts } from "../../../src/jobs/job-record.ts";
 import type { Key, Subspace, Transaction, VersionstampedBytes } from "../../../src/kv/index.ts";
 
@@ -22,7 +22,7 @@ export class OlderJobs extends Jobs {
   constructor(runtime: Runtime, subspace: Subspace, format: RecordFormat) {
     super(runtime, subspace);
     this.#format = format;
-    this.#keys = new JobKeys(subspace);
+    this.#keys = jobKeys(subspace);
   }
 
   /** Earlier versions stored the request within the data, without a format. */
@@ -68,7 +68,7 @@ export function withRecords(
   type: string,
   change: (value: Uint8Array) => Uint8Array,
 ): Transaction {
-  const { begin, end } = keys.jobsOfType(type);
+  const { begin, end } = keys.job.range({ type });
   const changed = (key: Key, value: Uint8Array): Uint8Array =>
     compareBytes(key, begin) >= 0 && compareBytes(key, end) < 0 ? change(value) : value;
   const set = (key: Key, value: Uint8Array): void => tx.set(key, changed(key, value));

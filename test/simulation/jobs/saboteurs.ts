@@ -1,7 +1,7 @@
 /** Sabotaged queues and stores: each breaks one rule, and has to be detected. */
 import type { Runtime } from "../../../src/base/index.ts";
 import { type HeldJob, type JobData, type JobName, Jobs } from "../../../src/jobs/index.ts";
-import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { type JobKeys, jobKeys } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts, encodeWaiting } from "../../../src/jobs/job-record.ts";
 import type { Subspace, Transaction, Versionstamp } from "../../../src/kv/index.ts";
 import { withRecords } from "./older-jobs.ts";
@@ -12,7 +12,7 @@ export class CarelessJobs extends Jobs {
 
   constructor(runtime: Runtime, subspace: Subspace) {
     super(runtime, subspace);
-    this.#keys = new JobKeys(subspace);
+    this.#keys = jobKeys(subspace);
   }
 
   override async update(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
@@ -24,7 +24,7 @@ export class CarelessJobs extends Jobs {
   }
 
   async #asItsHolder(tx: Transaction, held: HeldJob): Promise<HeldJob> {
-    const value = await tx.get(this.#keys.job(held));
+    const value = await tx.get(this.#keys.job.key(held));
     const facts = value && decodeFacts(value);
     return facts?.state === "running" ? { ...held, lock: facts.lock } : held;
   }
@@ -63,7 +63,7 @@ export class LossyJobs extends Jobs {
 
   constructor(runtime: Runtime, subspace: Subspace) {
     super(runtime, subspace);
-    this.#keys = new JobKeys(subspace);
+    this.#keys = jobKeys(subspace);
   }
 
   override async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
