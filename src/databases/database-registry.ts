@@ -13,7 +13,7 @@ import { Database } from "./database.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
-import { RegistryKeys } from "./records/database-keys.ts";
+import { type RegistryKeys, registryKeys } from "./records/database-keys.ts";
 import {
   type DatabaseRecord,
   decodeDatabaseRecord,
@@ -63,7 +63,7 @@ export class DatabaseRegistry {
     readonly keepOldBodiesMs?: KeepOldBodies;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
-    this.#keys = new RegistryKeys(root);
+    this.#keys = registryKeys(root);
     this.updates = new DatabaseUpdates(this.#keys, this.#runtime.random);
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
@@ -77,7 +77,7 @@ export class DatabaseRegistry {
         database: name,
       });
     }
-    const key = this.#keys.database(name);
+    const key = this.#keys.database.key({ name });
     if ((await tx.get(key)) !== undefined) {
       throw new OperationalError("STORE_DATABASE_EXISTS", "Database exists", { database: name });
     }
@@ -94,7 +94,7 @@ export class DatabaseRegistry {
     const database = this.#database(name, record);
     // A row for the key must exist, so that removing the database wakes feeds that wait for the
     // first change.
-    tx.set(database.keys.changed(), new Uint8Array(0));
+    tx.set(database.keys.changed.key({}), new Uint8Array(0));
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
@@ -112,7 +112,9 @@ export class DatabaseRegistry {
 
   /** Like `open`, but returns `undefined` if the database does not exist. */
   async find(tx: ReadTransaction, name: string): Promise<Database | undefined> {
-    const value = isDatabaseName(name) ? await tx.get(this.#keys.database(name)) : undefined;
+    const value = isDatabaseName(name)
+      ? await tx.get(this.#keys.database.key({ name }))
+      : undefined;
     return value && this.#database(name, decodeDatabaseRecord(value));
   }
 
@@ -123,11 +125,11 @@ export class DatabaseRegistry {
   async remove(tx: Transaction, name: string): Promise<void> {
     const database = await this.open(tx, name);
     for (const hook of this.#hooksOf(name)) await hook.databaseRemoved?.(tx, database);
-    tx.clear(this.#keys.database(name));
+    tx.clear(this.#keys.database.key({ name }));
     // Fires the watches of changes feeds, which then detect the removal.
-    tx.clear(database.keys.changed());
+    tx.clear(database.keys.changed.key({}));
     const nowMs = this.#runtime.clock.nowMs();
-    removeInBackground(tx, database.keys.everything(), { kind: "database", subject: name, nowMs });
+    removeInBackground(tx, database.keys.everything, { kind: "database", subject: name, nowMs });
     forgetState(tx, database.uuid);
     await this.updates.note(tx, name, "deleted");
   }
@@ -135,19 +137,20 @@ export class DatabaseRegistry {
   /** Returns the names of databases in byte order. */
   async names(tx: ReadTransaction, options: NamesOptions = {}): Promise<string[]> {
     const { startName, endName, limit, descending = false } = options;
-    const all = this.#keys.databases();
+    const all = this.#keys.database.range();
     const [low, high] = descending ? [endName, startName] : [startName, endName];
-    const begin = low === undefined ? all.begin : this.#keys.database(rangeBound(low));
+    const begin =
+      low === undefined ? all.begin : this.#keys.database.key({ name: rangeBound(low) });
     const end =
       high === undefined
         ? firstGreaterOrEqual(all.end)
-        : firstGreaterThan(this.#keys.database(rangeBound(high)));
+        : firstGreaterThan(this.#keys.database.key({ name: rangeBound(high) }));
     if (limit === 0) return [];
     const page = await tx.getRangePage(
       { begin, end },
       { reverse: descending, ...(limit === undefined ? {} : { limit }) },
     );
-    return page.entries.map(({ key }) => this.#keys.databaseName(key));
+    return page.entries.map(({ key }) => this.#keys.database.unpack(key).name);
   }
 
   #database(name: string, record: DatabaseRecord): Database {

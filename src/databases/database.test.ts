@@ -558,7 +558,7 @@ describe("changes", () => {
       const counted = await Promise.all(
         ["0", ...sampled].map((sequence) => database.pendingChanges(tx, sequence)),
       );
-      const drawn = await tx.getRangePage(database.keys.boundaries());
+      const drawn = await tx.getRangePage(database.keys.boundary.range());
       return {
         sequences: ["0", ...every],
         pending: new Map(["0", ...sampled].map((sequence, index) => [sequence, counted[index]])),

@@ -494,7 +494,7 @@ export class Database implements HookedDatabase {
    * Fires after the next commit that writes a document of this database or removes the database.
    */
   watchChanges(tx: Transaction): Watch {
-    return tx.watch(this.keys.changed());
+    return tx.watch(this.keys.changed.key({}));
   }
 
   // Local documents
@@ -556,11 +556,11 @@ export class Database implements HookedDatabase {
       );
     }
     const record = { ...(await this.#record(tx)), revisionLimit };
-    tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
+    tx.set(this.#registryKeys.database.key({ name: this.name }), encodeDatabaseRecord(record));
   }
 
   get indexSubspace(): Subspace {
-    return this.keys.indexes();
+    return this.keys.indexes;
   }
 
   async indexSet(tx: ReadTransaction): Promise<number> {
@@ -573,7 +573,7 @@ export class Database implements HookedDatabase {
     const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
     const record = { ...(await this.#record(tx)), indexSet };
     state.database = record;
-    tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
+    tx.set(this.#registryKeys.database.key({ name: this.name }), encodeDatabaseRecord(record));
   }
 
   /**
@@ -585,7 +585,7 @@ export class Database implements HookedDatabase {
   }
 
   async #record(tx: ReadTransaction): Promise<DatabaseRecord> {
-    const value = await tx.get(this.#registryKeys.database(this.name));
+    const value = await tx.get(this.#registryKeys.database.key({ name: this.name }));
     const record = value === undefined ? undefined : decodeDatabaseRecord(value);
     if (record?.uuid !== this.uuid) {
       throw new OperationalError("STORE_DATABASE_NOT_FOUND", "Database does not exist", {

@@ -33,6 +33,14 @@ describe("a table of keys", () => {
     );
   });
 
+  test("returns the range of keys up to or before an element", () => {
+    const { begin } = SUBSPACE.range([2, "a"]);
+    const { end } = SUBSPACE.range([2, "a", "m"]);
+    expect(keys.job.rangeUntil({ type: "a", id: "m" })).toEqual({ begin, end });
+    const before = { begin, end: SUBSPACE.pack([2, "a", "m"]) };
+    expect(keys.job.rangeBefore({ type: "a", id: "m" })).toEqual(before);
+  });
+
   test("returns the range of keys with the same leading elements", () => {
     expect(keys.job.range()).toEqual(SUBSPACE.range([2]));
     expect(keys.job.range({ type: "a" })).toEqual(SUBSPACE.range([2, "a"]));
@@ -42,7 +50,7 @@ describe("a table of keys", () => {
   test("rejects an undefined element, which would widen a range, and an incomplete key", () => {
     const missing = undefined as unknown as string;
     expect(() => keys.job.range({ type: missing })).toThrow("must be defined");
-    expect(() => keys.job.key({ type: "a", id: missing })).toThrow("must be defined");
+    expect(() => keys.job.key({ type: "a", id: missing })).toThrow("all elements");
     expect(() => keys.job.key({ type: "a" } as { type: string; id: string })).toThrow(
       "all elements",
     );

@@ -58,8 +58,13 @@ export class Keys<Of extends Elements> {
   }
 
   key(elements: Of): Key {
-    const tuple = this.#tuple(elements);
-    assert(tuple.length > this.#row.names.length, "A key must have all elements of its row");
+    const { number, names } = this.#row;
+    const tuple: TupleItem[] = [number];
+    for (let at = 0; at < names.length; at++) {
+      const item = elements[names[at] as keyof Of];
+      assert(item !== undefined, "A key must have all elements of its row");
+      tuple.push(item);
+    }
     return this.#subspace.pack(tuple);
   }
 
@@ -87,6 +92,13 @@ export class Keys<Of extends Elements> {
     const tuple = this.#tuple(first);
     const { begin } = this.#subspace.range(tuple.slice(0, -1));
     return { begin, end: this.#subspace.range(tuple).end };
+  }
+
+  /** As `rangeUntil`, but without the keys that have the last given element itself. */
+  rangeBefore(first: First<Of>): KeyBounds {
+    const tuple = this.#tuple(first);
+    const { begin } = this.#subspace.range(tuple.slice(0, -1));
+    return { begin, end: this.#subspace.pack(tuple) };
   }
 
   unpack(key: Key): Of {

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { concatBytes, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { AttachmentEdit, DocumentEdit } from "../document.ts";
+import { contentIdOf } from "../records/database-keys.ts";
 import { interactive, openStore, replicated } from "../store.fixture.ts";
 import { AttachmentStore } from "./attachment-store.ts";
 
@@ -89,8 +90,8 @@ describe("attachments", () => {
         }
         await store.read(async (tx) => {
           const stored = new Set<string>();
-          for await (const { key } of tx.getRange(database.keys.allContentChunks())) {
-            stored.add(database.keys.chunkContent(key));
+          for await (const { key } of tx.getRange(database.keys.contentChunk.range())) {
+            stored.add(contentIdOf(database.keys.contentChunk.unpack(key)));
           }
           // Only an attachment of zero bytes has no chunks.
           for (const contentId of stored) expect(contents).toContain(contentId);

@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { concatBytes, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
 import type { Attachment, AttachmentEdit, DocumentEdit, StagedContent } from "../document.ts";
+import { contentIdOf } from "../records/database-keys.ts";
 import {
   interactive,
   type OpenStore,
@@ -55,8 +56,8 @@ async function openAttachments(): Promise<Fixture> {
     storedContentCount: () =>
       store.read(async (tx) => {
         const contents = new Set<string>();
-        for await (const { key } of tx.getRange(database.keys.allContentChunks())) {
-          contents.add(database.keys.chunkContent(key));
+        for await (const { key } of tx.getRange(database.keys.contentChunk.range())) {
+          contents.add(contentIdOf(database.keys.contentChunk.unpack(key)));
         }
         return contents.size;
       }),

@@ -27,6 +27,7 @@ import type { Database } from "../database.ts";
 import type { Attachment, StagedContent } from "../document.ts";
 import { digestText } from "../records/body-record.ts";
 import { type ContentRecord, encodeContentRecord } from "../records/content-record.ts";
+import { contentElement, contentIdOf } from "../records/database-keys.ts";
 import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
@@ -228,8 +229,8 @@ export class AttachmentStore {
       await database.assertExists(tx);
       for (const { contentId, bytes, record } of held) {
         setChunks(tx, database, { contentId, firstChunk: 0, bytes });
-        tx.set(keys.unreferenced(nowMs, contentId), NOTHING);
-        tx.set(keys.content(contentId), record);
+        tx.set(keys.unreferenced.key({ sinceMs: nowMs, ...contentElement(contentId) }), NOTHING);
+        tx.set(keys.content.key(contentElement(contentId)), record);
       }
     };
     await this.#kv.transact(body, { signal, whenUnknown: "retry" });
@@ -276,7 +277,9 @@ export class AttachmentStore {
   /** Whether any marker waits to be checked by `reclaim`. */
   async hasReclaimable(tx: ReadTransaction, { keys }: Database): Promise<boolean> {
     const beforeMs = this.#runtime.clock.nowMs() - RECLAIM_AGE_MS;
-    const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), { limit: 1 });
+    const page = await tx.getRangePage(keys.unreferenced.rangeBefore({ sinceMs: beforeMs }), {
+      limit: 1,
+    });
     return page.entries.length > 0;
   }
 
@@ -459,10 +462,16 @@ class Upload implements ContentSink {
       const { contentId } = this;
       setChunks(tx, this.#database, { contentId, firstChunk: this.#chunkCount, bytes });
       if (isRenewed) {
-        if (oldMarkerMs !== undefined) tx.clear(keys.unreferenced(oldMarkerMs, this.contentId));
-        tx.set(keys.unreferenced(nowMs, this.contentId), NOTHING);
+        if (oldMarkerMs !== undefined)
+          tx.clear(
+            keys.unreferenced.key({ sinceMs: oldMarkerMs, ...contentElement(this.contentId) }),
+          );
+        tx.set(
+          keys.unreferenced.key({ sinceMs: nowMs, ...contentElement(this.contentId) }),
+          NOTHING,
+        );
       }
-      if (record !== undefined) tx.set(keys.content(this.contentId), record);
+      if (record !== undefined) tx.set(keys.content.key(contentElement(this.contentId)), record);
     };
     await this.#kv.transact(body, { signal: this.#signal, whenUnknown: "retry" });
     if (isRenewed) this.#markerMs = nowMs;
@@ -475,9 +484,19 @@ class Upload implements ContentSink {
    */
   async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
     const { keys } = this.#database;
-    if ((await tx.get(keys.unreferenced(oldMarkerMs, this.contentId))) !== undefined) return;
+    if (
+      (await tx.get(
+        keys.unreferenced.key({ sinceMs: oldMarkerMs, ...contentElement(this.contentId) }),
+      )) !== undefined
+    )
+      return;
     // A previous commit with an unknown outcome succeeded.
-    if ((await tx.get(keys.unreferenced(newMarkerMs, this.contentId))) !== undefined) return;
+    if (
+      (await tx.get(
+        keys.unreferenced.key({ sinceMs: newMarkerMs, ...contentElement(this.contentId) }),
+      )) !== undefined
+    )
+      return;
     throw contentGone(this.contentId);
   }
 }
@@ -541,7 +560,10 @@ function setChunks(
 ): void {
   const { contentId, firstChunk, bytes } = content;
   for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
-    const key = keys.contentChunk(contentId, firstChunk + offset / CHUNK_BYTES);
+    const key = keys.contentChunk.key({
+      ...contentElement(contentId),
+      chunk: firstChunk + offset / CHUNK_BYTES,
+    });
     tx.set(key, bytes.subarray(offset, offset + CHUNK_BYTES));
   }
 }
@@ -553,7 +575,9 @@ async function readPage(
 ): Promise<Uint8Array[]> {
   const chunks = await Promise.all(
     Array.from({ length: count }, (_, offset) =>
-      tx.get(database.keys.contentChunk(contentId, index + offset)),
+      tx.get(
+        database.keys.contentChunk.key({ ...contentElement(contentId), chunk: index + offset }),
+      ),
     ),
   );
   return chunks.map((chunk) => {
@@ -569,14 +593,16 @@ async function reclaimPage(
   nowMs: number,
 ): Promise<{ contentCount: number; isLast: boolean }> {
   const { keys } = database;
-  const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), {
+  const page = await tx.getRangePage(keys.unreferenced.rangeBefore({ sinceMs: beforeMs }), {
     limit: RECLAIM_PAGE_ROWS,
   });
   const contents = await Promise.all(
     page.entries.map(async ({ key }) => {
       tx.clear(key);
-      const contentId = keys.unreferencedContent(key);
-      const references = await tx.getRangePage(keys.references(contentId), { limit: 1 });
+      const contentId = contentIdOf(keys.unreferenced.unpack(key));
+      const references = await tx.getRangePage(keys.reference.range(contentElement(contentId)), {
+        limit: 1,
+      });
       return references.entries.length > 0 ? undefined : contentId;
     }),
   );

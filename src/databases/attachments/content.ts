@@ -4,7 +4,7 @@ import { type ReadTransaction, removeInBackground, type Transaction } from "../.
 import type { StagedContent } from "../document.ts";
 import { digestBytes } from "../records/body-record.ts";
 import { decodeContentId, decodeContentRecord } from "../records/content-record.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
+import { contentElement, type DatabaseKeys } from "../records/database-keys.ts";
 
 /**
  * Returns for each staged item, in order, the item itself or earlier content with the same bytes.
@@ -18,14 +18,20 @@ export async function sharedContents(
 ): Promise<StagedContent[]> {
   const sharedIds = await tx.getMany(
     staged.map(({ digest, encoding, encodedLength }) =>
-      keys.contentByDigest(digestBytes(digest), encoding, encodedLength),
+      keys.contentByDigest.key({
+        digest: digestBytes(digest),
+        encoding: encoding ?? "",
+        length: encodedLength,
+      }),
     ),
   );
   const contentIds = staged.map(({ contentId }, index) => {
     const sharedId = sharedIds[index];
     return sharedId === undefined ? contentId : decodeContentId(sharedId);
   });
-  const records = await tx.getMany(contentIds.map((contentId) => keys.content(contentId)));
+  const records = await tx.getMany(
+    contentIds.map((contentId) => keys.content.key(contentElement(contentId))),
+  );
   return staged.map(({ digest, encoding, length, encodedLength }, index) => {
     const contentId = contentIds[index] as string;
     const record = records[index];
@@ -60,7 +66,7 @@ export function clearChunks(
   { contentId, encodedLength }: { readonly contentId: string; readonly encodedLength?: number },
   nowMs: number,
 ): void {
-  const chunks = keys.contentChunks(contentId);
+  const chunks = keys.contentChunk.range(contentElement(contentId));
   if (encodedLength !== undefined && encodedLength <= CLEARED_BYTES_MAX) tx.clearRange(chunks);
   else removeInBackground(tx, chunks, { kind: "attachment", subject, nowMs });
 }
@@ -73,14 +79,18 @@ export async function clearContent(
   nowMs: number,
 ): Promise<void> {
   const { keys } = database;
-  const value = await tx.get(keys.content(contentId));
+  const value = await tx.get(keys.content.key(contentElement(contentId)));
   const record = value && decodeContentRecord(value);
   clearChunks(tx, database, { ...record, contentId }, nowMs);
   // An upload that was never completed has no record.
   if (record === undefined) return;
-  tx.clear(keys.content(contentId));
+  tx.clear(keys.content.key(contentElement(contentId)));
   const { digest, encoding, encodedLength } = record;
-  const digestKey = keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
+  const digestKey = keys.contentByDigest.key({
+    digest: digestBytes(digest),
+    encoding: encoding ?? "",
+    length: encodedLength,
+  });
   const sharedId = await tx.get(digestKey);
   if (sharedId !== undefined && decodeContentId(sharedId) === contentId) tx.clear(digestKey);
 }

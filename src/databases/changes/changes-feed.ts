@@ -7,7 +7,7 @@ import {
   firstGreaterThan,
   type RangeOptions,
   type ReadTransaction,
-  type Versionstamp,
+  Versionstamp,
 } from "../../kv/index.ts";
 import type { Change } from "../document.ts";
 import type { DocumentReader } from "../documents/document-reader.ts";
@@ -57,7 +57,7 @@ export class ChangesFeed {
   async page(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     const { since = "0", until, before, limit, byteLimit, descending = false } = options;
     assert(limit === undefined || limit >= 0, "The limit must not be negative");
-    const all = this.#keys.changes();
+    const all = this.#keys.change.range();
     const sinceStamp = parseSequence(since);
     const beforeStamp = before === undefined ? undefined : parseSequence(before);
     if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
@@ -65,11 +65,16 @@ export class ChangesFeed {
       return { entries: [], stoppedBy: "exhausted" };
     }
     const begin =
-      sinceStamp === undefined ? all.begin : firstGreaterThan(this.#keys.change(sinceStamp));
+      sinceStamp === undefined
+        ? all.begin
+        : firstGreaterThan(this.#keys.change.key({ versionstamp: sinceStamp }));
     const untilStamp = until === undefined ? undefined : parseSequence(until);
     const bound =
-      untilStamp === undefined ? all.end : firstGreaterThan(this.#keys.change(untilStamp));
-    const end = beforeStamp === undefined ? bound : this.#keys.change(beforeStamp);
+      untilStamp === undefined
+        ? all.end
+        : firstGreaterThan(this.#keys.change.key({ versionstamp: untilStamp }));
+    const end =
+      beforeStamp === undefined ? bound : this.#keys.change.key({ versionstamp: beforeStamp });
     const rangeOptions: RangeOptions = {
       reverse: descending,
       ...(limit === undefined ? {} : { limit }),
@@ -80,7 +85,7 @@ export class ChangesFeed {
     for (const { key, value } of page.entries) {
       const record = decodeChangeRecord(value);
       const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
-      entries.push(changeOf(this.#keys.changeVersionstamp(key), record.id, leaves));
+      entries.push(changeOf(Versionstamp.endOf(key), record.id, leaves));
     }
     return { entries, stoppedBy: page.stoppedBy };
   }
@@ -126,9 +131,12 @@ export class ChangesFeed {
 
   /** The versionstamp of the last change, if any. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
-    const page = await tx.snapshot.getRangePage(this.#keys.changes(), { limit: 1, reverse: true });
+    const page = await tx.snapshot.getRangePage(this.#keys.change.range(), {
+      limit: 1,
+      reverse: true,
+    });
     const [last] = page.entries;
-    return last === undefined ? undefined : this.#keys.changeVersionstamp(last.key);
+    return last === undefined ? undefined : Versionstamp.endOf(last.key);
   }
 
   async #allLeaves(tx: ReadTransaction, id: string): Promise<readonly ChangedLeaf[]> {

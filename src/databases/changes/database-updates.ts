@@ -86,14 +86,15 @@ export class DatabaseUpdates {
     const kindNumber = KINDS.indexOf(kind);
     const cleared = this.#ownObsolete(note) ?? (await this.#foundObsolete(tx, name, kindNumber));
     for (const versionstamp of cleared) {
-      tx.clear(this.#keys.updateOf(name, kindNumber, versionstamp));
-      tx.clear(this.#keys.update(versionstamp));
+      tx.clear(this.#keys.updateOf.key({ name, kind: kindNumber, versionstamp }));
+      tx.clear(this.#keys.update.key({ versionstamp }));
     }
     const userVersion = tx.nextUserVersion();
     const record = new RecordWriter().byte(FORMAT).byte(kindNumber).text(name).finish();
-    tx.setVersionstampedKey(this.#keys.newUpdate(userVersion), record);
-    tx.setVersionstampedKey(this.#keys.newUpdateOf(name, kindNumber, userVersion), EMPTY_BYTES);
-    tx.setVersionstampedValue(this.#keys.updated(), encodeNewVersionstamp(userVersion));
+    tx.setVersionstampedKey(this.#keys.update.newKey({}, userVersion), record);
+    const rowOf = this.#keys.updateOf.newKey({ name, kind: kindNumber }, userVersion);
+    tx.setVersionstampedKey(rowOf, EMPTY_BYTES);
+    tx.setVersionstampedValue(this.#keys.updated.key({}), encodeNewVersionstamp(userVersion));
     tx.afterCommit(({ versionstamp }) => {
       this.#remember(note, cleared, versionstamp?.withUserVersion(userVersion));
     });
@@ -127,9 +128,9 @@ export class DatabaseUpdates {
     name: string,
     kindNumber: number,
   ): Promise<readonly Versionstamp[]> {
-    const range = this.#keys.updatesOf(name, kindNumber);
+    const range = this.#keys.updateOf.range({ name, kind: kindNumber });
     const { entries } = await tx.snapshot.getRangePage(range, { limit: OBSOLETE_COUNT_MAX });
-    const rows = entries.map(({ key }) => this.#keys.updateOfVersionstamp(key));
+    const rows = entries.map(({ key }) => this.#keys.updateOf.unpack(key).versionstamp);
     if (rows.length <= CLEARED_COUNT_MAX) return rows;
     const start = this.#random.integer(rows.length);
     return [...rows.slice(start), ...rows].slice(0, CLEARED_COUNT_MAX);
@@ -151,9 +152,12 @@ export class DatabaseUpdates {
     tx: ReadTransaction,
     { since = FIRST_SEQUENCE, limit, descending = false }: UpdatesOptions,
   ): Promise<Page<DatabaseUpdate>> {
-    const all = this.#keys.updates();
+    const all = this.#keys.update.range();
     const stamp = parseSequence(since);
-    const begin = stamp === undefined ? all.begin : firstGreaterThan(this.#keys.update(stamp));
+    const begin =
+      stamp === undefined
+        ? all.begin
+        : firstGreaterThan(this.#keys.update.key({ versionstamp: stamp }));
     const { entries, stoppedBy } = await tx.snapshot.getRangePage(
       { begin, end: all.end },
       { reverse: descending, ...(limit === undefined ? {} : { limit }) },
@@ -163,7 +167,7 @@ export class DatabaseUpdates {
         const reader = new RecordReader(value);
         assert(reader.byte() === FORMAT, "The update record must have a supported format version");
         const kind = KINDS[reader.byte()] as UpdateKind;
-        const sequence = formatSequence(this.#keys.updateVersionstamp(key));
+        const sequence = formatSequence(this.#keys.update.unpack(key).versionstamp);
         return { sequence, name: reader.text(), kind };
       }),
       stoppedBy,
@@ -178,6 +182,6 @@ export class DatabaseUpdates {
 
   /** Fires after the next commit that notes an update. */
   watch(tx: Transaction): Watch {
-    return tx.watch(this.#keys.updated());
+    return tx.watch(this.#keys.updated.key({}));
   }
 }

@@ -6,8 +6,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
-import { KeyValueStore, MemoryEngine, Subspace, type Versionstamp } from "../../kv/index.ts";
-import { DatabaseKeys } from "../records/database-keys.ts";
+import { KeyValueStore, MemoryEngine, Subspace, Versionstamp } from "../../kv/index.ts";
+import { databaseKeysIn } from "../records/database-keys.ts";
 import { seededRandom } from "../store.fixture.ts";
 import { openState } from "../transaction-state.ts";
 import { ChangeCounts } from "./change-counts.ts";
@@ -32,12 +32,12 @@ describe("the counts of the update sequence", () => {
       fc.asyncProperty(fc.array(round, { maxLength: 40 }), fc.nat(), async (rounds, seed) => {
         const runtime = createSystemRuntime();
         const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-        const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
+        const keys = databaseKeysIn(Subspace.fromTuple(["counts"]));
         const counts = new ChangeCounts(keys, seededRandom(seed), SPACING);
         const changes = (): Promise<Versionstamp[]> =>
           kv.read(async (tx) => {
-            const page = await tx.getRangePage(keys.changes());
-            return page.entries.map(({ key }) => keys.changeVersionstamp(key));
+            const page = await tx.getRangePage(keys.change.range());
+            return page.entries.map(({ key }) => Versionstamp.endOf(key));
           });
         for (const transactions of rounds) {
           const stored = await changes();
@@ -59,11 +59,11 @@ describe("the counts of the update sequence", () => {
                   const places = await counts.prepareLeave(tx, state, leaving);
                   const deltas = new CounterDeltas(keys);
                   for (const [index, versionstamp] of leaving.entries()) {
-                    tx.clear(keys.change(versionstamp));
+                    tx.clear(keys.change.key({ versionstamp }));
                     counts.leave(places[index], deltas);
                   }
                   for (let index = 0; index < leaving.length + added; index++) {
-                    tx.setVersionstampedKey(keys.newChange(tx.nextUserVersion()), EMPTY);
+                    tx.setVersionstampedKey(keys.change.newKey({}, tx.nextUserVersion()), EMPTY);
                     counts.enter(state);
                   }
                   deltas.apply(tx);
@@ -88,7 +88,7 @@ describe("the counts of the update sequence", () => {
   test("keep few partial counts and boundaries over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-    const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
+    const keys = databaseKeysIn(Subspace.fromTuple(["counts"]));
     const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
     // One change in ten keeps its place in the sequence; the others move to the end repeatedly.
     const places: Versionstamp[] = [];
@@ -99,24 +99,24 @@ describe("the counts of the update sequence", () => {
         await counts.begin(tx, state, 1);
         const [place] = await counts.prepareLeave(tx, state, [leaving]);
         const deltas = new CounterDeltas(keys);
-        if (leaving !== undefined) tx.clear(keys.change(leaving));
+        if (leaving !== undefined) tx.clear(keys.change.key({ versionstamp: leaving }));
         counts.leave(place, deltas);
         const drawn = tx.nextUserVersion();
-        tx.setVersionstampedKey(keys.newChange(drawn), EMPTY);
+        tx.setVersionstampedKey(keys.change.newKey({}, drawn), EMPTY);
         counts.enter(state);
         deltas.apply(tx);
         counts.finish(tx, state);
         return drawn;
       });
       const page = await kv.read((tx) =>
-        tx.getRangePage(keys.changes(), { limit: 1, reverse: true }),
+        tx.getRangePage(keys.change.range(), { limit: 1, reverse: true }),
       );
-      const written = keys.changeVersionstamp((page.entries[0] as { key: Uint8Array }).key);
+      const written = Versionstamp.endOf((page.entries[0] as { key: Uint8Array }).key);
       expect(written.bytes[11]).toBe(userVersion);
       places[round < 60 ? round : (round * 7) % 54] = written;
     }
     const [shares, boundaries] = await kv.read((tx) =>
-      Promise.all([tx.getRangePage(keys.shares()), tx.getRangePage(keys.boundaries())]),
+      Promise.all([tx.getRangePage(keys.share.range()), tx.getRangePage(keys.boundary.range())]),
     );
     // 2,000 transactions added about 500 boundaries; 60 changes remain.
     expect(shares.entries.length).toBeLessThan(150);

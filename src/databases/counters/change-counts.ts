@@ -112,7 +112,7 @@ export class ChangeCounts {
         if (boundary === undefined) break;
         found = boundary;
       }
-      places[index] = this.#keys.share(found);
+      places[index] = this.#keys.share.key({ versionstamp: found });
     }
     return places;
   }
@@ -137,8 +137,8 @@ export class ChangeCounts {
     const { share } = state;
     if (share === undefined || share.changeCount === 0) return;
     const { userVersion, changeCount, isBoundary } = share;
-    tx.setVersionstampedKey(this.#keys.newShare(userVersion), encodeCounter(changeCount));
-    if (isBoundary) tx.setVersionstampedKey(this.#keys.newBoundary(userVersion), NOTHING);
+    tx.setVersionstampedKey(this.#keys.share.newKey({}, userVersion), encodeCounter(changeCount));
+    if (isBoundary) tx.setVersionstampedKey(this.#keys.boundary.newKey({}, userVersion), NOTHING);
     share.isWritten = true;
   }
 
@@ -151,16 +151,20 @@ export class ChangeCounts {
     }
     const { snapshot } = tx;
     const boundaries = {
-      begin: firstGreaterThan(this.#keys.boundary(versionstamp)),
-      end: this.#keys.boundaries().end,
+      begin: firstGreaterThan(this.#keys.boundary.key({ versionstamp })),
+      end: this.#keys.boundary.range().end,
     };
     const [next] = (await snapshot.getRangePage(boundaries, { limit: 1 })).entries;
-    const begin = firstGreaterThan(this.#keys.change(versionstamp));
-    if (next === undefined) return countRows(snapshot, { begin, end: this.#keys.changes().end });
-    const boundary = this.#keys.boundaryVersionstamp(next.key);
+    const begin = firstGreaterThan(this.#keys.change.key({ versionstamp }));
+    if (next === undefined)
+      return countRows(snapshot, { begin, end: this.#keys.change.range().end });
+    const boundary = this.#keys.boundary.unpack(next.key).versionstamp;
     const [near, far] = await Promise.all([
-      countRows(snapshot, { begin, end: this.#keys.change(boundary) }),
-      this.#sum(snapshot, { begin: this.#keys.share(boundary), end: this.#keys.shares().end }),
+      countRows(snapshot, { begin, end: this.#keys.change.key({ versionstamp: boundary }) }),
+      this.#sum(snapshot, {
+        begin: this.#keys.share.key({ versionstamp: boundary }),
+        end: this.#keys.share.range().end,
+      }),
     ]);
     return near + far;
   }
@@ -180,10 +184,10 @@ export class ChangeCounts {
     const found = recent.find((boundary) => boundary.compare(versionstamp) < 0);
     if (found !== undefined || recent.length < RECENT_MAX) return found;
     if (share.isWritten) return versionstamp;
-    const { begin } = this.#keys.boundaries();
-    const range = { begin, end: this.#keys.boundary(versionstamp) };
+    const { begin } = this.#keys.boundary.range();
+    const range = { begin, end: this.#keys.boundary.key({ versionstamp }) };
     const [row] = (await tx.snapshot.getRangePage(range, { limit: 1, reverse: true })).entries;
-    return row === undefined ? undefined : this.#keys.boundaryVersionstamp(row.key);
+    return row === undefined ? undefined : this.#keys.boundary.unpack(row.key).versionstamp;
   }
 
   async #sweepSometimes(tx: Transaction): Promise<void> {

@@ -42,8 +42,8 @@ export async function latestBoundaries(
   keys: DatabaseKeys,
   limit: number,
 ): Promise<readonly Versionstamp[]> {
-  const page = await tx.snapshot.getRangePage(keys.boundaries(), { limit, reverse: true });
-  return page.entries.map(({ key }) => keys.boundaryVersionstamp(key));
+  const page = await tx.snapshot.getRangePage(keys.boundary.range(), { limit, reverse: true });
+  return page.entries.map(({ key }) => keys.boundary.unpack(key).versionstamp);
 }
 
 /**
@@ -58,7 +58,7 @@ export async function sweepShares(
   const latest = await latestBoundaries(tx, keys, YOUNG_BOUNDARIES);
   const young = latest.at(-1);
   if (young === undefined) return;
-  const range = { begin: keys.share(young), end: keys.shares().end };
+  const range = { begin: keys.share.key({ versionstamp: young }), end: keys.share.range().end };
   const page = await tx.snapshot.getRangePage(range, { limit: YOUNG_SHARES_MAX });
   joinShares(tx, keys, { shares: page.entries, boundaries: latest, spacing: 0 });
   await sweepOld(tx, keys, { end: young, spacing });
@@ -73,26 +73,31 @@ async function sweepOld(
   keys: DatabaseKeys,
   { end, spacing }: { readonly end: Versionstamp; readonly spacing: number },
 ): Promise<void> {
-  const cursor = await tx.snapshot.get(keys.sweepCursor());
+  const cursor = await tx.snapshot.get(keys.sweepCursor.key({}));
   const begin =
-    cursor === undefined ? keys.boundaries().begin : keys.boundary(decodeVersionstamp(cursor));
+    cursor === undefined
+      ? keys.boundary.range().begin
+      : keys.boundary.key({ versionstamp: decodeVersionstamp(cursor) });
   const page = await tx.snapshot.getRangePage(
-    { begin, end: keys.boundary(end) },
+    { begin, end: keys.boundary.key({ versionstamp: end }) },
     { limit: OLD_BOUNDARIES_MAX },
   );
-  const boundaries = page.entries.map(({ key }) => keys.boundaryVersionstamp(key));
+  const boundaries = page.entries.map(({ key }) => keys.boundary.unpack(key).versionstamp);
   const [first] = boundaries;
   const behind = page.stoppedBy === "exhausted" ? end : boundaries.at(-1);
   if (first === undefined || behind === undefined) {
-    tx.clear(keys.sweepCursor());
+    tx.clear(keys.sweepCursor.key({}));
     return;
   }
-  const range: KeyRange = { begin: keys.share(first), end: keys.share(behind) };
+  const range: KeyRange = {
+    begin: keys.share.key({ versionstamp: first }),
+    end: keys.share.key({ versionstamp: behind }),
+  };
   const shares = await tx.snapshot.getRangePage(range, { limit: OLD_SHARES_MAX });
   const reached = joinShares(tx, keys, { shares: shares.entries, boundaries, spacing });
   const next = shares.stoppedBy === "exhausted" ? behind : reached;
-  if (next === undefined || next === end) tx.clear(keys.sweepCursor());
-  else tx.set(keys.sweepCursor(), encodeVersionstamp(next));
+  if (next === undefined || next === end) tx.clear(keys.sweepCursor.key({}));
+  else tx.set(keys.sweepCursor.key({}), encodeVersionstamp(next));
 }
 
 /** The partial counts from one boundary to the next, not counting boundaries that are cleared. */
@@ -122,7 +127,7 @@ function joinShares(
   },
 ): Versionstamp | undefined {
   const byShare = new Map(
-    boundaries.map((boundary) => [hexEncode(keys.share(boundary)), boundary]),
+    boundaries.map((boundary) => [hexEncode(keys.share.key({ versionstamp: boundary })), boundary]),
   );
   let stretch: Stretch | undefined;
   const close = (): void => {
@@ -140,7 +145,7 @@ function joinShares(
       stretch.count += count;
       stretch.joined += count;
     } else if (stretch !== undefined && stretch.count + count <= spacing) {
-      tx.clear(keys.boundary(boundary));
+      tx.clear(keys.boundary.key({ versionstamp: boundary }));
       stretch.count += count;
     } else {
       close();

@@ -1,7 +1,7 @@
 /** Collects the amounts that a batch adds to counters, so that each counter is written once. */
 import { hexEncode } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
-import type { Counter, DatabaseKeys } from "../records/database-keys.ts";
+import { type Counter, counterElement, type DatabaseKeys } from "../records/database-keys.ts";
 
 export class CounterDeltas {
   readonly #keys: DatabaseKeys;
@@ -27,7 +27,7 @@ export class CounterDeltas {
   /** Must be called at most once. */
   apply(tx: Transaction): void {
     for (const [counter, delta] of this.#named) {
-      if (delta !== 0) tx.add(this.#keys.counter(counter), BigInt(delta));
+      if (delta !== 0) tx.add(this.#keys.counter.key(counterElement(counter)), BigInt(delta));
     }
     for (const { key, delta } of this.#keyed.values()) tx.add(key, BigInt(delta));
   }

@@ -6,6 +6,7 @@ import {
   type KeyRange,
   type KeyValue,
   type ReadTransaction,
+  unpackText,
 } from "../../kv/index.ts";
 import type { Document, Revision } from "../document.ts";
 import { decodeWinnerRecord } from "../records/change-record.ts";
@@ -36,10 +37,13 @@ export interface DocumentRow {
 
 export class AllDocuments {
   readonly #keys: DatabaseKeys;
+  /** Offset of the id in a key. Keys of a page are not unpacked, because there are many. */
+  readonly #idOffset: number;
   readonly #reader: DocumentReader;
 
   constructor(keys: DatabaseKeys, reader: DocumentReader) {
     this.#keys = keys;
+    this.#idOffset = keys.winner.prefixKey({}).length;
     this.#reader = reader;
   }
 
@@ -66,12 +70,12 @@ export class AllDocuments {
     inclusiveEnd = true,
     descending = false,
   }: AllDocumentsOptions): KeyRange {
-    const all = this.#keys.winners();
+    const all = this.#keys.winner.range();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
-    const begin = low === undefined ? all.begin : this.#keys.winner(low);
-    const end = high === undefined ? all.end : this.#keys.winner(high);
+    const begin = low === undefined ? all.begin : this.#keys.winner.key({ id: low });
+    const end = high === undefined ? all.end : this.#keys.winner.key({ id: high });
     return {
       begin: lowIsIn || low === undefined ? begin : firstGreaterThan(begin),
       end: highIsIn && high !== undefined ? firstGreaterThan(end) : firstGreaterOrEqual(end),
@@ -80,7 +84,7 @@ export class AllDocuments {
 
   #row({ key, value }: KeyValue): DocumentRow {
     return {
-      id: this.#keys.winnerId(key),
+      id: unpackText(key, this.#idOffset),
       revision: formatRevision(decodeWinnerRecord(value)),
     };
   }

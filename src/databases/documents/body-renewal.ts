@@ -7,7 +7,7 @@ import type { Transaction, Versionstamp } from "../../kv/index.ts";
 import { decodeAuthoredBody, encodeBody, isCurrentBody } from "../records/body-record.ts";
 import type { BodySealOf } from "../records/body-seals.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
+import { type DatabaseKeys, leafKey } from "../records/database-keys.ts";
 import { encodePlacedDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { DocumentReader } from "./document-reader.ts";
@@ -77,9 +77,10 @@ export class BodyRenewal {
     if (isCurrentBody(stored, sealed)) return undefined;
     const { text, authority } = decodeAuthoredBody(stored, sealed);
     const chunks = encodeBody(text.bytes, sealed, authority);
-    for (const [chunk, bytes] of chunks.entries()) tx.set(this.#keys.body(id, leaf, chunk), bytes);
+    for (const [chunk, bytes] of chunks.entries())
+      tx.set(leafKey(this.#keys.body, id, leaf, chunk), bytes);
     for (let chunk = chunks.length; chunk < stored.length; chunk++) {
-      tx.clear(this.#keys.body(id, leaf, chunk));
+      tx.clear(leafKey(this.#keys.body, id, leaf, chunk));
     }
     return chunks.length;
   }
@@ -94,9 +95,10 @@ export class BodyRenewal {
     }: { tree: RevisionTree; chunkCount: number; versionstamp: Versionstamp },
   ): void {
     const chunks = encodePlacedDocumentRecord(tree, versionstamp);
-    for (const [chunk, bytes] of chunks.entries()) tx.set(this.#keys.document(id, chunk), bytes);
+    for (const [chunk, bytes] of chunks.entries())
+      tx.set(this.#keys.document.key({ id, chunk }), bytes);
     for (let chunk = chunks.length; chunk < chunkCount; chunk++) {
-      tx.clear(this.#keys.document(id, chunk));
+      tx.clear(this.#keys.document.key({ id, chunk }));
     }
   }
 }

@@ -72,9 +72,9 @@ export class DocumentIndexes {
     else this.#move(tx, state, { id, loaded, counting });
     const isAlive = winner?.leaf.deleted === false;
     if (isAlive && winner !== before.winner) {
-      tx.set(this.#keys.winner(id), encodeWinnerRecord(winner));
+      tx.set(this.#keys.winner.key({ id }), encodeWinnerRecord(winner));
     }
-    if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner(id));
+    if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner.key({ id }));
     count(counting.deltas, tree, before);
   }
 
@@ -82,7 +82,7 @@ export class DocumentIndexes {
   announce(tx: Transaction, state: TransactionState): void {
     if (state.written.size > 0) return;
     const value = encodeNewVersionstamp(tx.nextUserVersion());
-    tx.setVersionstampedValue(this.#keys.changed(), value);
+    tx.setVersionstampedValue(this.#keys.changed.key({}), value);
   }
 
   /** Moves the document to the end of the update sequence. */
@@ -92,21 +92,21 @@ export class DocumentIndexes {
     const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
     if (place.kind !== "written") this.#counts.enter(state);
     if (place.kind === "stored") {
-      tx.clear(this.#keys.change(place.versionstamp));
+      tx.clear(this.#keys.change.key({ versionstamp: place.versionstamp }));
       this.#counts.leave(left, deltas);
     }
     const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
-    tx.setVersionstampedKey(this.#keys.newChange(userVersion), change);
+    tx.setVersionstampedKey(this.#keys.change.newKey({}, userVersion), change);
     const record = encodeDocumentRecord(tree, userVersion);
-    tx.setVersionstampedValue(this.#keys.document(id, 0), record.first);
+    tx.setVersionstampedValue(this.#keys.document.key({ id, chunk: 0 }), record.first);
     for (const [index, bytes] of record.more.entries()) {
-      tx.set(this.#keys.document(id, index + 1), bytes);
+      tx.set(this.#keys.document.key({ id, chunk: index + 1 }), bytes);
     }
     for (let chunk = record.chunkCount; chunk < loaded.chunkCount; chunk++) {
-      tx.clear(this.#keys.document(id, chunk));
+      tx.clear(this.#keys.document.key({ id, chunk }));
     }
     if (state.written.size === 0) {
-      tx.setVersionstampedValue(this.#keys.changed(), encodeNewVersionstamp(userVersion));
+      tx.setVersionstampedValue(this.#keys.changed.key({}), encodeNewVersionstamp(userVersion));
     }
     loaded.place = { kind: "written", userVersion };
     loaded.chunkCount = record.chunkCount;
@@ -121,9 +121,10 @@ export class DocumentIndexes {
       place.kind === "stored",
       "A document must not be removed in the transaction that wrote it",
     );
-    tx.clear(this.#keys.change(place.versionstamp));
+    tx.clear(this.#keys.change.key({ versionstamp: place.versionstamp }));
     this.#counts.leave(left, deltas);
-    for (let chunk = 0; chunk < chunkCount; chunk++) tx.clear(this.#keys.document(id, chunk));
+    for (let chunk = 0; chunk < chunkCount; chunk++)
+      tx.clear(this.#keys.document.key({ id, chunk }));
   }
 }
 

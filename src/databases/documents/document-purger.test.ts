@@ -90,7 +90,7 @@ describe("a purge", () => {
       attachments: [{ kind: "staged", name: "p", contentType: "image/png", content }],
     });
     await purge(store, "a", revisionOf(written));
-    const { begin, end } = database.keys.allContentChunks();
+    const { begin, end } = database.keys.contentChunk.range();
     const chunkCount = () =>
       store.kv.read(async (tx) => (await tx.getRangePage({ begin, end })).entries.length);
     expect(await chunkCount()).toBe(1);

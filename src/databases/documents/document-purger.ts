@@ -128,12 +128,12 @@ export class DocumentPurger {
   /** Number of purges so far. */
   async count(tx: ReadTransaction): Promise<number> {
     const last = await this.#lastKey(tx.snapshot);
-    return last === undefined ? 0 : this.#parts.keys.purgeNumber(last);
+    return last === undefined ? 0 : this.#parts.keys.purge.unpack(last).number;
   }
 
   /** Versionstamp of the last purge's transaction. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
-    const range = this.#parts.keys.purges();
+    const range = this.#parts.keys.purge.range();
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
     const [last] = page.entries;
     return last === undefined ? undefined : decodePurgeRecord(last.value).versionstamp;
@@ -144,8 +144,9 @@ export class DocumentPurger {
     const purges: Purge[] = [];
     const { keys } = this.#parts;
     const [last, limit] = await Promise.all([this.#lastKey(tx), this.infosLimit(tx)]);
-    const firstKept = last === undefined ? 1 : Math.max(1, keys.purgeNumber(last) - limit + 1);
-    const range = { begin: keys.purge(firstKept), end: keys.purges().end };
+    const firstKept =
+      last === undefined ? 1 : Math.max(1, keys.purge.unpack(last).number - limit + 1);
+    const range = { begin: keys.purge.key({ number: firstKept }), end: keys.purge.range().end };
     for await (const { value } of tx.getRange(range)) {
       const { id, revisions } = decodePurgeRecord(value);
       purges.push({ id, revisions });
@@ -154,7 +155,7 @@ export class DocumentPurger {
   }
 
   async infosLimit(tx: ReadTransaction): Promise<number> {
-    const value = await tx.get(this.#parts.keys.purgeLimit());
+    const value = await tx.get(this.#parts.keys.purgeLimit.key({}));
     return value === undefined ? INFOS_LIMIT_DEFAULT : decodePurgeLimit(value);
   }
 
@@ -164,7 +165,7 @@ export class DocumentPurger {
       const message = "The limit must be a positive integer";
       throw new OperationalError("STORE_PURGE_LIMIT_INVALID", message, { limit });
     }
-    tx.set(this.#parts.keys.purgeLimit(), encodePurgeLimit(limit));
+    tx.set(this.#parts.keys.purgeLimit.key({}), encodePurgeLimit(limit));
   }
 
   async #find(tx: Transaction, purges: readonly Purge[]): Promise<Purgeable[]> {
@@ -239,17 +240,17 @@ export class DocumentPurger {
       this.#lastKey(tx),
       this.infosLimit(tx),
     ]);
-    let number = last === undefined ? 0 : keys.purgeNumber(last);
+    let number = last === undefined ? 0 : keys.purge.unpack(last).number;
     for (const { id, revisions } of purges) {
       number++;
-      tx.setVersionstampedValue(keys.purge(number), encodePurgeRecord(id, revisions));
+      tx.setVersionstampedValue(keys.purge.key({ number }), encodePurgeRecord(id, revisions));
     }
     // The last record is always kept, because its key contains the number of purges. A lower limit
     // takes effect over several purges.
     const firstKept = number - limit + 1;
     if (firstKept <= 1 || first === undefined) return;
-    const end = Math.min(firstKept, keys.purgeNumber(first) + CLEARED_KEYS_MAX);
-    tx.clearRange({ begin: keys.purges().begin, end: keys.purge(end) });
+    const end = Math.min(firstKept, keys.purge.unpack(first).number + CLEARED_KEYS_MAX);
+    tx.clearRange({ begin: keys.purge.range().begin, end: keys.purge.key({ number: end }) });
   }
 
   #lastKey(tx: ReadTransaction): Promise<Key | undefined> {
@@ -258,7 +259,7 @@ export class DocumentPurger {
 
   /** Key of the first purge record or, with `reverse`, of the last. */
   async #endKey(tx: ReadTransaction, order: { readonly reverse: boolean }) {
-    const range = this.#parts.keys.purges();
+    const range = this.#parts.keys.purge.range();
     return (await tx.getRangePage(range, { limit: 1, ...order })).entries[0]?.key;
   }
 }

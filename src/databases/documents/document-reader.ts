@@ -12,7 +12,12 @@ import type { Attachment, Document } from "../document.ts";
 import { isDocumentId } from "../names.ts";
 import { decodeAttachmentList, decodeAuthoredBody, decodeBody } from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
+import {
+  type DatabaseKeys,
+  leafElements,
+  leafKey,
+  leafRevision,
+} from "../records/database-keys.ts";
 import type { DatabaseRecord } from "../records/database-record.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
@@ -69,7 +74,7 @@ export class DocumentReader {
       loaded.push(known ?? unknownDocument());
       if (known !== undefined || !isDocumentId(id)) continue;
       askedIndexes.push(index);
-      keys.push(this.#keys.document(id, 0));
+      keys.push(this.#keys.document.key({ id, chunk: 0 }));
     }
     const values = await tx.getMany(keys);
     for (let at = 0; at < values.length; at++) {
@@ -89,7 +94,7 @@ export class DocumentReader {
   ): readonly Value[] | Promise<readonly Value[]> {
     const chunkCount = documentChunkCount(first);
     if (chunkCount === 1) return [first];
-    return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
+    return readRest(tx, first, chunkCount, (chunk) => this.#keys.document.key({ id, chunk }));
   }
 
   /** Like `loadMany`, but documents hidden from the reader are returned as unknown. */
@@ -127,10 +132,10 @@ export class DocumentReader {
     for (const { id, node } of leaves) {
       const { bodyChunkCount, attachmentChunkCount } = node.leaf;
       for (let chunk = 0; chunk < bodyChunkCount; chunk++) {
-        keys.push(this.#keys.body(id, node, chunk));
+        keys.push(leafKey(this.#keys.body, id, node, chunk));
       }
       for (let chunk = 0; chunk < attachmentChunkCount; chunk++) {
-        keys.push(this.#keys.attachments(id, node, chunk));
+        keys.push(leafKey(this.#keys.attachments, id, node, chunk));
       }
     }
     const values = await tx.getMany(keys);
@@ -167,8 +172,8 @@ export class DocumentReader {
     node: RevisionNode,
   ): Promise<Document | undefined> {
     const [body, list] = await Promise.all([
-      valuesOf(tx, this.#keys.bodyChunks(id, node)),
-      valuesOf(tx, this.#keys.attachmentChunks(id, node)),
+      valuesOf(tx, this.#keys.body.range(leafElements(id, node))),
+      valuesOf(tx, this.#keys.attachments.range(leafElements(id, node))),
     ]);
     if (body.length === 0) return undefined;
     const document: Document = {
@@ -187,34 +192,34 @@ export class DocumentReader {
     tx: ReadTransaction,
     id: string,
   ): AsyncGenerator<{ readonly revision: RevisionParts; readonly chunkCount: number }> {
-    let { begin, end } = this.#keys.bodies(id);
+    let { begin, end } = this.#keys.body.range({ id });
     for (;;) {
       const [first] = (await tx.getRangePage({ begin, end }, { limit: 1 })).entries;
       if (first === undefined) return;
-      const { revision } = this.#keys.bodyChunk(first.key);
-      const chunks = this.#keys.bodyChunks(id, revision);
+      const revision = leafRevision(this.#keys.body.unpack(first.key));
+      const chunks = this.#keys.body.range(leafElements(id, revision));
       const [last] = (await tx.getRangePage(chunks, { limit: 1, reverse: true })).entries;
-      yield { revision, chunkCount: this.#keys.bodyChunk((last ?? first).key).chunk + 1 };
+      yield { revision, chunkCount: this.#keys.body.unpack((last ?? first).key).chunk + 1 };
       begin = chunks.end;
     }
   }
 
   /** Whether the body of a superseded revision exists. */
   async hasOldBody(tx: ReadTransaction, id: string, node: RevisionNode): Promise<boolean> {
-    const key = this.#keys.body(id, node, 0);
+    const key = leafKey(this.#keys.body, id, node, 0);
     return keyText(await tx.getKey(firstGreaterOrEqual(key))) === keyText(key);
   }
 
   /** The record of a leaf's body, as it is stored. */
   bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
-    const keyOf = (chunk: number): Key => this.#keys.body(id, node, chunk);
+    const keyOf = (chunk: number): Key => leafKey(this.#keys.body, id, node, chunk);
     return readChunks(tx, node.leaf.bodyChunkCount, keyOf);
   }
 
   async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {
     const chunkCount = node.leaf.attachmentChunkCount;
     if (chunkCount === 0) return [];
-    const keyOf = (chunk: number): Key => this.#keys.attachments(id, node, chunk);
+    const keyOf = (chunk: number): Key => leafKey(this.#keys.attachments, id, node, chunk);
     return attachmentsOf(await readChunks(tx, chunkCount, keyOf));
   }
 }

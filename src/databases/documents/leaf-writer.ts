@@ -7,7 +7,12 @@ import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-r
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import { ofChunk } from "../records/chunks.ts";
 import { encodeContentId } from "../records/content-record.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
+import {
+  contentElement,
+  type DatabaseKeys,
+  leafElements,
+  leafKey,
+} from "../records/database-keys.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 import type { LeafState } from "../revisions/revision-tree.ts";
 
@@ -52,12 +57,15 @@ export class LeafWriter {
     }
     const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision), edit.authority);
     for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
-      const key = this.#keys.body(edit.id, revision, chunk);
+      const key = leafKey(this.#keys.body, edit.id, revision, chunk);
       tx.set(key, bodyChunks[chunk] as Uint8Array, ofChunk(chunk));
     }
     const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
     for (let chunk = 0; chunk < listChunks.length; chunk++) {
-      tx.set(this.#keys.attachments(edit.id, revision, chunk), listChunks[chunk] as Uint8Array);
+      tx.set(
+        leafKey(this.#keys.attachments, edit.id, revision, chunk),
+        listChunks[chunk] as Uint8Array,
+      );
     }
     return {
       deleted: edit.deleted,
@@ -84,16 +92,28 @@ export class LeafWriter {
     { attachments, kept }: { attachments: readonly Attachment[]; kept: readonly Attachment[] },
   ): void {
     for (let chunk = 0; chunk < leaf.bodyChunkCount; chunk++) {
-      tx.clear(this.#keys.body(id, revision, chunk));
+      tx.clear(leafKey(this.#keys.body, id, revision, chunk));
     }
     for (let chunk = 0; chunk < leaf.attachmentChunkCount; chunk++) {
-      tx.clear(this.#keys.attachments(id, revision, chunk));
+      tx.clear(leafKey(this.#keys.attachments, id, revision, chunk));
     }
     const keptContents = new Set(kept.map(({ contentId }) => contentId));
     for (const { contentId, name } of attachments) {
-      tx.clear(this.#keys.reference(contentId, id, revision, name));
+      tx.clear(
+        this.#keys.reference.key({
+          ...contentElement(contentId),
+          ...leafElements(id, revision),
+          name,
+        }),
+      );
       if (keptContents.has(contentId)) continue;
-      tx.set(this.#keys.unreferenced(this.#runtime.clock.nowMs(), contentId), NOTHING);
+      tx.set(
+        this.#keys.unreferenced.key({
+          sinceMs: this.#runtime.clock.nowMs(),
+          ...contentElement(contentId),
+        }),
+        NOTHING,
+      );
     }
   }
 
@@ -109,7 +129,14 @@ export class LeafWriter {
   ): void {
     const edits = new Map(edit.attachments.map((attachment) => [attachment.name, attachment]));
     for (const { name, contentId: sharedId } of attachments) {
-      tx.set(this.#keys.reference(sharedId, edit.id, revision, name), NOTHING);
+      tx.set(
+        this.#keys.reference.key({
+          ...contentElement(sharedId),
+          ...leafElements(edit.id, revision),
+          name,
+        }),
+        NOTHING,
+      );
       const attachment = edits.get(name);
       if (attachment?.kind === "staged") this.#shareStaged(tx, attachment.content, sharedId);
     }
@@ -119,10 +146,14 @@ export class LeafWriter {
   #shareStaged(tx: Transaction, content: StagedContent, sharedId: string): void {
     const { contentId, digest, encoding, encodedLength } = content;
     if (sharedId === contentId) {
-      const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
+      const key = this.#keys.contentByDigest.key({
+        digest: digestBytes(digest),
+        encoding: encoding ?? "",
+        length: encodedLength,
+      });
       tx.set(key, encodeContentId(contentId));
     } else {
-      tx.clear(this.#keys.content(contentId));
+      tx.clear(this.#keys.content.key(contentElement(contentId)));
       clearChunks(tx, this.#database, content, this.#runtime.clock.nowMs());
     }
   }

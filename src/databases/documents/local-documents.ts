@@ -45,7 +45,7 @@ export class LocalDocuments {
 
   async read(tx: ReadTransaction, id: string): Promise<LocalDocument | undefined> {
     checkLocalId(id);
-    const first = await tx.get(this.#keys.local(id, 0));
+    const first = await tx.get(this.#keys.local.key({ id, chunk: 0 }));
     return first === undefined ? undefined : this.#whole(tx, id, first);
   }
 
@@ -53,7 +53,10 @@ export class LocalDocuments {
     const { id, parent } = edit;
     checkLocalId(id);
     revisionNumberOf(parent);
-    if (parent !== undefined && (await tx.get(this.#keys.local(id, 0))) === undefined) {
+    if (
+      parent !== undefined &&
+      (await tx.get(this.#keys.local.key({ id, chunk: 0 }))) === undefined
+    ) {
       return { kind: "conflict", id };
     }
     return this.#put(tx, edit);
@@ -61,9 +64,9 @@ export class LocalDocuments {
 
   #put(tx: Transaction, { id, parent, body }: LocalEdit): WriteOutcome {
     const revisionNumber = revisionNumberOf(parent) + 1;
-    tx.clearRange(this.#keys.localChunks(id));
+    tx.clearRange(this.#keys.local.range({ id }));
     for (const [chunk, bytes] of encodeLocal({ revisionNumber, body }).entries()) {
-      tx.set(this.#keys.local(id, chunk), bytes, ofChunk(chunk));
+      tx.set(this.#keys.local.key({ id, chunk }), bytes, ofChunk(chunk));
     }
     return { kind: "written", id, revision: `0-${revisionNumber}` };
   }
@@ -72,8 +75,9 @@ export class LocalDocuments {
   async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
     checkLocalId(id);
     revisionNumberOf(parent);
-    if ((await tx.get(this.#keys.local(id, 0))) === undefined) return { kind: "conflict", id };
-    tx.clearRange(this.#keys.localChunks(id));
+    if ((await tx.get(this.#keys.local.key({ id, chunk: 0 }))) === undefined)
+      return { kind: "conflict", id };
+    tx.clearRange(this.#keys.local.range({ id }));
     return { kind: "written", id, revision: "0-0" };
   }
 
@@ -93,7 +97,7 @@ export class LocalDocuments {
     tx: ReadTransaction,
     { startId, endId, inclusiveEnd = true, limit, descending = false }: LocalDocumentsOptions,
   ): Promise<Page<LocalDocument>> {
-    const all = this.#keys.locals();
+    const all = this.#keys.local.range();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
     // In a descending range, the end is the lower bound, so `inclusiveEnd` applies to that.
     const lowIsIn = !descending || inclusiveEnd;
@@ -105,22 +109,22 @@ export class LocalDocuments {
       const options = { limit: 1, reverse: descending };
       const [row] = (await tx.getRangePage({ begin, end }, options)).entries;
       if (row === undefined) return { entries, stoppedBy: "exhausted" };
-      const { id } = this.#keys.localPlace(row.key);
+      const { id } = this.#keys.local.unpack(row.key);
       entries.push((await this.read(tx, id)) as LocalDocument);
-      if (descending) end = this.#keys.localChunks(id).begin;
-      else begin = this.#keys.localChunks(id).end;
+      if (descending) end = this.#keys.local.range({ id }).begin;
+      else begin = this.#keys.local.range({ id }).end;
     }
     return { entries, stoppedBy: "row-limit" };
   }
 
   /** Key before or after all chunks of a document. */
   #edge(id: string, behind: boolean): Key {
-    const { begin, end } = this.#keys.localChunks(rangeBound(id));
+    const { begin, end } = this.#keys.local.range({ id: rangeBound(id) });
     return behind ? end : begin;
   }
 
   async #whole(tx: ReadTransaction, id: string, first: Uint8Array): Promise<LocalDocument> {
-    const keyOf = (chunk: number): Key => this.#keys.local(id, chunk);
+    const keyOf = (chunk: number): Key => this.#keys.local.key({ id, chunk });
     const chunks = await readRest(tx, first, chunkCountOf(first), keyOf);
     const { revisionNumber, body } = decodeLocal(chunks);
     return { id, revision: `0-${revisionNumber}`, body };

@@ -44,7 +44,7 @@ async function openKeeping() {
     },
     rowCount: () =>
       store.kv.read(async (tx) => {
-        const { begin, end } = database.keys.allContentChunks();
+        const { begin, end } = database.keys.contentChunk.range();
         return (await tx.getRangePage({ begin, end })).entries.length;
       }),
   };

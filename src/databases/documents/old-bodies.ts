@@ -10,7 +10,13 @@ import type { Runtime } from "../../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { Attachment } from "../document.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
+import {
+  contentElement,
+  type DatabaseKeys,
+  leafElements,
+  leafKey,
+  leafRevision,
+} from "../records/database-keys.ts";
 import { decodeOldBody, encodeOldBody } from "../records/old-body-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import type { LeafState, RevisionNode, RevisionTree } from "../revisions/revision-tree.ts";
@@ -100,7 +106,13 @@ export class OldBodies {
     const record = encodeOldBody({ ...leaf, attachments });
     // A list of more than one chunk contains thousands of attachments.
     if (record.length > CHUNK_BYTES) return false;
-    tx.set(this.#keys.oldBody(Math.floor(this.#runtime.clock.nowMs()), id, revision), record);
+    tx.set(
+      this.#keys.oldBody.key({
+        sinceMs: Math.floor(this.#runtime.clock.nowMs()),
+        ...leafElements(id, revision),
+      }),
+      record,
+    );
     return true;
   }
 
@@ -119,26 +131,28 @@ export class OldBodies {
     for await (const { revision, chunkCount } of this.#reader.storedBodies(tx, id)) {
       if (!gone.has(formatRevision(revision))) continue;
       if (!budget.take(chunkCount + 1)) return;
-      tx.clearRange(this.#keys.bodyChunks(id, revision));
-      tx.clearRange(this.#keys.attachmentChunks(id, revision));
+      tx.clearRange(this.#keys.body.range(leafElements(id, revision)));
+      tx.clearRange(this.#keys.attachments.range(leafElements(id, revision)));
     }
   }
 
   /** Whether there are bodies superseded before `beforeMs`. */
   async areThere(tx: ReadTransaction, beforeMs: number): Promise<boolean> {
-    const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), { limit: 1 });
+    const page = await tx.getRangePage(this.#keys.oldBody.rangeBefore({ sinceMs: beforeMs }), {
+      limit: 1,
+    });
     return page.entries.length > 0;
   }
 
   /** Clears one page of bodies superseded before `beforeMs`, oldest first. */
   async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
-    const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), {
+    const page = await tx.getRangePage(this.#keys.oldBody.rangeBefore({ sinceMs: beforeMs }), {
       limit: SWEEP_PAGE_ROWS,
     });
     const budget = new ClearBudget();
     const firstKept = page.entries.findIndex(({ value }) => !budget.take(keyCountOf(value)));
     const cleared = firstKept < 0 ? page.entries : page.entries.slice(0, firstKept);
-    const ids = cleared.map(({ key }) => this.#keys.oldBodyRevision(key).id);
+    const ids = cleared.map(({ key }) => this.#keys.oldBody.unpack(key).id);
     const loaded = await this.#reader.loadMany(tx, ids);
     for (const [index, entry] of cleared.entries()) {
       await this.#clear(tx, entry, loaded[index]?.tree);
@@ -153,23 +167,27 @@ export class OldBodies {
     tree: RevisionTree | undefined,
   ): Promise<void> {
     const keys = this.#keys;
-    const { id, revision } = keys.oldBodyRevision(key);
+    const elements = keys.oldBody.unpack(key);
+    const { id } = elements;
+    const revision = leafRevision(elements);
     const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
     // A purged revision that has become a leaf again uses some of these rows.
     const leaf = tree?.findLeaf(revision);
     const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
     tx.clear(key);
     for (let chunk = leaf?.leaf.bodyChunkCount ?? 0; chunk < bodyChunkCount; chunk++) {
-      tx.clear(keys.body(id, revision, chunk));
+      tx.clear(leafKey(keys.body, id, revision, chunk));
     }
     for (let chunk = leaf?.leaf.attachmentChunkCount ?? 0; chunk < attachmentChunkCount; chunk++) {
-      tx.clear(keys.attachments(id, revision, chunk));
+      tx.clear(leafKey(keys.attachments, id, revision, chunk));
     }
     const nowMs = this.#runtime.clock.nowMs();
     for (const { contentId, name } of attachments) {
       if (kept.some((other) => other.contentId === contentId && other.name === name)) continue;
-      tx.clear(keys.reference(contentId, id, revision, name));
-      tx.set(keys.unreferenced(nowMs, contentId), NOTHING);
+      tx.clear(
+        keys.reference.key({ ...contentElement(contentId), ...leafElements(id, revision), name }),
+      );
+      tx.set(keys.unreferenced.key({ sinceMs: nowMs, ...contentElement(contentId) }), NOTHING);
     }
   }
 }

@@ -9,7 +9,7 @@ import {
   Versionstamp,
   type VersionstampedBytes,
 } from "../../kv/index.ts";
-import type { Counter, DatabaseKeys } from "./database-keys.ts";
+import { type Counter, counterElement, type DatabaseKeys } from "./database-keys.ts";
 
 const FORMAT = 1;
 
@@ -31,7 +31,7 @@ export async function readCounter(
   keys: DatabaseKeys,
   counter: Counter,
 ): Promise<number> {
-  return decodeCounter(await tx.snapshot.get(keys.counter(counter)));
+  return decodeCounter(await tx.snapshot.get(keys.counter.key(counterElement(counter))));
 }
 
 /** A versionstamp as a value, completed by the commit: format (1), versionstamp (12). */

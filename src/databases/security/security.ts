@@ -20,9 +20,9 @@ export async function readSecurity(
   tx: ReadTransaction,
   keys: DatabaseKeys,
 ): Promise<JsonText | undefined> {
-  const first = await tx.get(keys.security(0));
+  const first = await tx.get(keys.security.key({ chunk: 0 }));
   if (first === undefined) return undefined;
-  const keyOf = (chunk: number): Uint8Array => keys.security(chunk);
+  const keyOf = (chunk: number): Uint8Array => keys.security.key({ chunk });
   return decodeSecurity(await readRest(tx, first, chunkCountOf(first), keyOf));
 }
 
@@ -33,6 +33,7 @@ export function writeSecurity(tx: Transaction, keys: DatabaseKeys, text: JsonTex
     const reason = `A security object must not exceed ${SECURITY_BYTES_MAX} bytes`;
     throw new OperationalError("STORE_SECURITY_TOO_LARGE", reason);
   }
-  tx.clearRange(keys.securityChunks());
-  for (const [chunk, part] of encodeSecurity(bytes).entries()) tx.set(keys.security(chunk), part);
+  tx.clearRange(keys.security.range());
+  for (const [chunk, part] of encodeSecurity(bytes).entries())
+    tx.set(keys.security.key({ chunk }), part);
 }
