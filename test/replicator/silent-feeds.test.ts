@@ -63,3 +63,30 @@ test("a feed with heartbeats only is not treated as stalled", async () => {
   expect(await documentCount()).toBe(1);
   await node.stop();
 });
+
+test("a cluster that encodes the same position differently each time is polled with pauses", async () => {
+  const world = new World("changing-sequences");
+  const server = new SimulatedServer(composeNode(world.openNode()));
+  let feedCount = 0;
+  const fetch: Fetch = async (request) => {
+    if (new URL(request.url).searchParams.get("feed") !== "longpoll") {
+      return responseOf(await server.serve(request));
+    }
+    feedCount++;
+    // Without pauses, the loop would never end.
+    if (feedCount > 1_000) await world.time.sleep(Number.POSITIVE_INFINITY, request.signal);
+    const last_seq = `5-g1AAAA${feedCount}`;
+    const bytes = new TextEncoder().encode(JSON.stringify({ results: [], last_seq, pending: 0 }));
+    return responseOf({ status: 200, type: "application/json", bytes });
+  };
+  const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 0 } });
+  await node.createDatabase("films");
+  await node.createDatabase("copy");
+  await node.start();
+  const body = { source: `${SERVER_URL}/films`, target: "copy", continuous: true };
+  await world.until(node.replicator.start(parseReplication(body), USER));
+  await world.time.run(60_000);
+  expect(feedCount).toBeGreaterThan(1);
+  expect(feedCount).toBeLessThan(500);
+  await node.stop();
+});

@@ -11,12 +11,12 @@
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { isSamePosition, type SourceSequence } from "../endpoints/endpoint.ts";
 import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
 import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";
-import { isSamePlace, type WatchedServer } from "./watched-server.ts";
+import type { WatchedServer } from "./watched-server.ts";
 
 /** Number of databases compared per request: CouchDB's limit (`max_db_number_for_dbs_info_req`). */
 const COMPARED_MAX = 100;
@@ -199,7 +199,7 @@ export class SourceWatcher {
     const places = await this.#server.sequences(names, signal);
     const changed = jobs.filter(({ database, updateSequence }) => {
       const place = places.get(database);
-      return place !== undefined && !isSamePlace(place, updateSequence);
+      return place !== undefined && !isSamePosition(place, updateSequence);
     });
     await this.#waking.wake(changed.map(({ jobId }) => jobId));
     return { jobCount, requestCount, changedCount: changed.length };

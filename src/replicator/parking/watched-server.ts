@@ -109,18 +109,3 @@ export class WatchedStore implements ListedServer {
     return 0;
   }
 }
-
-/**
- * Whether a database is unchanged. Nodes of a CouchDB cluster may encode the same position
- * differently: after the sum of all shards' sequences comes a packed list (`g1AAAA…`) in any order.
- * Then only the sums are compared.
- */
-export function isSamePlace(left: SourceSequence, right: SourceSequence): boolean {
-  const [one, other] = [shardSum(left), shardSum(right)];
-  if (one !== undefined && other !== undefined) return one === other;
-  return JSON.stringify(left) === JSON.stringify(right);
-}
-
-function shardSum(sequence: SourceSequence): string | undefined {
-  return typeof sequence === "string" ? /^(\d+)-g/.exec(sequence)?.[1] : undefined;
-}

@@ -76,10 +76,6 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
   return (changes) => changes.filter(({ id }) => ids.has(id));
 }
 
-export function sameSequence(left: SourceSequence, right: SourceSequence): boolean {
-  return sequenceText(left) === sequenceText(right);
-}
-
 /** Reasons of CouchDB and PouchDB Server for a missing database, as opposed to a missing filter. */
 const NO_DATABASE = /database does not exist|no_db_file/i;
 

@@ -8,7 +8,12 @@
  */
 import { errorCode, JsonElements, type JsonValue } from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";
-import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import {
+  type ChangesItem,
+  type ChangesRequest,
+  isSamePosition,
+  type SourceSequence,
+} from "../endpoint.ts";
 import { CHANGES_ANSWER } from "./answer-budget.ts";
 import {
   askedChanges,
@@ -16,7 +21,6 @@ import {
   chooser,
   type FeedOptions,
   knowsNoIds,
-  sameSequence,
 } from "./changes-request.ts";
 import {
   changesOf,
@@ -78,11 +82,11 @@ export async function* readChangesSnapshot(
       }
       // A filtered feed may have skipped changes after its last row, which need not be read again.
       const end = next.value;
-      if (hasNews && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
+      if (hasNews && !isSamePosition(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
       // The last attempt returned no rows, and the request layer has already repeated it.
-      const hasMoved = !sameSequence(since, asked.since);
+      const hasMoved = !isSamePosition(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);
     } finally {

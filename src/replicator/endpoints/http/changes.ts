@@ -9,6 +9,7 @@ import {
   type ChangesItem,
   type ChangesRequest,
   FAR_MS_MIN,
+  isSamePosition,
   type SourceSequence,
 } from "../endpoint.ts";
 import { CHANGES_ANSWER } from "./answer-budget.ts";
@@ -18,7 +19,6 @@ import {
   chooser,
   type FeedOptions,
   knowsNoIds,
-  sameSequence,
 } from "./changes-request.ts";
 import {
   changesOf,
@@ -75,14 +75,14 @@ async function* readPages(
     rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
     // A filtered feed may have skipped changes after its last row, which need not be read again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
-    if (ended && !sameSequence(page.lastSequence, passed)) {
+    if (ended && !isSamePosition(page.lastSequence, passed)) {
       items.push({ kind: "position", sequence: page.lastSequence });
     }
     if (items.length > 0) yield items;
     const next = ended ? page.lastSequence : page.lastRowSequence;
     // Pause before the next request: a server that responds immediately without changes would
     // otherwise be polled in a tight loop.
-    if (sameSequence(next, since)) await requests.pause(signal);
+    if (isSamePosition(next, since)) await requests.pause(signal);
     since = next;
   }
 }
