@@ -7,8 +7,14 @@
  * charges. Acceptors charge the group, so two acceptors that accept from the same group
  * concurrently conflict, and the second one determines the next group again.
  */
-import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
-import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
+import { compareBytes, EMPTY_BYTES, type Runtime } from "../base/index.ts";
+import {
+  type Key,
+  type KeyValue,
+  keyAfter,
+  type ReadTransaction,
+  type Transaction,
+} from "../kv/index.ts";
 import type { Candidate, GroupIndex } from "./group-index.ts";
 import type { Place } from "./group-record.ts";
 import type { Groups } from "./groups.ts";
@@ -29,11 +35,23 @@ const FULL_SEC = 10;
  */
 const SIMILAR_SCORE = 0.02;
 
+/**
+ * The queue has no job before this key. Without this knowledge, a command that removes many jobs in
+ * a transaction would read past all rows that it has cleared, once per job.
+ */
+interface Beginning {
+  readonly emptyUntil: Key;
+  /** False while the first row is being read. */
+  readonly isRead: boolean;
+}
+
 export class GroupQueue {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
   readonly #groups: Groups;
   readonly #index: GroupIndex;
+  /** Known beginnings of queues, by transaction and group. */
+  readonly #beginnings = new WeakMap<Transaction, Map<string, Beginning>>();
 
   constructor(
     runtime: Runtime,
@@ -47,7 +65,14 @@ export class GroupQueue {
 
   /** Adds a job to its group's queue. */
   async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
-    tx.set(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }), EMPTY_BYTES);
+    const key = this.#keys.groupPending.key({ ...job, group, scheduledAtSec });
+    tx.set(key, EMPTY_BYTES);
+    const beginnings = this.#beginnings.get(tx);
+    const name = nameOf(job.type, group);
+    const known = beginnings?.get(name);
+    if (known?.isRead === false || (known && compareBytes(key, known.emptyUntil) < 0)) {
+      beginnings?.delete(name);
+    }
     await this.#index.change(tx, job.type, group, (place) => {
       if (place.kind === "ready") return undefined;
       if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return undefined;
@@ -60,13 +85,31 @@ export class GroupQueue {
     const { type } = job;
     tx.clear(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }));
     await this.#index.change(tx, type, group, async (place) => {
-      const { entries } = await tx.getRangePage(this.#keys.groupPending.range({ type, group }), {
-        limit: 1,
-      });
-      const next = this.#index.placeFor(entries[0]);
+      // A job behind the first one does not determine the position of its group.
+      if (place.kind === "later" && scheduledAtSec > place.dueAtSec) return undefined;
+      if (place.kind === "ready" && scheduledAtSec > this.#nowSec()) return undefined;
+      const next = this.#index.placeFor(await this.#first(tx, type, group));
       const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
       return place.kind === "ready" && isDue ? undefined : next;
     });
+  }
+
+  /** Reads the first row of the group's queue. */
+  async #first(tx: Transaction, type: JobType, group: string): Promise<KeyValue | undefined> {
+    const beginnings = this.#beginnings.get(tx) ?? new Map<string, Beginning>();
+    this.#beginnings.set(tx, beginnings);
+    const name = nameOf(type, group);
+    const queue = this.#keys.groupPending.range({ type, group });
+    const begin = beginnings.get(name)?.emptyUntil ?? queue.begin;
+    const reading: Beginning = { emptyUntil: begin, isRead: false };
+    beginnings.set(name, reading);
+    const page = await tx.getRangePage({ begin, end: queue.end }, { limit: 1 });
+    const [first] = page.entries;
+    // A job that entered meanwhile has deleted the entry.
+    if (beginnings.get(name) === reading) {
+      beginnings.set(name, { emptyUntil: first?.key ?? queue.end, isRead: true });
+    }
+    return first;
   }
 
   /**
@@ -221,4 +264,8 @@ export class GroupQueue {
   #nowSec(): number {
     return this.#runtime.clock.nowMs() / 1000;
   }
+}
+
+function nameOf(type: JobType, group: string): string {
+  return JSON.stringify([type, group]);
 }
