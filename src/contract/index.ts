@@ -11,6 +11,8 @@ export type {
   DocumentFailure,
   FailingGroup,
   FailingPage,
+  GatedLogin,
+  GatedLoginPage,
   FailureCount,
   FailurePage,
   HistoryEvent,
@@ -19,6 +21,7 @@ export type {
   JobPage,
   JobRun,
   LastFailure,
+  LoginGate,
   PastPage,
   ReplacedCredentials,
 } from "./jobs.ts";

@@ -11,6 +11,7 @@ import {
   FailingPage,
   FailureCounts,
   FailurePage,
+  GatedLoginPage,
   Job,
   JobPage,
   PastPage,
@@ -95,6 +96,10 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "DELETE /_tandem/commands/{id}": { summary: "Cancel a command", answer: Done },
   "POST /_tandem/commands/{id}/_undo": { summary: "Undo a command", answer: CommandedJobs },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
+  "GET /_tandem/logins": {
+    summary: "List accounts whose logins have to wait",
+    answer: GatedLoginPage,
+  },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },
   "POST /_tandem/credentials/_replace": {

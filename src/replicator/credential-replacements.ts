@@ -171,7 +171,7 @@ export class CredentialReplacements {
       await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
       for (const side of sides) {
         for (const each of [replication, after]) {
-          await this.#parts.loginGates.open(tx, each[side], "any");
+          await this.#parts.loginGates.open(tx, each[side], true);
         }
       }
       return "replaced";

@@ -27,6 +27,7 @@ import { JobGroups } from "./jobs/job-groups.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-input.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import { sharesOfGroups } from "./jobs/replication-group.ts";
+import { GatedLogins } from "./logins/gated-logins.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import { NamedJobs } from "./named-jobs.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
@@ -100,6 +101,8 @@ export class Replicator {
   readonly named: NamedJobs;
   /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
+  /** Accounts whose logins have to wait. */
+  readonly logins: GatedLogins;
   /** The log of job events. */
   readonly events: JobEvents;
   readonly measures: JobMeasures;
@@ -127,6 +130,7 @@ export class Replicator {
     this.bulk = new BulkCommands({ ...parts, lists, commands, failures });
     this.alerts = new AlertTests(parts);
     this.failing = new FailingGroups(parts);
+    this.logins = new GatedLogins({ ...parts, lists });
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
     this.groups = new JobGroups(parts);

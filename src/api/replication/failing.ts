@@ -3,13 +3,20 @@
  * CouchDB has no counterpart.
  */
 import type { FailingPage, FailingGroup as FailingRow } from "../../contract/index.ts";
-import { type FailingGroup, isoTime, jobName, type Replicator } from "../../replicator/index.ts";
+import {
+  type FailingGroup,
+  type GatedAccount,
+  isoTime,
+  jobName,
+  type Replicator,
+} from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { loginGateView } from "./logins.ts";
 
 /** Default number of groups per response. */
 const GROUPS_DEFAULT = 100;
@@ -26,14 +33,18 @@ async function listGroups(replicator: Replicator, call: Call): Promise<ApiRespon
   const limit = Math.min(integerParameter(call, "limit") ?? GROUPS_DEFAULT, GROUPS_MAX);
   const skip = integerParameter(call, "skip") ?? 0;
   const { groups, total, jobCount } = await replicator.failing.page({ skip, limit });
+  const gates = await replicator.logins.ofJobs(groups.map(({ example }) => example));
   return json(200, {
     total_rows: total,
     jobs: jobCount,
-    groups: groups.map(groupView),
+    groups: groups.map((group, index) => groupView(group, gates[index])),
   } satisfies FailingPage);
 }
 
-function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup): FailingRow {
+function groupView(
+  { count, example, failing, nextTryMs, ...key }: FailingGroup,
+  gate: GatedAccount | undefined,
+): FailingRow {
   return {
     class: key.class,
     side: key.side ?? null,
@@ -44,5 +55,6 @@ function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup)
     error: failing.error,
     reason: failing.reason,
     example: jobName(example.jobId, example.data),
+    login_gate: gate === undefined ? null : loginGateView(gate),
   };
 }

@@ -4,6 +4,7 @@ import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
+import { loginWait } from "./logins.ts";
 
 const INDENT = "    ";
 
@@ -43,7 +44,8 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
 
 function linesBelow(group: FailingGroup, columns: number): readonly string[] {
   const width = columns - INDENT.length;
-  const texts = [causeOf(group), `for example ${group.example}`];
+  const wait = group.login_gate == null ? [] : [loginWait(group.login_gate)];
+  const texts = [causeOf(group), ...wait, `for example ${group.example}`];
   const lines = texts.flatMap((text) => wrapped(printable(text), width));
   return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }

@@ -17,6 +17,7 @@ import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
+import { LoginWait } from "../components/login-gate.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
@@ -35,6 +36,7 @@ const HELD_BACK: Readonly<Record<string, string>> = {
   slot: "Due, but all slots are in use.",
   share: "Due, but another group is scheduled first.",
   budget: "Requests are limited by a budget.",
+  login: "Waiting until its account may log in again.",
   limiter: "Requests are delayed because a server responds with 429.",
 };
 
@@ -106,6 +108,7 @@ function Details({
       </div>
       {session.changes && <JobCommands job={job} name={name} reload={reload} />}
       <LastFailure job={job} />
+      <LoginWait gate={job.login_gate} />
       <Figures job={job} />
       {failureTotal > 0 && (
         <JobFailures

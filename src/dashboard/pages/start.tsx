@@ -1,7 +1,7 @@
 /** Overview: tiles, failing jobs by error and host, and rates. Failures come first. */
 import { useState } from "preact/hooks";
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
-import { readFailing } from "../api/failing.ts";
+import { readFailing, readGatedLogins } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { type Command, countJobs, type JobCount, readJob } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
@@ -17,6 +17,7 @@ import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { CredentialDialog } from "../components/credential-dialog.tsx";
+import { GatedLogins, LoginWait } from "../components/login-gate.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 import { AlertProblem } from "./alert-delivery.tsx";
 import { Rates } from "./rates.tsx";
@@ -68,6 +69,7 @@ export function StartPage() {
         <>
           <Tiles {...value} />
           <FailingGroups failing={value.failing} onChange={overview.reload} />
+          <GatedLogins page={value.logins} />
         </>
       )}
       <Rates />
@@ -76,8 +78,9 @@ export function StartPage() {
 }
 
 async function readOverview(signal: AbortSignal) {
-  const [failing, nodes, longestWaitSec, ...counts] = await Promise.all([
+  const [failing, logins, nodes, longestWaitSec, ...counts] = await Promise.all([
     readFailing(signal),
+    readGatedLogins(signal),
     readNodes(signal),
     readLongestWait(signal),
     ...Object.entries({ ...LISTS, caughtUp: CAUGHT_UP_IN_SLOTS }).map(
@@ -86,7 +89,7 @@ async function readOverview(signal: AbortSignal) {
   ]);
   const counted = Object.fromEntries(counts) as Counts;
   const caughtUp = sum(counted.caughtUp, counted.parked);
-  return { failing, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
+  return { failing, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 
 function sum(one: JobCount, other: JobCount): JobCount {
@@ -280,6 +283,7 @@ function Group({
         <p class="group-reason">
           <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
         </p>
+        <LoginWait gate={group.login_gate} />
         <p class="section-note">
           for example{" "}
           <a href={linkTo(["jobs", example])}>
