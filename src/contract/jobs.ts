@@ -184,6 +184,13 @@ export const FailingGroup = exactly({
   error: text,
   reason: text,
   example: described(text, "id of the job that has been failing longest"),
+  login: nullable(
+    exactly({ host: described(text, "scheme, host and port of the server"), username: text }),
+    {
+      description:
+        "the account with which the example logs in, if replacing its password may help; otherwise null",
+    },
+  ),
   login_gate: loginGate,
 });
 export type FailingGroup = Shape<typeof FailingGroup>;
@@ -228,6 +235,9 @@ export const BulkCommand = exactly({
   failed: described(count, "number of jobs whose state does not permit the action"),
   started: time,
   ended: nullable(time),
+  rules: optional(
+    described(listOf(text), "rules changed after the jobs, when credentials were replaced"),
+  ),
 });
 export type BulkCommand = Shape<typeof BulkCommand>;
 
@@ -267,6 +277,7 @@ export type PastPage = Shape<typeof PastPage>;
 export const ReplacedCredentials = exactly({
   ok: flag,
   dry_run: optional(flag),
+  id: optional(described(text, "id of the command, if it continues after the response")),
   matched: count,
   documents: count,
   transient: count,

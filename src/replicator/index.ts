@@ -124,6 +124,7 @@ export type { JobGroup } from "./jobs/job-groups.ts";
 export { jobName } from "./jobs/job-name.ts";
 export { LOCAL_RULE_TYPE, RULE_TYPES } from "./jobs/rule-jobs.ts";
 export type { GatedLogin } from "./logins/gated-logins.ts";
+export { replaceableLogin } from "./logins/gated-logins.ts";
 export type { GatedAccount } from "./logins/stored-login-gates.ts";
 export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";

@@ -9,6 +9,7 @@ import {
   isoTime,
   jobName,
   type Replicator,
+  replaceableLogin,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -45,6 +46,7 @@ function groupView(
   { count, example, failing, nextTryMs, ...key }: FailingGroup,
   gate: GatedAccount | undefined,
 ): FailingRow {
+  const login = replaceableLogin(example);
   return {
     class: key.class,
     side: key.side ?? null,
@@ -55,6 +57,7 @@ function groupView(
     error: failing.error,
     reason: failing.reason,
     example: jobName(example.jobId, example.data),
+    login: login === undefined ? null : { host: login.origin, username: login.account },
     login_gate: gate === undefined ? null : loginGateView(gate),
   };
 }

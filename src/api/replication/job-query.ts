@@ -88,16 +88,22 @@ export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter 
  * ProtocolError 400.
  */
 export function commandFilterOf(call: Call): AskedFilter {
-  refuseUnknown(call, [...FILTERS, "all", "list"]);
+  const asked = optionalFilterOf(call, ["all", "list"]);
+  if (asked === undefined && !booleanParameter(call, "all")) {
+    throw badRequest(`Select jobs by ${FILTERS.join(", ")}, or select all jobs with all=true`);
+  }
+  return asked ?? filterOf(call);
+}
+
+/** The filters in the query, if any; `known` are its other parameters. */
+export function optionalFilterOf(call: Call, known: readonly string[]): AskedFilter | undefined {
+  refuseUnknown(call, [...FILTERS, ...known]);
   const asked = filterOf(call);
   const { filter, name, database, rule, behindSec } = asked;
   const isFiltered =
     [name, database, rule, behindSec].some((value) => value !== undefined) ||
     Object.keys(filter).length > 0;
-  if (!isFiltered && !booleanParameter(call, "all")) {
-    throw badRequest(`Select jobs by ${FILTERS.join(", ")}, or select all jobs with all=true`);
-  }
-  return asked;
+  return isFiltered ? asked : undefined;
 }
 
 /** The start of the next page, in the form exchanged with clients. */

@@ -3,7 +3,7 @@ import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { JobLists } from "../job-lists/job-lists.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
 import { hasEnded } from "../jobs/job-data.ts";
-import { accountOf } from "../request/authentication-schemes.ts";
+import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { HttpAddress } from "../request/replication.ts";
 import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
 
@@ -98,10 +98,19 @@ export class GatedLogins {
   }
 }
 
+/** Returns the account whose rejected password a user can replace, if any. */
+export function replaceableLogin({ data }: Pick<JobEntry, "data">): Account | undefined {
+  const address = rejectedAt(data);
+  return address?.basic === undefined ? undefined : accountOf(address);
+}
+
 /** Returns the address where the login of a waiting job was rejected. */
 function loginOf({ data, state }: JobEntry): HttpAddress | undefined {
-  const { failing, replication } = data;
-  if (failing?.side === undefined || state === "running" || hasEnded(state)) return undefined;
+  return state === "running" || hasEnded(state) ? undefined : rejectedAt(data);
+}
+
+function rejectedAt({ failing, replication }: JobEntry["data"]): HttpAddress | undefined {
+  if (failing?.side === undefined) return undefined;
   const isLogin = LOGIN_CLASSES.some((name) => name === failing.class);
   const address = replication?.[failing.side];
   return isLogin && address?.kind === "http" ? address : undefined;
