@@ -26,6 +26,7 @@ export type {
 export {
   admitLogin,
   closedGate,
+  hasRejection,
   isIdle,
   LOGIN_RECORD_EMPTY,
   LoginGatedError,

@@ -118,6 +118,18 @@ test("an opening for one credential waits for it, and is used up by its attempt"
   expect(account.try("new", "refused", 2 * SEC)).toBe(76 * SEC);
 });
 
+test("an accepted credential of a user replaces the rejected ones, which keep their pauses", () => {
+  const account = openAccount();
+  expect(account.try("wrong", "refused", 0)).toBe("refused");
+  account.open({ credential: "right" });
+  expect(account.try("right", "accepted", SEC)).toBe("accepted");
+  expect(account.closed(undefined, SEC)).toBeUndefined();
+  expect(account.closed("wrong", SEC)).toMatchObject({ isRefused: true });
+  expect(account.try("wrong", "refused", 2 * SEC)).toBe(75 * SEC);
+  expect(account.try("wrong", "refused", 75 * SEC)).toBe("refused");
+  expect(account.closed(undefined, 76 * SEC)).toMatchObject({ untilMs: (75 + 150) * SEC });
+});
+
 test("a closed gate is reported with its reason, for all rejected credentials or for one", () => {
   const account = openAccount();
   expect(account.closed(undefined, 0)).toBeUndefined();

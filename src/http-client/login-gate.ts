@@ -32,13 +32,20 @@ export interface LoginRecord {
   /** Times of failed logins, oldest first. */
   readonly failures: readonly number[];
   /** Logins in progress, each with its deadline. */
-  readonly claims: readonly { readonly id: string; readonly untilMs: number }[];
+  readonly claims: readonly LoginClaim[];
   readonly refused: readonly RefusedCredential[];
   readonly accepted: readonly string[];
   /** Number of consecutive lockouts, and the time of the last one. */
   readonly lockout?: { readonly count: number; readonly atMs: number };
   /** Set when a user supplies a credential, and removed by the next attempt. */
   readonly opened?: GateOpening;
+}
+
+interface LoginClaim {
+  readonly id: string;
+  readonly untilMs: number;
+  /** Whether a user had just supplied a credential. */
+  readonly isOpened?: boolean;
 }
 
 /**
@@ -66,6 +73,8 @@ interface RefusedCredential {
   readonly credential: string;
   readonly count: number;
   readonly atMs: number;
+  /** Whether a user's credential was accepted since, so that jobs may no longer use this one. */
+  readonly isReplaced?: boolean;
 }
 
 export const LOGIN_RECORD_EMPTY: LoginRecord = {
@@ -125,7 +134,8 @@ export function admitLogin(
   const isKept = typeof opened === "object" && opened.credential !== credential;
   const kept = isKept ? record : rest;
   const others = record.claims.filter((claim) => claim.id !== id);
-  const claims = [...others, { id, untilMs: nowMs + CLAIM_MS }];
+  const isOpened = opened !== undefined && !isKept;
+  const claims = [...others, { id, untilMs: nowMs + CLAIM_MS, ...(isOpened ? { isOpened } : {}) }];
   return { kind: "admitted", record: { ...kept, claims } };
 }
 
@@ -145,7 +155,9 @@ export function settleLogin(
     case "accepted": {
       const { lockout: _, ...kept } = record;
       const accepted = [...others, credential].slice(-CREDENTIALS_MAX);
-      return { ...kept, claims, refused, accepted };
+      const isOpened = record.claims.some((claim) => claim.id === id && claim.isOpened === true);
+      const former = refused.map((one) => ({ ...one, isReplaced: true }));
+      return { ...kept, claims, refused: isOpened ? former : refused, accepted };
     }
     case "refused": {
       const before = record.refused.find((one) => one.credential === credential);
@@ -178,17 +190,25 @@ export function closedGate(
 ): ClosedGate | undefined {
   const record = settled(stored, nowMs);
   const { refused, lockout } = record;
+  if (credential === undefined && !hasRejection(record)) return undefined;
   if (refused.length === 0 && lockout === undefined) return undefined;
-  const rejected = refused.map((one) => one.credential);
+  const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
   const asked = credential === undefined ? rejected : [credential];
   // After a lockout no credential passes, whether known or not.
-  const untilMs = smallest((asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)));
+  const untilMs = smallest(
+    (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
+  );
   if (untilMs <= nowMs) return undefined;
   return {
     status: lockout === undefined ? "refused" : "locked",
     untilMs,
     isRefused: credential === undefined || isRefused(record, credential),
   };
+}
+
+/** Whether the server has rejected a credential that was not replaced since. */
+export function hasRejection({ refused, lockout }: LoginRecord): boolean {
+  return lockout !== undefined || refused.some(({ isReplaced }) => !isReplaced);
 }
 
 function isRefused({ refused }: LoginRecord, credential: string): boolean {
@@ -222,8 +242,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
       first + WINDOW_MS,
     );
   }
-  if (lockout !== undefined && !isForced)
-    return lockout.atMs + backoff(PAUSE_MS, lockout.count);
+  if (lockout !== undefined && !isForced) return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
   // Passwords not accepted before are tried one at a time.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));

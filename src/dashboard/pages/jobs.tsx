@@ -1,8 +1,8 @@
 /** All or matching jobs: a long list, with commands for selected ones. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countJobs, filterPart, type Targets } from "../api/jobs.ts";
-import type { Query } from "../api/types.ts";
-import { COMMANDS, type Command } from "../api/types.ts";
+
+import { COMMANDS, type Command, type Query } from "../api/types.ts";
 import { COMMAND_WORDS } from "../base/command-words.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";

@@ -14,6 +14,7 @@ import {
   type ClosedGate,
   closedGate,
   credentialOf,
+  hasRejection,
   isIdle,
   LOGIN_RECORD_EMPTY,
   type Login,
@@ -69,10 +70,7 @@ export class StoredLoginGates implements LoginGates {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  async enter(
-    login: Login,
-    signal: AbortSignal,
-  ): Promise<SettleLogin> {
+  async enter(login: Login, signal: AbortSignal): Promise<SettleLogin> {
     const { runtime, kv } = this.#parts;
     const { clock } = runtime;
     const id = randomHex(runtime.random);
@@ -142,7 +140,9 @@ export class StoredLoginGates implements LoginGates {
   /** Returns the accounts whose logins have to wait, the next attempt first. */
   async list(tx: ReadTransaction): Promise<readonly GatedAccount[]> {
     const nowMs = this.#parts.runtime.clock.nowMs();
-    const { entries } = await tx.getRangePage(this.#keys.gatedAccount.range(), { limit: GATES_MAX });
+    const { entries } = await tx.getRangePage(this.#keys.gatedAccount.range(), {
+      limit: GATES_MAX,
+    });
     const accounts = await Promise.all(
       entries.map(async ({ key }) => {
         const described = await this.#describe(tx, this.#keys.gatedAccount.unpack(key).digest);
@@ -172,11 +172,7 @@ export class StoredLoginGates implements LoginGates {
 
   #settle(
     login: Login,
-    {
-      id,
-      verdict,
-      answer,
-    }: { id: string; verdict: LoginVerdict; answer: LoginAnswer | undefined },
+    { id, verdict, answer }: { id: string; verdict: LoginVerdict; answer: LoginAnswer | undefined },
   ): Promise<void> {
     const { runtime, kv } = this.#parts;
     runtime.trace.event("replication.login", { origin: login.origin, verdict });
@@ -186,14 +182,15 @@ export class StoredLoginGates implements LoginGates {
         const record = await this.#read(tx, login);
         this.#write(tx, login, settleLogin(record, { ...login, id, verdict }, nowMs));
         if (answer === undefined || (verdict !== "refused" && verdict !== "locked")) return;
-        const { refused, lockout } = record;
-        const isFirst = refused.length === 0 && lockout === undefined;
         const digest = this.#digest(login);
-        const before = isFirst ? undefined : await this.#describe(tx, digest);
+        const before = hasRejection(record) ? await this.#describe(tx, digest) : undefined;
         const { origin, account } = login;
         const words = WORDS.described(answer.status, answer.text);
         const described = { origin, account, sinceMs: before?.sinceMs ?? nowMs, words };
-        tx.set(this.#keys.gatedAccount.key({ digest }), this.#sealed(described, placeOfText(digest)));
+        tx.set(
+          this.#keys.gatedAccount.key({ digest }),
+          this.#sealed(described, placeOfText(digest)),
+        );
       },
       // The transaction may be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
@@ -231,9 +228,7 @@ export class StoredLoginGates implements LoginGates {
 
   #write(tx: Transaction, account: Account, record: LoginRecord): void {
     const digest = this.#digest(account);
-    if (record.refused.length === 0 && record.lockout === undefined) {
-      tx.clear(this.#keys.gatedAccount.key({ digest }));
-    }
+    if (!hasRejection(record)) tx.clear(this.#keys.gatedAccount.key({ digest }));
     const key = this.#keys.loginGate.key({ digest });
     if (isIdle(record, this.#parts.runtime.clock.nowMs())) tx.clear(key);
     else tx.set(key, this.#sealed(record, placeOf(account)));
