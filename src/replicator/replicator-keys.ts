@@ -310,13 +310,13 @@ const ROWS = {
     68,
     ["digest"],
     "json, sealed if the server has a key",
-    "an account (60) with its last rejection: server, name, time and words",
+    "name of a rejected account (60), and the server's words",
   ),
   commandSecret: keyRow<{ id: string }>(
     69,
     ["id"],
     "json, sealed if the server has a key",
-    "the credentials that a command (65) gives to its jobs; removed when it ends",
+    "new credentials, until the command (65) ends",
   ),
 };
 
