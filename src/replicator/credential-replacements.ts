@@ -16,7 +16,6 @@ import {
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
-import type { ReplacementContent } from "./commands/replacement-commands.ts";
 import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement.ts";
 import { rewrite } from "./documents/replication-document.ts";
 import type { JobFilter } from "./job-lists/job-filter.ts";
@@ -92,6 +91,13 @@ export function parseReplacement({
   }
   const rootPath = url.pathname.endsWith("/") ? url.pathname : `${url.pathname}/`;
   return { origin: url.origin, username, side, auth, owner, rootPath };
+}
+
+/** A replacement with those entitled to it, and the rules that get it after the jobs. */
+export interface ReplacementContent {
+  readonly replacement: CredentialReplacement;
+  readonly entitlement: Entitlement;
+  readonly rules: readonly string[];
 }
 
 /** The jobs and rules that a replacement would change. */

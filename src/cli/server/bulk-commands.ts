@@ -186,7 +186,7 @@ function printDone(answer: unknown, undo: string | undefined): string {
   const { matched, changed = 0, failed = 0 } = done;
   const refused = failed === 0 ? "" : `, ${failed} in a state that does not permit it`;
   const rest = matched - changed - failed;
-  const unneeded = rest === 0 ? "" : `, ${rest} without need`;
+  const unneeded = rest === 0 ? "" : `, ${rest} did not need it`;
   const hint = undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${undo}\n` : "";
   return `${counted(matched, "job")} found, ${changed} changed${unneeded}${refused}\n${hint}`;
 }

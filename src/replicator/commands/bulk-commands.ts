@@ -8,6 +8,7 @@ import {
   type Subspace,
   type Transaction,
 } from "../../kv/index.ts";
+import type { ReplacementContent } from "../credential-replacements.ts";
 import type { JobFailures } from "../failures/job-failures.ts";
 import type { JobFilter } from "../job-lists/job-filter.ts";
 import type { JobLists } from "../job-lists/job-lists.ts";
@@ -26,7 +27,7 @@ import {
   REPLACE_CREDENTIALS,
 } from "./bulk-command.ts";
 import type { CommandOutcome, JobCommands } from "./job-commands.ts";
-import type { ReplacementCommands, ReplacementContent } from "./replacement-commands.ts";
+import type { ReplacementCommands } from "./replacement-commands.ts";
 
 /** Maximum size of a page of a list, in jobs and in characters (FoundationDB: 100,000 bytes). */
 const PAGE_MAX = { jobs: 500, characters: 25_000 };

@@ -4,18 +4,10 @@
  */
 import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import type { Entitlement } from "../credential-entitlement.ts";
-import type { CredentialReplacement, CredentialReplacements } from "../credential-replacements.ts";
+import type { CredentialReplacements, ReplacementContent } from "../credential-replacements.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { BulkCommand } from "./bulk-command.ts";
 import type { CommandOutcome } from "./job-commands.ts";
-
-/** What a command gives to its jobs, and after them to rules. */
-export interface ReplacementContent {
-  readonly replacement: CredentialReplacement;
-  readonly entitlement: Entitlement;
-  readonly rules: readonly string[];
-}
 
 export interface ReplacementCommandsParts {
   readonly kv: KeyValueStore;
