@@ -253,11 +253,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/nodes");
     await show("/");
     await page.getByText("Waits to log in at").waitFor();
-    const row = page.getByRole("region", { name: "Waiting logins" }).getByRole("row");
+    const row = page.getByRole("region", { name: "Rejected accounts" }).getByRole("row");
     await row.filter({ hasText: "Name or password is incorrect" }).waitFor();
     await page.getByRole("button", { name: /^Replace credential/ }).click();
     const dialog = page.getByRole("dialog");
-    expect(await dialog.getByText("as jan").count()).toBe(1);
+    expect(await dialog.getByLabel("User", { exact: true }).inputValue()).toBe("jan");
     await dialog.getByLabel("New password").fill("first");
     const letGo = await hold(page, /\/_replace/);
     const count = dialog.getByRole("button", { name: "Count jobs" });

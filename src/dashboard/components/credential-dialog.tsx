@@ -87,10 +87,17 @@ export function CredentialDialog({
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
-          The failing jobs that log in to <Foreign text={host} /> as <Foreign text={username} />{" "}
-          {side !== null && `on their ${side} `}get the new password and run as soon as possible.
-          The former one is not kept.
+          The failing jobs that log in {side !== null && `on their ${side} `}with this account get
+          the new password and run as soon as possible. The former one is not kept.
         </p>
+        <label class="field">
+          Server
+          <input readOnly value={host} />
+        </label>
+        <label class="field">
+          User
+          <input readOnly value={username} />
+        </label>
         <label class="field">
           New user (optional)
           <input name="new-username" autoComplete="off" />

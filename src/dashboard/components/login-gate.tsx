@@ -50,7 +50,7 @@ export function GatedLogins({ page: { logins, total_rows: total } }: { page: Gat
         {formatCount(total, "account")} whose next login has to wait, so that the server does not
         lock it. Replacing the credential logs in immediately.
       </p>
-      <Table label="Waiting logins" columns={COLUMNS}>
+      <Table label="Rejected accounts" columns={COLUMNS}>
         {logins.map(({ host, username, status, reason, since, next_attempt, jobs }) => (
           <tr key={`${host} ${username}`}>
             <th scope="row">
