@@ -1,7 +1,6 @@
 /** All or matching jobs: a long list, with commands for selected ones. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countJobs, filterPart, type Targets } from "../api/jobs.ts";
-
 import { COMMANDS, type Command, type Query } from "../api/types.ts";
 import { COMMAND_WORDS } from "../base/command-words.ts";
 import { useSurroundings } from "../base/context.ts";
