@@ -41,6 +41,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "protocol/batch.ts": "reads the head of a message that this program wrote",
   "protocol/wire-document.ts": "reads positions and lengths, which are checked",
   "replicator/commands/bulk-command.ts": OWN_RECORD,
+  "replicator/commands/replacement-commands.ts": OWN_RECORD,
   "replicator/alerts/alert.ts": OWN_RECORD,
   "replicator/budgets/budget-record.ts": OWN_RECORD,
   "replicator/documents/leaf-authority.ts": FIELDS,

@@ -57,6 +57,7 @@ export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";
 export { jobRoutes, jobRows } from "./replication/jobs.ts";
+export { loginRoutes } from "./replication/logins.ts";
 export type { NodesParts } from "./replication/nodes.ts";
 export { nodesRoutes } from "./replication/nodes.ts";
 export { pausingOf } from "./replication/paused-writes.ts";

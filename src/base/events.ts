@@ -167,6 +167,10 @@ export interface Events {
    */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
+  /** A login with a password or key was tried. */
+  "replication.login": { readonly origin: string; readonly verdict: string };
+  /** A login was not tried, so that the server does not lock the account. */
+  "replication.login-gated": { readonly origin: string };
   /** Failed revisions were written later; `documentCount` is the number of their documents. */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };

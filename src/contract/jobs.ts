@@ -35,6 +35,37 @@ export const LastFailure = exactly({
 });
 export type LastFailure = Shape<typeof LastFailure>;
 
+/** An account at a server that had a login rejected, so that the next one has to wait. */
+const LoginGate = exactly({
+  host: described(text, "scheme, host and port of the server"),
+  username: described(text, "name of the account; empty for a key"),
+  status: oneOf(["refused", "locked"], {
+    description: "whether the server rejected a password, or has temporarily locked the account",
+  }),
+  reason: described(text, "status and words of the last rejection; empty if unknown"),
+  since: described(time, "time of the first rejection"),
+  next_attempt: time,
+});
+export type LoginGate = Shape<typeof LoginGate>;
+
+export const GatedLogin = exactly({
+  ...LoginGate.properties,
+  jobs: nullable(count, {
+    description: "number of jobs that wait; null if counting would take too long",
+  }),
+});
+export type GatedLogin = Shape<typeof GatedLogin>;
+
+export const GatedLoginPage = exactly({
+  total_rows: count,
+  logins: described(listOf(GatedLogin), "the next attempt first"),
+});
+export type GatedLoginPage = Shape<typeof GatedLoginPage>;
+
+const loginGate = nullable(LoginGate, {
+  description: "the account for whose next login the job waits",
+});
+
 export const ControlEvent = exactly({
   action: text,
   user: nullable(text),
@@ -68,6 +99,7 @@ export const Job = exactly({
   failing: flag,
   failing_since: nullable(time),
   last_failure: nullable(LastFailure),
+  login_gate: loginGate,
   left_behind: count,
   stalled: flag,
   parked: flag,
@@ -152,6 +184,14 @@ export const FailingGroup = exactly({
   error: text,
   reason: text,
   example: described(text, "id of the job that has been failing longest"),
+  login: nullable(
+    exactly({ host: described(text, "scheme, host and port of the server"), username: text }),
+    {
+      description:
+        "the account with which the example logs in, if replacing its password may help; otherwise null",
+    },
+  ),
+  login_gate: loginGate,
 });
 export type FailingGroup = Shape<typeof FailingGroup>;
 
@@ -195,6 +235,9 @@ export const BulkCommand = exactly({
   failed: described(count, "number of jobs whose state does not permit the action"),
   started: time,
   ended: nullable(time),
+  rules: optional(
+    described(listOf(text), "rules changed after the jobs, when credentials were replaced"),
+  ),
 });
 export type BulkCommand = Shape<typeof BulkCommand>;
 
@@ -234,6 +277,7 @@ export type PastPage = Shape<typeof PastPage>;
 export const ReplacedCredentials = exactly({
   ok: flag,
   dry_run: optional(flag),
+  id: optional(described(text, "id of the command, if it continues after the response")),
   matched: count,
   documents: count,
   transient: count,

@@ -9,6 +9,7 @@ import {
   FailingPage,
   FailureCounts,
   FailurePage,
+  GatedLoginPage,
   Job,
   JobPage,
   PastPage,
@@ -127,6 +128,10 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
     answer: CommandedJobs,
   },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
+  "GET /_tandem/logins": {
+    summary: "List accounts whose logins have to wait",
+    answer: GatedLoginPage,
+  },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },
   "POST /_tandem/credentials/_replace": {

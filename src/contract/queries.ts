@@ -188,7 +188,8 @@ export const QUERIES = {
   },
   "GET /_tandem/commands": { limit: { ...limit, min: 1, max: 100, default: 20 } },
   "GET /_tandem/failing": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
-  "POST /_tandem/credentials/_replace": { dry_run: dryRun },
+  "GET /_tandem/logins": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
+  "POST /_tandem/credentials/_replace": { ...JOB_FILTERS, dry_run: dryRun },
   "POST /_tandem/replications/_check": {
     database: { kind: "text", meaning: "database of the document; by default _replicator" },
   },

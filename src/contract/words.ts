@@ -33,6 +33,7 @@ export const FAILURE_CLASSES = [
   "refused_document",
   "filter",
   "egress",
+  "proxy",
   "duplicate",
   "invalid",
   "other",

@@ -51,6 +51,8 @@ export type RequestFailure = {
   readonly cause: string;
   /** The proxy of the request, without credentials. */
   readonly proxy?: string | undefined;
+  /** Whether the proxy failed, and not the server behind it. */
+  readonly isFaultOfProxy?: boolean | undefined;
 };
 
 /**

@@ -13,9 +13,20 @@ export {
 } from "./fetch.ts";
 export type { IamCredentials, IamTokenParts } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
-export type { GateOpening, Login, LoginGates, LoginRecord, LoginVerdict } from "./login-gate.ts";
+export type {
+  ClosedGate,
+  GateOpening,
+  Login,
+  LoginAnswer,
+  LoginGates,
+  LoginRecord,
+  LoginVerdict,
+  SettleLogin,
+} from "./login-gate.ts";
 export {
   admitLogin,
+  closedGate,
+  hasRejection,
   isIdle,
   LOGIN_RECORD_EMPTY,
   LoginGatedError,
@@ -40,7 +51,7 @@ export { basicAuthorization, withHeaders } from "./middleware/with-headers.ts";
 export type { Latency } from "./middleware/with-latency.ts";
 export { Latencies, withLatency } from "./middleware/with-latency.ts";
 export { withLinger } from "./middleware/with-linger.ts";
-export { withLoginGate } from "./middleware/with-login-gate.ts";
+export { credentialOf, withLoginGate } from "./middleware/with-login-gate.ts";
 export { RateLimits, withRateLimit } from "./middleware/with-rate-limit.ts";
 export type { RedirectOptions } from "./middleware/with-redirects.ts";
 export { withRedirects } from "./middleware/with-redirects.ts";

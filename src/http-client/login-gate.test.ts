@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   admitLogin,
+  closedGate,
   type GateOpening,
   isIdle,
   LOGIN_RECORD_EMPTY,
@@ -39,6 +40,8 @@ function openAccount() {
       record = openGate(record, opening);
     },
     isIdle: (nowMs: number) => isIdle(record, nowMs),
+    closed: (credential: string | undefined, nowMs: number) =>
+      closedGate(record, credential, nowMs),
   };
 }
 
@@ -102,6 +105,47 @@ test("a credential set by an operator passes, but never as the fifth failure in 
   account.open("any");
   expect(account.try("right", "accepted", 4 * SEC)).toBe(330 * SEC);
   expect(account.try("right", "accepted", 330 * SEC)).toBe("accepted");
+});
+
+test("an opening for one credential waits for it, and is used up by its attempt", () => {
+  const account = openAccount();
+  expect(account.try("wrong", "refused", 0)).toBe("refused");
+  account.open({ credential: "new" });
+  account.open("untried");
+  expect(account.try("wrong", "refused", SEC)).toBe(75 * SEC);
+  expect(account.try("other", "refused", SEC)).toBe(75 * SEC);
+  expect(account.try("new", "refused", SEC)).toBe("refused");
+  expect(account.try("new", "refused", 2 * SEC)).toBe(76 * SEC);
+});
+
+test("an accepted credential of a user replaces the rejected ones, which keep their pauses", () => {
+  const account = openAccount();
+  expect(account.try("wrong", "refused", 0)).toBe("refused");
+  account.open({ credential: "right" });
+  expect(account.try("right", "accepted", SEC)).toBe("accepted");
+  expect(account.closed(undefined, SEC)).toBeUndefined();
+  expect(account.closed("wrong", SEC)).toMatchObject({ isRefused: true });
+  expect(account.try("wrong", "refused", 2 * SEC)).toBe(75 * SEC);
+  expect(account.try("wrong", "refused", 75 * SEC)).toBe("refused");
+  expect(account.closed(undefined, 76 * SEC)).toMatchObject({ untilMs: (75 + 150) * SEC });
+});
+
+test("a closed gate is reported with its reason, for all rejected credentials or for one", () => {
+  const account = openAccount();
+  expect(account.closed(undefined, 0)).toBeUndefined();
+  expect(account.admit("wrong", 0).kind).toBe("admitted");
+  expect(account.closed(undefined, 0)).toBeUndefined();
+  account.settle("wrong", "attempt-0", "refused", 0);
+  const refused = { status: "refused", untilMs: 75 * SEC };
+  expect(account.closed(undefined, SEC)).toEqual({ ...refused, isRefused: true });
+  expect(account.closed("other", SEC)).toEqual({ ...refused, isRefused: false });
+  expect(account.closed(undefined, 75 * SEC)).toBeUndefined();
+  expect(account.try("wrong", "locked", 75 * SEC)).toBe("locked");
+  expect(account.closed("wrong", 76 * SEC)).toMatchObject({ status: "locked" });
+  account.open({ credential: "right" });
+  expect(account.closed("right", 76 * SEC)).toBeUndefined();
+  expect(account.try("right", "accepted", 76 * SEC)).toBe("accepted");
+  expect(account.closed("right", 77 * SEC)).toBeUndefined();
 });
 
 test("a refused password passes immediately only when an operator sets it again", () => {

@@ -32,7 +32,7 @@ export interface LoginRecord {
   /** Times of failed logins, oldest first. */
   readonly failures: readonly number[];
   /** Logins in progress, each with its deadline. */
-  readonly claims: readonly { readonly id: string; readonly untilMs: number }[];
+  readonly claims: readonly LoginClaim[];
   readonly refused: readonly RefusedCredential[];
   readonly accepted: readonly string[];
   /** Number of consecutive lockouts, and the time of the last one. */
@@ -41,13 +41,40 @@ export interface LoginRecord {
   readonly opened?: GateOpening;
 }
 
-/** Which credentials pass immediately: only those never tried, or also rejected ones. */
-export type GateOpening = "untried" | "any";
+interface LoginClaim {
+  readonly id: string;
+  readonly untilMs: number;
+  /** Whether a user had just supplied a credential. */
+  readonly isOpened?: boolean;
+}
+
+/**
+ * Which credentials pass immediately: only those never tried, only this one, or also rejected ones.
+ */
+export type GateOpening = "untried" | { readonly credential: string } | "any";
+
+/** The response to a rejected login, without secrets. */
+export interface LoginAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** A gate at which a login has to wait. */
+export interface ClosedGate {
+  /** Whether the server rejected a password, or has temporarily locked the account. */
+  readonly status: "refused" | "locked";
+  /** Time of the next permitted attempt. */
+  readonly untilMs: number;
+  /** Whether this very credential was rejected. */
+  readonly isRefused: boolean;
+}
 
 interface RefusedCredential {
   readonly credential: string;
   readonly count: number;
   readonly atMs: number;
+  /** Whether a user's credential was accepted since, so that jobs may no longer use this one. */
+  readonly isReplaced?: boolean;
 }
 
 export const LOGIN_RECORD_EMPTY: LoginRecord = {
@@ -101,13 +128,14 @@ export function admitLogin(
 ): Admission {
   const record = settled(stored, nowMs);
   const untilMs = nextAttemptMs(record, credential);
-  if (untilMs > nowMs) {
-    const isRefused = record.refused.some((one) => one.credential === credential);
-    return { kind: "closed", untilMs, isRefused };
-  }
-  const { opened: _, ...kept } = record;
+  if (untilMs > nowMs) return { kind: "closed", untilMs, isRefused: isRefused(record, credential) };
+  const { opened, ...rest } = record;
+  // An opening for one credential waits for its attempt.
+  const isKept = typeof opened === "object" && opened.credential !== credential;
+  const kept = isKept ? record : rest;
   const others = record.claims.filter((claim) => claim.id !== id);
-  const claims = [...others, { id, untilMs: nowMs + CLAIM_MS }];
+  const isOpened = opened !== undefined && !isKept;
+  const claims = [...others, { id, untilMs: nowMs + CLAIM_MS, ...(isOpened ? { isOpened } : {}) }];
   return { kind: "admitted", record: { ...kept, claims } };
 }
 
@@ -127,7 +155,9 @@ export function settleLogin(
     case "accepted": {
       const { lockout: _, ...kept } = record;
       const accepted = [...others, credential].slice(-CREDENTIALS_MAX);
-      return { ...kept, claims, refused, accepted };
+      const isOpened = record.claims.some((claim) => claim.id === id && claim.isOpened === true);
+      const former = refused.map((one) => ({ ...one, isReplaced: true }));
+      return { ...kept, claims, refused: isOpened ? former : refused, accepted };
     }
     case "refused": {
       const before = record.refused.find((one) => one.credential === credential);
@@ -149,9 +179,46 @@ export function settleLogin(
   }
 }
 
+/**
+ * Returns the gate if this credential has to wait because the server rejected a login. Without a
+ * credential: if all rejected credentials have to wait.
+ */
+export function closedGate(
+  stored: LoginRecord,
+  credential: string | undefined,
+  nowMs: number,
+): ClosedGate | undefined {
+  const record = settled(stored, nowMs);
+  const { refused, lockout } = record;
+  if (credential === undefined && !hasRejection(record)) return undefined;
+  if (refused.length === 0 && lockout === undefined) return undefined;
+  const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
+  const asked = credential === undefined ? rejected : [credential];
+  // After a lockout no credential passes, whether known or not.
+  const untilMs = smallest(
+    (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
+  );
+  if (untilMs <= nowMs) return undefined;
+  return {
+    status: lockout === undefined ? "refused" : "locked",
+    untilMs,
+    isRefused: credential === undefined || isRefused(record, credential),
+  };
+}
+
+/** Whether the server has rejected a credential that was not replaced since. */
+export function hasRejection({ refused, lockout }: LoginRecord): boolean {
+  return lockout !== undefined || refused.some(({ isReplaced }) => !isReplaced);
+}
+
+function isRefused({ refused }: LoginRecord, credential: string): boolean {
+  return refused.some((one) => one.credential === credential);
+}
+
 /** Returns the record, updated because a user has supplied a credential for the account. */
 export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
-  return { ...record, opened: record.opened === "any" ? "any" : opening };
+  const isWeaker = opening === "untried" && record.opened !== undefined;
+  return isWeaker || record.opened === "any" ? record : { ...record, opened: opening };
 }
 
 /** Whether the record is equivalent to a missing one. */
@@ -165,7 +232,9 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   const { failures, claims, refused, accepted, lockout, opened } = record;
   const own = refused.find((one) => one.credential === credential);
   const isNew = own === undefined && failures.length < UNTRIED_FAILURES_MAX;
-  const isOpen = opened === "any" || (opened === "untried" && isNew);
+  const isForced =
+    opened === "any" || (typeof opened === "object" && opened.credential === credential);
+  const isOpen = isForced || (opened === "untried" && isNew);
   if (failures.length + claims.length >= FAILURES_MAX) {
     const first = failures[0] ?? Number.POSITIVE_INFINITY;
     return smallest(
@@ -173,8 +242,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
       first + WINDOW_MS,
     );
   }
-  if (lockout !== undefined && opened !== "any")
-    return lockout.atMs + backoff(PAUSE_MS, lockout.count);
+  if (lockout !== undefined && !isForced) return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
   // Passwords not accepted before are tried one at a time.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
@@ -201,16 +269,19 @@ function withFailure(failures: readonly number[], nowMs: number): readonly numbe
   return [...failures, nowMs].slice(-FAILURES_MAX);
 }
 
+/** Records the outcome of a login, with the response if it was rejected. */
+export type SettleLogin = (verdict: LoginVerdict, answer?: LoginAnswer) => Promise<void>;
+
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Resolves when the login may be tried, with a function to which its verdict must be passed.
+   * Resolves when the login may be tried, with a function to which its outcome must be passed.
    * Waits for logins in progress, and for the pause of a credential that was never tried. Rejects
    * with a LoginGatedError or with `signal.reason`.
    */
-  enter(login: Login, signal: AbortSignal): Promise<(verdict: LoginVerdict) => Promise<void>>;
+  enter(login: Login, signal: AbortSignal): Promise<SettleLogin>;
   /** Records the verdict on a credential that was admitted because it had been accepted before. */
-  report(login: Login, verdict: LoginVerdict): Promise<void>;
+  report(login: Login, verdict: LoginVerdict, answer?: LoginAnswer): Promise<void>;
 }
 
 /** Thrown if a login was not tried because the server might lock the account. */

@@ -8,6 +8,7 @@ import {
   type LoginGates,
   type LoginRecord,
   type LoginVerdict,
+  type SettleLogin,
   settleLogin,
 } from "./login-gate.ts";
 
@@ -20,7 +21,7 @@ export class MemoryLoginGates implements LoginGates {
   }
 
   /** Rejects if the gate is closed instead of waiting, because a user can correct the password. */
-  async enter(login: Login): Promise<(verdict: LoginVerdict) => Promise<void>> {
+  async enter(login: Login): Promise<SettleLogin> {
     const { clock, random } = this.#runtime;
     const id = randomHex(random);
     const key = keyOf(login);

@@ -11,6 +11,7 @@ import type { EndedJob, JobIndex } from "./job-lists/job-index.ts";
 import type { JobEventLog } from "./job-log/job-event-log.ts";
 import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { stepFor } from "./jobs/job-input.ts";
+import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { replicatorKeys } from "./replicator-keys.ts";
@@ -36,6 +37,7 @@ export interface CleanUpParts extends RemoveJobParts {
   readonly index: JobIndex;
   readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
+  readonly loginGates: Pick<StoredLoginGates, "forgetIdle">;
   readonly replicator: Pick<Replicator, "nodes" | "figures" | "bulk">;
   /** Age limits. Read at each use, so that changed settings apply. */
   readonly config: Pick<
@@ -99,6 +101,7 @@ export class CleanUp {
     await this.compareIndex();
     await this.#forgetGroups();
     while (await replicator.bulk.forget());
+    await this.#parts.loginGates.forgetIdle();
   }
 
   /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */

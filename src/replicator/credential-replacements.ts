@@ -13,11 +13,14 @@ import {
   type Runtime,
   splitObject,
 } from "../base/index.ts";
-import type { Authority, DatabaseRegistry } from "../databases/index.ts";
+import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement.ts";
 import { rewrite } from "./documents/replication-document.ts";
+import type { JobFilter } from "./job-lists/job-filter.ts";
+import type { JobLists } from "./job-lists/job-lists.ts";
+import type { JobEntry } from "./job-lists/job-views.ts";
 import type { Decider } from "./jobs/job-control.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
@@ -32,6 +35,8 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
+/** Maximum number of owners named for jobs that are skipped. */
+const OWNERS_MAX = 10;
 
 export interface CredentialReplacement {
   /** Scheme, host and port of the server: `https://couch.example`. */
@@ -88,12 +93,30 @@ export function parseReplacement({
   return { origin: url.origin, username, side, auth, owner, rootPath };
 }
 
+/** A replacement with those entitled to it, and the rules that get it after the jobs. */
+export interface ReplacementContent {
+  readonly replacement: CredentialReplacement;
+  readonly entitlement: Entitlement;
+  readonly rules: readonly string[];
+}
+
+/** The jobs and rules that a replacement would change. */
+export interface FoundReplacement {
+  readonly jobIds: readonly string[];
+  /** Number of the jobs that have a document. */
+  readonly documentCount: number;
+  /** Jobs of others that log in as the user but are not entitled to the credentials. */
+  readonly withheld: { readonly count: number; readonly owners: readonly (string | null)[] };
+  readonly content: ReplacementContent;
+}
+
 export interface CredentialReplacementsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly controls: JobControls;
   readonly databases: DatabaseRegistry;
+  readonly lists: JobLists;
   readonly loginGates: Pick<StoredLoginGates, "open">;
 }
 
@@ -112,24 +135,6 @@ export class CredentialReplacements {
     return sidesOf(replacement, data.replication).length > 0;
   }
 
-  /** Computes the entitlement to a replacement from all jobs and rules that it concerns. */
-  entitlement(
-    { owner, rootPath, ...replacement }: CredentialReplacement,
-    caller: Authority,
-    concerned: Iterable<ReplicationJobData>,
-  ): Entitlement {
-    let answeredMs = 0;
-    let validPassword: string | undefined;
-    for (const data of concerned) {
-      const [address] = addressesOf(data.replication, sidesOf(replacement, data.replication));
-      if (address === undefined || (data.answeredMs ?? 0) <= answeredMs) continue;
-      if (isDetour(address, rootPath)) continue;
-      answeredMs = data.answeredMs as number;
-      validPassword = address.basic?.password;
-    }
-    return { caller, owner, validPassword, rootPath };
-  }
-
   /**
    * Whether the job is entitled to the credential. Only for jobs that the replacement `concerns`.
    */
@@ -142,40 +147,117 @@ export class CredentialReplacements {
     return isEntitled(authority, addressPairs(replacement, data.replication), entitlement);
   }
 
+  /**
+   * Finds the jobs and rules that a replacement would change. `filter` restricts it to some jobs,
+   * and to the rules that created them.
+   */
+  async find(
+    replacement: CredentialReplacement,
+    caller: Authority,
+    filter?: JobFilter,
+  ): Promise<FoundReplacement> {
+    const selected = filter && (await this.#selected(filter));
+    const evidence = new Evidence();
+    for await (const { data } of this.#concerned(replacement)) evidence.add(replacement, data);
+    const entitlement = entitlementOf(replacement, caller, evidence.validPassword);
+    const jobIds: string[] = [];
+    const owners = new Set<string | null>();
+    const ofJobs = new Set<string>();
+    let [documentCount, withheldCount] = [0, 0];
+    for await (const { jobId, data } of this.#concerned(replacement)) {
+      if (selected?.has(jobId) === false) continue;
+      if (!this.isEntitled(replacement, data, entitlement)) {
+        withheldCount++;
+        if (owners.size < OWNERS_MAX) owners.add(ownerKey(data));
+        continue;
+      }
+      jobIds.push(jobId);
+      if (data.document !== undefined) documentCount++;
+      if (data.rule !== undefined) ofJobs.add(data.rule);
+    }
+    const rules: string[] = [];
+    for (const name of filter === undefined ? await this.#rules.names() : ofJobs) {
+      if (await this.replaceInRule(name, replacement, { isDryRun: true, entitlement }))
+        rules.push(name);
+    }
+    const withheld = { count: withheldCount, owners: [...owners] };
+    return { jobIds, documentCount, withheld, content: { replacement, entitlement, rules } };
+  }
+
+  async #selected(filter: JobFilter): Promise<ReadonlySet<string>> {
+    const ids = new Set<string>();
+    for await (const page of this.#parts.lists.ids(filter)) for (const id of page) ids.add(id);
+    return ids;
+  }
+
+  /** Yields the jobs that log in as the user, from the lists of jobs by host. */
+  async *#concerned(replacement: CredentialReplacement): AsyncIterable<JobEntry> {
+    const { host } = new URL(replacement.origin);
+    const sides = SIDES.filter(
+      (side) => replacement.side === undefined || side === replacement.side,
+    );
+    for (const side of sides) {
+      for await (const entry of this.#parts.lists.all({ [side]: host })) {
+        const { data } = entry;
+        if (!this.concerns(replacement, data)) continue;
+        // A job with this user on both sides is in both lists.
+        const isListed = sidesOf(replacement, data.replication)[0] === side;
+        if (isListed) yield entry;
+      }
+    }
+  }
+
+  /** Lets a login with the new credentials pass immediately. */
+  async openGate(
+    tx: Transaction,
+    { origin, rootPath, auth }: CredentialReplacement,
+  ): Promise<void> {
+    const address: HttpAddress = { kind: "http", url: `${origin}${rootPath}`, headers: {} };
+    await this.#parts.loginGates.open(tx, withAuth("source", address, auth), true);
+  }
+
   /** Replaces the credentials of a job and its document in one transaction. */
   replace(
     jobId: string,
     replacement: CredentialReplacement,
     decider: Decider,
-    entitlement: Entitlement = this.entitlement(replacement, decider, []),
+    entitlement?: Entitlement,
+  ): Promise<ReplacementOutcome> {
+    return this.#parts.kv.transact(async (tx) => {
+      const outcome = await this.replaceIn(tx, jobId, replacement, decider, entitlement);
+      if (outcome === "replaced") await this.openGate(tx, replacement);
+      return outcome;
+    });
+  }
+
+  /** As `replace`, in the caller's transaction and without opening the gate. */
+  async replaceIn(
+    tx: Transaction,
+    jobId: string,
+    replacement: CredentialReplacement,
+    decider: Decider,
+    entitlement = entitlementOf(replacement, decider),
   ): Promise<ReplacementOutcome> {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
-    return this.#parts.kv.transact(async (tx) => {
-      const { jobs } = this.#parts;
-      // A job of format 1 has no separate request, so it is converted first.
-      await jobs.renewRequest(tx, name, splitJobData);
-      const job = await jobs.get(tx, name);
-      if (job === undefined || !isReadable(job)) return "unmatched";
-      const data = decodeJob(job);
-      const { replication } = data;
-      if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
-      if (!this.isEntitled(replacement, data, entitlement)) return "withheld";
-      const sides = sidesOf(replacement, replication);
-      const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
-      if (!isWritten) return "refused";
-      const changed = sides.map((side) => [
-        side,
-        withAuth(side, replication[side] as HttpAddress, replacement.auth),
-      ]);
-      const after: Replication = { ...replication, ...Object.fromEntries(changed) };
-      await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
-      for (const side of sides) {
-        for (const each of [replication, after]) {
-          await this.#parts.loginGates.open(tx, each[side], "any");
-        }
-      }
-      return "replaced";
-    });
+    const { jobs } = this.#parts;
+    // A job of format 1 has no separate request, so it is converted first.
+    await jobs.renewRequest(tx, name, splitJobData);
+    const job = await jobs.get(tx, name);
+    if (job === undefined || !isReadable(job)) return "unmatched";
+    const data = decodeJob(job);
+    const { replication } = data;
+    if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
+    if (!this.isEntitled(replacement, data, entitlement)) return "withheld";
+    const sides = sidesOf(replacement, replication);
+    const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
+    if (!isWritten) return "refused";
+    const changed = sides.map((side) => [
+      side,
+      withAuth(side, replication[side] as HttpAddress, replacement.auth),
+    ]);
+    const after: Replication = { ...replication, ...Object.fromEntries(changed) };
+    await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
+    return "replaced";
   }
 
   /**
@@ -190,7 +272,7 @@ export class CredentialReplacements {
     let concernsRule = false;
     const isChanged = await this.#rules.amend(name, (members, sample, owner) => {
       const sides = sidesOf(replacement, sample);
-      const given = entitlement ?? this.entitlement(replacement, owner, []);
+      const given = entitlement ?? entitlementOf(replacement, owner);
       concernsRule =
         sides.length > 0 && isEntitled(ofRule(owner), addressPairs(replacement, sample), given);
       if (isDryRun || !concernsRule) return undefined;
@@ -245,6 +327,31 @@ export class CredentialReplacements {
     tx.afterCommit(() =>
       trace.event("replication.controlled", { jobId: job.id, action, userName, why, requestId }),
     );
+  }
+}
+
+function entitlementOf(
+  { owner, rootPath }: CredentialReplacement,
+  caller: Authority,
+  validPassword?: string,
+): Entitlement {
+  return { caller, owner, validPassword, rootPath };
+}
+
+/** The password in use when a job last reached both servers. */
+class Evidence {
+  #answeredMs = 0;
+  validPassword: string | undefined;
+
+  add(
+    replacement: Omit<CredentialReplacement, "owner">,
+    { replication, answeredMs = 0 }: ReplicationJobData,
+  ): void {
+    const [address] = addressesOf(replication, sidesOf(replacement, replication));
+    if (address === undefined || answeredMs <= this.#answeredMs) return;
+    if (isDetour(address, replacement.rootPath)) return;
+    this.#answeredMs = answeredMs;
+    this.validPassword = address.basic?.password;
   }
 }
 

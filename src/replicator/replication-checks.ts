@@ -243,7 +243,7 @@ export class ReplicationChecks {
     const startMs = clock.monotonicMs();
     let opened: Endpoint | undefined;
     // Open the login gate: a user is waiting, and may have corrected the password.
-    await kv.transact((tx) => loginGates.open(tx, address, "any"), { whenUnknown: "retry" });
+    await kv.transact((tx) => loginGates.open(tx, address, true), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);
       opened = endpoint;

@@ -306,6 +306,18 @@ const ROWS = {
     "(1, json)",
     "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
   ),
+  gatedAccount: keyRow<{ digest: Uint8Array }>(
+    68,
+    ["digest"],
+    "json, sealed if the server has a key",
+    "name of a rejected account (60), and the server's words",
+  ),
+  commandSecret: keyRow<{ id: string }>(
+    69,
+    ["id"],
+    "json, sealed if the server has a key",
+    "new credentials, until the command (65) ends",
+  ),
 };
 
 /** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */

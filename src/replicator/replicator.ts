@@ -1,11 +1,12 @@
 /** Starts, cancels and awaits transient jobs, and gives access to all jobs. */
-import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
+import { finishWithin, OperationalError, type Runtime, type Seal } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
 import { AlertTests } from "./alerts/alert-tests.ts";
 import { BulkCommands } from "./commands/bulk-commands.ts";
 import { JobCommands } from "./commands/job-commands.ts";
+import { ReplacementCommands } from "./commands/replacement-commands.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
@@ -27,6 +28,7 @@ import { JobGroups } from "./jobs/job-groups.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-input.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import { sharesOfGroups } from "./jobs/replication-group.ts";
+import { GatedLogins } from "./logins/gated-logins.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import { NamedJobs } from "./named-jobs.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
@@ -81,6 +83,8 @@ export interface ReplicatorParts extends RemoveJobParts, RulesParts {
   readonly events: JobEventLog;
   readonly databases: DatabaseRegistry;
   readonly loginGates: StoredLoginGates;
+  /** Seals credentials in commands, if the server has a key. */
+  readonly seal?: Seal | undefined;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
@@ -100,6 +104,8 @@ export class Replicator {
   readonly named: NamedJobs;
   /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
+  /** Accounts whose logins have to wait. */
+  readonly logins: GatedLogins;
   /** The log of job events. */
   readonly events: JobEvents;
   readonly measures: JobMeasures;
@@ -124,17 +130,19 @@ export class Replicator {
     this.lists = new JobLists(parts);
     this.named = new NamedJobs(parts);
     const { lists, commands, failures } = this;
-    this.bulk = new BulkCommands({ ...parts, lists, commands, failures });
+    this.rules = new Rules(parts);
+    this.credentials = new CredentialReplacements({ ...parts, lists }, this.rules);
+    const replacements = new ReplacementCommands({ ...parts, credentials: this.credentials });
+    this.bulk = new BulkCommands({ ...parts, lists, commands, failures, replacements });
     this.alerts = new AlertTests(parts);
     this.failing = new FailingGroups(parts);
+    this.logins = new GatedLogins({ ...parts, lists });
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
     this.groups = new JobGroups(parts);
     this.endpoints = new ClusterEndpoints(parts);
     this.nodes = new Nodes(parts);
     this.figures = new JobFiguresReader({ ...parts, clock: parts.runtime.clock });
-    this.rules = new Rules(parts);
-    this.credentials = new CredentialReplacements(parts, this.rules);
   }
 
   get config(): ReplicatorConfig {

@@ -147,6 +147,7 @@ export function joinNodeParts({
     config,
     ruleStore,
     removedDatabases,
+    seal,
   });
   const remover = new Remover({
     runtime,

@@ -172,10 +172,15 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       ...{ class: failureClass, side: "source", host: `${failureClass}.example`, count: 5 },
       ...{ since: "2026-01-01T00:00:00Z", error: failureClass, reason: "no", next_try: null },
       example: "_replicator/a",
+      login:
+        failureClass === "unreachable" || failureClass === "proxy"
+          ? null
+          : { host: `https://${failureClass}.example`, username: "jan" },
+      login_gate: null,
     });
-    const groups = ["unauthorized", "forbidden", "unreachable"].map(groupOf);
+    const groups = ["unauthorized", "forbidden", "proxy", "unreachable"].map(groupOf);
     await page.route("**/_tandem/failing", (route) =>
-      route.fulfill({ json: { total_rows: 3, jobs: 15, groups } }),
+      route.fulfill({ json: { total_rows: 4, jobs: 20, groups } }),
     );
     await page.route(/\/_tandem\/jobs\?/, (route) =>
       route.fulfill({ json: { total_rows: 5, bookmark: null, jobs: [] } }),
@@ -186,7 +191,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: /^Retry unreachable/ }).waitFor();
     expect(await page.getByRole("link", { name: /^Failing/ }).textContent()).toMatch(/\D5jobs$/);
     const labels = await buttons.evaluateAll((all) => all.map(({ ariaLabel }) => ariaLabel));
-    expect(labels).toEqual(["Replace credential of unauthorized at unauthorized.example (source)"]);
+    expect(labels).toEqual(
+      ["unauthorized", "forbidden"].map(
+        (name) => `Replace credential of ${name} at ${name}.example (source)`,
+      ),
+    );
 
     let sentCount = 0;
     await page.route(/\/_tandem\/jobs\/_retry/, (route) => {
@@ -205,39 +214,76 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(sentCount).toBe(1);
   });
 
-  test("jobs are counted for the credential in the form, and refusals are shown", async () => {
+  test("the credential of a group is counted, replaced with progress, and refusals are shown", async () => {
     const { page, show } = await visit(browser, node.url, "root");
+    const login = { host: "https://couch.example", username: "jan" };
+    const gate = {
+      ...{
+        ...login,
+        status: "refused",
+        reason: "401 unauthorized: Name or password is incorrect.",
+      },
+      ...{ since: "2026-01-01T00:00:00Z", next_attempt: "2126-01-01T00:00:00Z" },
+    };
     const group = {
       ...{ class: "unauthorized", side: "source", host: "couch.example", count: 5 },
       ...{ since: "2026-01-01T00:00:00Z", error: "unauthorized", reason: "no", next_try: null },
-      example: "_replicator/a",
+      ...{ example: "_replicator/a", login, login_gate: gate },
     };
     await page.route("**/_tandem/failing", (route) =>
       route.fulfill({ json: { total_rows: 1, jobs: 5, groups: [group] } }),
     );
+    await page.route("**/_tandem/logins", (route) =>
+      route.fulfill({ json: { total_rows: 1, logins: [{ ...gate, jobs: 5 }] } }),
+    );
+    const found = { ok: true, matched: 5, documents: 5, transient: 0, rules: ["users"] };
+    const sent: { query: string; body: object }[] = [];
     await page.route(/\/_replace/, (route) => {
-      const isDryRun = route.request().url().endsWith("?dry_run=true");
-      const done = { ok: false, matched: 5, documents: 5, changed: 3, refused: 2 };
-      return route.fulfill({ json: isDryRun ? { ok: true, dry_run: true, matched: 5 } : done });
+      const url = new URL(route.request().url());
+      sent.push({ query: url.search, body: route.request().postDataJSON() });
+      const isDryRun = url.searchParams.has("dry_run");
+      return isDryRun
+        ? route.fulfill({ json: { ...found, dry_run: true } })
+        : route.fulfill({ status: 202, json: { ...found, id: "c1" } });
     });
+    const command = { id: "c1", action: "replace_credentials", matched: 5 };
+    const running = { ...command, state: "running", done: 2, changed: 2, failed: 0 };
+    let shown: object = running;
+    await page.route("**/_tandem/commands/c1", (route) => route.fulfill({ json: shown }));
     await show("/nodes");
     await show("/");
+    await page.getByText("Waits to log in at").waitFor();
+    const row = page.getByRole("region", { name: "Rejected accounts" }).getByRole("row");
+    await row.filter({ hasText: "Name or password is incorrect" }).waitFor();
     await page.getByRole("button", { name: /^Replace credential/ }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("User", { exact: true }).fill("ann");
-    await dialog.getByLabel("New password").fill("secret");
+    expect(await dialog.getByLabel("User", { exact: true }).inputValue()).toBe("jan");
+    await dialog.getByLabel("New password").fill("first");
     const letGo = await hold(page, /\/_replace/);
     const count = dialog.getByRole("button", { name: "Count jobs" });
     const asked = page.waitForRequest(/\/_replace/);
     const answered = page.waitForResponse(/\/_replace/);
     await count.click();
     await asked;
-    await dialog.getByLabel("User", { exact: true }).fill("bob");
+    await dialog.getByLabel("New password").fill("second");
     letGo();
     await answered;
     await count.click();
+    await dialog.getByText("All jobs of users get it as well").waitFor();
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
+    await dialog.getByText("2 of 5 jobs").waitFor();
+    shown = { ...running, state: "completed", done: 5, changed: 3, failed: 2 };
     await page.getByText("New credentials for 3 jobs; 2 documents could not be changed").waitFor();
+    const filter = "error=unauthorized&side=source&host=couch.example%3A";
+    expect(sent.map(({ query }) => query)).toEqual([
+      `?${filter}&dry_run=true`,
+      `?${filter}&dry_run=true`,
+      `?${filter}`,
+    ]);
+    expect(sent.at(-1)?.body).toEqual({
+      ...{ ...login, side: "source" },
+      auth: { basic: { username: "jan", password: "second" } },
+    });
   });
 
   test("the share of slots follows the input for one group while it is valid", async () => {

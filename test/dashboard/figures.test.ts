@@ -16,7 +16,7 @@ import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
 import * as limits from "../../src/dashboard/api/limits.ts";
 import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
-import { userOf } from "../../src/dashboard/base/endpoint-user.ts";
+import { resultWords } from "../../src/dashboard/base/command-words.ts";
 import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
 import {
   formatBytes,
@@ -516,17 +516,18 @@ describe("events", () => {
   });
 });
 
-test.each<[unknown, string | undefined]>([
-  ["https://ann%40b:*****@couch.example/db", "ann@b"],
-  [{ url: "https://couch.example/{db}", auth: { basic: { username: "bob" } } }, "bob"],
-  [{ url: "https://eve:*****@couch.example/{db}" }, "eve"],
-  [{ url: "https://couch.example/db", auth: { bearer: { token: "*****" } } }, undefined],
-  // A name without a colon is not a credential.
-  ["https://ann@couch.example/db", undefined],
-  ["films", undefined],
-  [undefined, undefined],
-])("the user of the endpoint %j is %s", (endpoint, user) => {
-  expect(userOf(endpoint)).toBe(user);
+test.each([
+  ["retry", { matched: 2, changed: 2, failed: 0 }, "Retried: 2 of 2 jobs"],
+  ["retry", { matched: 1, changed: 0, failed: 0 }, "Nothing to retry: 1 running"],
+  [
+    "retry",
+    { matched: 3, changed: 1, failed: 1 },
+    "Retried: 1 of 3 jobs (1 running, 1 paused: resume it)",
+  ],
+  ["pause", { matched: 2, changed: 0, failed: 1 }, "Nothing to pause: 1 paused already, 1 ended"],
+  ["resume", { matched: 0, changed: 0, failed: 0 }, "No job to resume"],
+] as const)("the result of %s for %j is %j", (command, result, words) => {
+  expect(resultWords(command, result)).toBe(words);
 });
 
 describe("what nothing proves is unknown", () => {

@@ -25,7 +25,17 @@ let browser: Browser;
 function groupAt(host: string, count: number): FailingGroup {
   const since = "2026-01-01T00:00:00Z";
   const reported = { error: "no_route", reason: "connection refused", example: "_replicator/a" };
-  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...reported };
+  return {
+    class: "unreachable",
+    side: "source",
+    host,
+    count,
+    since,
+    next_try: null,
+    login: null,
+    login_gate: null,
+    ...reported,
+  };
 }
 
 /** Mocks the failing groups. Returns a function that replaces them. */

@@ -140,10 +140,10 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   expect(paused.output).toMatch(/^1 job found, 1 changed\n/);
   // A job paused on purpose remains paused.
   expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
-    /^2 jobs found, 1 changed\n/,
+    /^2 jobs found, 1 changed, 1 did not need it\n/,
   );
   const undone = await tandem("undo", "--server", server);
-  expect(undone).toMatchObject({ code: 0, output: "2 jobs found, 1 changed\n" });
+  expect(undone).toMatchObject({ code: 0, output: "2 jobs found, 1 changed, 1 did not need it\n" });
   const { body } = await ask("GET", "/_tandem/jobs?paused=true");
   expect(body.jobs.map(({ name }: { readonly name: string }) => name)).toEqual([FOLLOW]);
   const [, , id = ""] = /undo ((\w+))/.exec(paused.output) ?? [];

@@ -247,29 +247,65 @@ test("a plain request goes through an HTTP proxy directly, one over TLS through 
   expect(proxy.lines).toEqual([`GET http://${plain}/a%2Fb?c=1`, `CONNECT ${secured}`]);
 });
 
-test("a proxy that refuses the credentials fails the request, without revealing the password", async () => {
-  const proxyUrl = `http://user:wrong@127.0.0.1:${(await openProxy()).port}`;
-  for (const scheme of ["http", "https"]) {
-    const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
-    expect(error).toMatchObject({ code: "HTTP_REQUEST_FAILED" });
-    expect(JSON.stringify(error.details)).not.toContain("wrong");
-  }
+test.each(["http", "https"])("the rejection of a proxy is its failure, for %s", async (scheme) => {
+  const { port } = await openProxy();
+  const proxyUrl = `http://user:wrong@127.0.0.1:${port}`;
+  const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
+  expect(error.details).toMatchObject({ cause: "PROXY_407", isFaultOfProxy: true });
+  expect(JSON.stringify(error.details)).not.toContain("wrong");
 });
+
+test.each([403, 502, 503, 504])(
+  "a tunnel rejected with %i is the proxy's failure",
+  async (status) => {
+    const server = createServer();
+    server.on("connect", (_, socket: Socket) => socket.end(`HTTP/1.1 ${status} No\r\n\r\n`));
+    const proxyUrl = `http://127.0.0.1:${await listen(server)}`;
+    await expect(get("https://couch.example/x", { proxyUrl })).rejects.toMatchObject({
+      details: { cause: `PROXY_${status}`, proxy: proxyUrl, isFaultOfProxy: true },
+    });
+  },
+);
 
 test("an unreachable proxy is named by the failed request, without the password", async () => {
   const port = await closedPort();
   for (const scheme of ["http", "https"]) {
-    for (const proxyScheme of ["http", "socks5"]) {
-      const proxyUrl = `${proxyScheme}://user:s%40cret@127.0.0.1:${port}`;
-      const url = `${scheme}://127.0.0.1:1/x`;
-      await expect(get(url, { proxyUrl })).rejects.toMatchObject({
-        code: "HTTP_REQUEST_FAILED",
-        details: { url, proxy: `${proxyScheme}://127.0.0.1:${port}` },
-      });
+    for (const proxyScheme of ["http", "https", "socks5"]) {
+      for (const host of [`127.0.0.1:${port}`, "proxy.invalid:1"]) {
+        const proxyUrl = `${proxyScheme}://user:s%40cret@${host}`;
+        const url = `${scheme}://127.0.0.1:1/x`;
+        const error = await get(url, { proxyUrl }).catch((failure) => failure);
+        const proxy = `${proxyScheme}://${host}`;
+        expect(error.details).toMatchObject({ url, proxy, isFaultOfProxy: true });
+        const cause = host.startsWith("127") ? /^ECONNREFUSED$/ : /^(ENOTFOUND|EAI_AGAIN)$/;
+        expect(error.details.cause).toMatch(cause);
+      }
     }
   }
   const direct = await get(`http://127.0.0.1:${port}/x`, {}).catch((failure) => failure);
   expect(direct.details).not.toHaveProperty("proxy");
+});
+
+test("a failure behind a tunnel is not the proxy's", async () => {
+  const { port } = await openProxy();
+  const proxyUrl = `http://user:s%40cret@127.0.0.1:${port}`;
+  const url = `https://127.0.0.1:${await openTlsServer()}/x`;
+  const error = await get(url, { proxyUrl, tls: { verify: true } }).catch((failure) => failure);
+  expect(error.details).toMatchObject({
+    cause: "SELF_SIGNED_CERT_IN_CHAIN",
+    isFaultOfProxy: false,
+  });
+});
+
+test("an untrusted certificate of a proxy is the proxy's failure", async () => {
+  const proxyUrl = `https://localhost:${await openTlsServer()}`;
+  for (const scheme of ["http", "https"]) {
+    const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
+    expect(error.details).toMatchObject({
+      cause: "SELF_SIGNED_CERT_IN_CHAIN",
+      isFaultOfProxy: true,
+    });
+  }
 });
 
 /** RFC 1928 with RFC 1929: user `user`, password `secret`. */
@@ -314,6 +350,23 @@ test("requests go through a SOCKS5 proxy, plain and over TLS", async () => {
   expect(await get(`http://127.0.0.1:${plainPort}/x`, { proxyUrl })).toBe("plain /x");
   expect(await get(`https://localhost:${tlsPort}/x`, { proxyUrl, tls })).toBe("nobody");
   expect(proxy.lines).toEqual([`127.0.0.1:${plainPort}`, `localhost:${tlsPort}`]);
+});
+
+test.each([
+  [[5, 255], "UND_ERR_SOCKS5_AUTH_REJECTED"],
+  [[4, 0], "UND_ERR_SOCKS5_VERSION"],
+  [[5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "UND_ERR_SOCKS5_REPLY_5"],
+])("a SOCKS5 proxy that answers %j has failed", async (bytes, cause) => {
+  const answers = [bytes.slice(0, 2), bytes.slice(2)].map((answer) => Buffer.from(answer));
+  const server = createTcpServer((socket) => {
+    let step = 0;
+    socket.on("error", () => {});
+    socket.on("data", () => socket.write(answers[step++] ?? ""));
+  });
+  const proxyUrl = `socks5://127.0.0.1:${await listen(server)}`;
+  await expect(get("https://couch.example/x", { proxyUrl })).rejects.toMatchObject({
+    details: { cause, proxy: proxyUrl, isFaultOfProxy: true },
+  });
 });
 
 test.each(["before its answer", "within its answer"])(

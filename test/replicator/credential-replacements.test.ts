@@ -222,8 +222,8 @@ describe("the jobs of other users", () => {
       });
       const entries = await node.entries();
       const { credentials } = node.replicator;
-      const all = entries.map(({ data }) => data);
-      const entitlement = credentials.entitlement(replacement, { userName: "ops" }, all);
+      const found = await world.until(credentials.find(replacement, { userName: "ops" }));
+      const { entitlement } = found.content;
       const outcomes: Record<string, string> = {};
       for (const { jobId, data } of entries) {
         const decider = { userName: "ops" };

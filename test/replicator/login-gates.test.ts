@@ -14,6 +14,8 @@ const RIGHT = "right-password";
 function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean }) {
   const server = {
     password: RIGHT,
+    /** Passwords of other users. */
+    accounts: {} as Record<string, string>,
     failures: [] as number[],
     lockouts: 0,
     locked: { count: 0, sinceMs: Number.NEGATIVE_INFINITY },
@@ -23,7 +25,7 @@ function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean
       if (given !== undefined) {
         const refusal = login(given);
         if (refusal !== undefined) return refusal;
-      } else if (request.headers?.cookie !== `AuthSession=${server.password}`) {
+      } else if (!isSession(request.headers?.cookie)) {
         return answer(401, { error: "unauthorized", reason: "You are not authorized." });
       }
       if (pathname === "/_session") {
@@ -37,6 +39,10 @@ function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean
       return answer(200, { db_name: "films", update_seq: 0, doc_count: 0, doc_del_count: 0 });
     },
   };
+  function isSession(cookie: string | undefined): boolean {
+    const passwords = [server.password, ...Object.values(server.accounts)];
+    return passwords.some((password) => cookie === `AuthSession=${password}`);
+  }
   function login(password: string): FetchResponse | undefined {
     const nowMs = world.time.nowMs;
     const { locked } = server;
@@ -47,6 +53,7 @@ function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean
       return answer(403, { error: "forbidden", reason });
     }
     if (password === server.password) return undefined;
+    if (Object.values(server.accounts).includes(password)) return undefined;
     if (locked.count === 0) locked.sinceMs = nowMs;
     locked.count++;
     server.failures.push(nowMs);
@@ -135,6 +142,43 @@ describe.each([
       error: "unauthorized",
       reason: expect.stringContaining('login at http://far.example as "jan" not tried before'),
     });
+    await cluster.stop();
+  });
+
+  test("has its gated accounts listed with the jobs that wait for them, until a password is accepted", async () => {
+    const cluster = await openCluster(hasSessions);
+    const { server, world, replicator } = cluster;
+    const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));
+    expect(await list()).toEqual({ logins: [], total: 0 });
+    for (const name of ["a", "b"]) {
+      const source = sourceWith("wrong-password");
+      await cluster.put("_replicator", name, { source, target: name, create_target: true });
+    }
+    const missing = { source: "http://eve:x@far.example/films", target: "c", create_target: true };
+    server.accounts.eve = "x";
+    await cluster.put("_replicator", "c", { ...missing, continuous: true });
+    const sinceMs = world.time.nowMs;
+    await world.time.run(world.time.nowMs + 20_000);
+    const { logins, total } = await list();
+    expect([logins.length, total]).toEqual([1, 1]);
+    const [login] = logins;
+    expect(login).toMatchObject({
+      ...{ origin: "http://far.example", account: "jan", status: "refused", jobCount: 2 },
+      words: "401 unauthorized: Name or password is incorrect.",
+    });
+    expect(login?.sinceMs).toBeGreaterThanOrEqual(sinceMs);
+    expect(login?.untilMs).toBe((login?.sinceMs ?? 0) + 75_000);
+    const entries = await Promise.all(["a", "c"].map((id) => cluster.document(id, () => true)));
+    const [gate, none] = await world.until(replicator.logins.ofJobs(entries));
+    expect([gate?.account, gate?.isRefused, gate?.untilMs]).toEqual(["jan", true, login?.untilMs]);
+    expect(none).toBeUndefined();
+    const record = JSON.stringify(login);
+    for (const secret of ["wrong-password", RIGHT]) expect(record).not.toContain(secret);
+
+    server.password = "wrong-password";
+    await world.time.run(world.time.nowMs + 3_600_000);
+    expect((await cluster.document("a", () => true)).data.state).toBe("completed");
+    expect(await list()).toEqual({ logins: [], total: 0 });
     await cluster.stop();
   });
 

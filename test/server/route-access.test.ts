@@ -152,6 +152,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/endpoints",
       "GET /_tandem/events",
       "GET /_tandem/events/_past",
+      "GET /_tandem/logins",
       "GET /_tandem/failing",
       "GET /_tandem/groups",
       "GET /_tandem/jobs",

@@ -708,10 +708,31 @@ export const NAMED_FAULTS = [
     tests: ["test/dashboard/editing.test.ts"],
   },
   {
+    rule: "a rejected CONNECT of a proxy is mistaken for an answer of the server",
+    path: "src/host/http/proxy-fault.ts",
+    text: "if (answer.statusCode === 200) return answer as never;",
+    replacement: "return answer as never;",
+    tests: ["test/http-client/connections.test.ts"],
+  },
+  {
+    rule: "a replacement of credentials outlives its command",
+    path: "src/replicator/commands/replacement-commands.ts",
+    text: "tx.clear(this.#keys.commandSecret.key({ id }));",
+    replacement: "",
+    tests: ["test/server/replaced-credentials.test.ts"],
+  },
+  {
+    rule: "a replacement reaches jobs outside the group",
+    path: "src/replicator/credential-replacements.ts",
+    text: "if (selected?.has(jobId) === false) continue;",
+    replacement: "",
+    tests: ["test/server/replaced-credentials.test.ts"],
+  },
+  {
     rule: "the advice on how to fix a rejected login is not emphasized",
     path: "src/dashboard/pages/start.tsx",
-    text: 'failureClass === "unauthorized"',
-    replacement: 'failureClass !== "unauthorized"',
+    text: "login != null",
+    replacement: "login == null",
     tests: ["test/dashboard/editing.test.ts"],
   },
   {

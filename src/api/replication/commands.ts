@@ -65,6 +65,10 @@ function refuse(call: Call, refusal: UndoRefusal): never {
       throw noCommand(call);
     case "running":
       throw new ProtocolError(409, "conflict", "The command is running: cancel it first.");
+    case "not-kept": {
+      const reason = "The former credentials are not kept: replace them again instead.";
+      throw new ProtocolError(409, "conflict", reason);
+    }
     case "final":
       throw new ProtocolError(409, "conflict", "Only pausing and resuming jobs can be undone.");
   }
@@ -93,5 +97,6 @@ function commandView(command: BulkCommand): CommandRow {
     failed,
     started: isoTime(command.startedMs),
     ended: command.endedMs === undefined ? null : isoTime(command.endedMs),
+    ...(command.rules === undefined ? {} : { rules: command.rules }),
   };
 }

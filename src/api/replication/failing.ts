@@ -7,13 +7,21 @@ import {
   type FailingGroup as FailingRow,
   QUERIES,
 } from "../../contract/index.ts";
-import { type FailingGroup, isoTime, jobName, type Replicator } from "../../replicator/index.ts";
+import {
+  type FailingGroup,
+  type GatedAccount,
+  isoTime,
+  jobName,
+  type Replicator,
+  replaceableLogin,
+} from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readQuery } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { loginGateView } from "./logins.ts";
 
 export function failingRoutes(replicator: Replicator): readonly Route[] {
   return [
@@ -24,14 +32,19 @@ export function failingRoutes(replicator: Replicator): readonly Route[] {
 async function listGroups(replicator: Replicator, call: Call): Promise<ApiResponse> {
   const page = readQuery(call, QUERIES["GET /_tandem/failing"]);
   const { groups, total, jobCount } = await replicator.failing.page(page);
+  const gates = await replicator.logins.ofJobs(groups.map(({ example }) => example));
   return json(200, {
     total_rows: total,
     jobs: jobCount,
-    groups: groups.map(groupView),
+    groups: groups.map((group, index) => groupView(group, gates[index])),
   } satisfies FailingPage);
 }
 
-function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup): FailingRow {
+function groupView(
+  { count, example, failing, nextTryMs, ...key }: FailingGroup,
+  gate: GatedAccount | undefined,
+): FailingRow {
+  const login = replaceableLogin(example);
   return {
     class: key.class,
     side: key.side ?? null,
@@ -42,5 +55,7 @@ function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup)
     error: failing.error,
     reason: failing.reason,
     example: jobName(example.jobId, example.data),
+    login: login === undefined ? null : { host: login.origin, username: login.account },
+    login_gate: gate === undefined ? null : loginGateView(gate),
   };
 }

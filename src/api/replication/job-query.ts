@@ -47,12 +47,20 @@ export function commandFilterOf(call: Call): AskedFilter & { readonly list: bool
     list = false,
     ...filters
   } = readQuery(call, QUERIES["POST /_tandem/jobs/_pause"]);
-  const isFiltered = Object.values(filters).some((value) => value !== undefined);
-  if (!isFiltered && !all) {
+  const asked = optionalFilterOf(filters);
+  if (asked === undefined && !all) {
     const names = Object.keys(JOB_FILTERS).join(", ");
     throw badRequest(`Select jobs by ${names}, or select all jobs with all=true`);
   }
-  return { ...filterOf(filters), list };
+  return { ...(asked ?? filterOf(filters)), list };
+}
+
+/** The filters among the values of a query, if there are any. */
+export function optionalFilterOf(
+  filters: QueryValues<typeof JOB_FILTERS>,
+): AskedFilter | undefined {
+  const isFiltered = Object.values(filters).some((value) => value !== undefined);
+  return isFiltered ? filterOf(filters) : undefined;
 }
 
 /** The start of the next page, in the form exchanged with clients. */

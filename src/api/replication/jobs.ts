@@ -44,6 +44,7 @@ import { commandAnswer } from "./commands.ts";
 import { deciderOf, readDecider } from "./decider.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
 import { type AskedFilter, bookmarkOf, commandFilterOf, pageOf } from "./job-query.ts";
+import { loginGateView } from "./logins.ts";
 
 /** Maximum number of changed jobs listed in a response. */
 const LISTED_JOBS_MAX = 1_000;
@@ -228,14 +229,16 @@ export async function jobRows(
   { replicator, shownUrl }: JobsParts,
   entries: readonly JobEntry[],
 ): Promise<readonly Job[]> {
-  const [controls, leftBehind, measures] = await Promise.all([
+  const [controls, leftBehind, measures, gates] = await Promise.all([
     replicator.commands.controls(entries.map(({ jobId }) => jobId)),
     replicator.failures.totals(entries),
     replicator.measures.of(entries),
+    replicator.logins.ofJobs(entries),
   ]);
   return entries.map((entry, index) => {
     const { isPaused, restartAt, events } = controls[index] as JobControl;
     const { failing, errorCount, stallCount } = entry.data;
+    const gate = gates[index];
     const measure = measures[index] as JobMeasure;
     const named = {
       name: jobName(entry.jobId, entry.data),
@@ -246,6 +249,7 @@ export async function jobRows(
       failing: failing !== undefined,
       failing_since: failing === undefined ? null : isoTime(failing.sinceMs),
       last_failure: failing === undefined ? null : failureView(failing, measure),
+      login_gate: gate === undefined ? null : loginGateView(gate),
       left_behind: leftBehind[index],
       stalled: stallCount > 0,
       parked: entry.data.state === "parked",
@@ -262,6 +266,7 @@ export async function jobRows(
       named,
       troubles,
       measureView(measure),
+      gate !== undefined && measure.heldBackBy === "backoff" ? { held_back_by: "login" } : {},
       decisions,
     );
   });

@@ -145,7 +145,11 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
 async function ended(server: Server, { answer }: Created): Promise<unknown> {
   const members = { ok: "boolean", matched: "number" } as const;
   const { changed, id = "" } = answerWith<CommandedJobs>(answer, members);
-  if (changed !== undefined) return answer;
+  return changed === undefined ? followCommand(server, id) : answer;
+}
+
+/** Waits for the end of a command, showing its progress. Returns it. */
+export async function followCommand(server: Server, id: string): Promise<unknown> {
   const progress = new Progress("command", process.stderr, "jobs");
   for (;;) {
     const shown = await server.ask("GET", pathOf(id));
@@ -181,8 +185,10 @@ function printDone(answer: unknown, undo: string | undefined): string {
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);
   const { matched, changed = 0, failed = 0 } = done;
   const refused = failed === 0 ? "" : `, ${failed} in a state that does not permit it`;
+  const rest = matched - changed - failed;
+  const unneeded = rest === 0 ? "" : `, ${rest} did not need it`;
   const hint = undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${undo}\n` : "";
-  return `${counted(matched, "job")} found, ${changed} changed${refused}\n${hint}`;
+  return `${counted(matched, "job")} found, ${changed} changed${unneeded}${refused}\n${hint}`;
 }
 
 function idIn({ location }: Created): string | undefined {

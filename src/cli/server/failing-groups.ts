@@ -4,6 +4,7 @@ import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
+import { loginWait } from "./logins.ts";
 
 const INDENT = "    ";
 
@@ -43,7 +44,8 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
 
 function linesBelow(group: FailingGroup, columns: number): readonly string[] {
   const width = columns - INDENT.length;
-  const texts = [causeOf(group), `for example ${group.example}`];
+  const wait = group.login_gate == null ? [] : [loginWait(group.login_gate)];
+  const texts = [causeOf(group), ...wait, `for example ${group.example}`];
   const lines = texts.flatMap((text) => wrapped(printable(text), width));
   return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }
@@ -64,19 +66,37 @@ function causeOf({ error, reason }: FailingGroup): string {
   return `${error}: ${reason}`;
 }
 
-/** The command that retries a group, on as many lines as necessary. */
+/**
+ * The command that helps a group, on as many lines as necessary: replaces a rejected password, or
+ * else retries.
+ */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
+  const { login, side } = group;
+  if (group.class === "unauthorized" && login != null) {
+    const start = `tandem secrets replace --failing --side ${side ?? "-"}`;
+    const account = `--host ${quoted(login.host)} --username ${quoted(printable(login.username))}`;
+    return split([start, account, "--password-file -"], width);
+  }
   // Without a port, the filter would match the host on any port.
   const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
   const start = `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"}`;
   const host = `--host ${quoted(printable(exactly ?? "-"))}`;
-  const line = `${start} ${host}`;
-  return line.length <= width ? [line] : [`${start} \\`, `  ${host}`];
+  return split([start, host], width);
+}
+
+/** The command on one line if it fits, otherwise on a line for each part. */
+function split(parts: readonly string[], width: number): readonly string[] {
+  const line = parts.join(" ");
+  if (line.length <= width) return [line];
+  return parts.map((part, at) => {
+    const end = at < parts.length - 1 ? " \\" : "";
+    return `${at === 0 ? "" : "  "}${part}${end}`;
+  });
 }
 
 /** Quotes an argument for a shell. */
 function quoted(text: string): string {
-  return /^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 /** Formats a time to the minute: `2026-11-23 13:54`. */

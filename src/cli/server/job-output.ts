@@ -10,6 +10,7 @@ import {
 } from "../../contract/index.ts";
 import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
+import { loginWait } from "./logins.ts";
 
 /** Tables whose last column is text. */
 const WITH_TEXT = { wrapsLast: true };
@@ -67,6 +68,7 @@ export function printJob(answer: unknown): string {
     ["copies", `${job.docs_per_sec} documents/s, ${job.bytes_per_sec} bytes/s`],
     ["held back by", job.held_back_by ?? "-"],
     ["next try", job.next_try ?? "-"],
+    ["login", job.login_gate == null ? "-" : loginWait(job.login_gate)],
     ["errors", String(job.error_count)],
     ["failing since", job.failing_since ?? "-"],
     ["last failure", failureOf(job)],

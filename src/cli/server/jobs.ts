@@ -20,6 +20,7 @@ import {
   runsOf,
   type ShownJob,
 } from "./job-output.ts";
+import { printLogins } from "./logins.ts";
 import type { CreatingServer, Printer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
@@ -85,6 +86,15 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const page = pageQuery(flags, ["limit", "skip"]);
         return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
+      }),
+    );
+  define("logins", "accounts whose next login has to wait, because the server rejected one")
+    .option("--limit <number>", "maximum number of accounts (default 100)")
+    .option("--skip <number>", "number of accounts to skip")
+    .action((flags: Flags) =>
+      askServer(flags, async (server) => {
+        const page = pageQuery(flags, ["limit", "skip"]);
+        return [await server.ask("GET", `/_tandem/logins?${page}`), printLogins];
       }),
     );
   withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(

@@ -5,12 +5,13 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import type { ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
+import type { BulkCommand, ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
-import type { Server, ServerFlags } from "./server-client.ts";
+import { followCommand } from "./bulk-commands.ts";
+import type { CreatingServer, Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 const POLL_MS = 500;
@@ -22,6 +23,7 @@ interface ReplaceFlags extends ServerFlags {
   readonly passwordFile?: string;
   readonly side?: string;
   readonly owner?: string;
+  readonly failing?: boolean;
   readonly dryRun?: boolean;
 }
 
@@ -51,6 +53,7 @@ export function addSecretsCommand(program: Command): void {
     .option("--password-file <file>", "file with the new password; - reads standard input")
     .option("--side <side>", "only this side of the jobs: source or target")
     .option("--owner <name>", "only jobs of this owner, whatever their password is")
+    .option("--failing", "only jobs whose last login there was rejected")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
@@ -61,8 +64,8 @@ export function addSecretsCommand(program: Command): void {
  * Replaces the credentials of jobs. The password comes from a file or standard input, because every
  * user of the machine can see arguments.
  */
-async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
-  const { host, username, newUsername = username, passwordFile, side, owner, dryRun } = flags;
+async function replace(server: CreatingServer, flags: ReplaceFlags): Promise<unknown> {
+  const { host, username, newUsername = username, passwordFile, side, owner } = flags;
   if (passwordFile === undefined) {
     throw new WrongUse(
       "--password-file: name a file with the new password, or - for standard input",
@@ -76,9 +79,28 @@ async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
     ...(side === undefined ? {} : { side }),
     ...(owner === undefined ? {} : { owner }),
   };
-  const query = dryRun === true ? "?dry_run=true" : "";
-  return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
+  const query = new URLSearchParams({
+    ...(flags.dryRun === true ? { dry_run: "true" } : {}),
+    ...(flags.failing === true ? failingAt(host, side) : {}),
+  });
+  const path = `/_tandem/credentials/_replace?${query}`;
+  if (flags.dryRun === true) return server.ask("POST", path, body);
+  const created = await server.create(path, body);
+  const found = answerWith<ReplacedCredentials>(created.answer, REPLACED);
+  if (found.id === undefined) return found;
+  const { changed, failed: refused } = (await followCommand(server, found.id)) as BulkCommand;
+  return { ...found, changed, refused };
 }
+
+/** The filter for jobs whose last failure was a rejected login at the server. */
+function failingAt(host: string, side: string | undefined): Readonly<Record<string, string>> {
+  const url = URL.canParse(host) ? new URL(host) : undefined;
+  if (url === undefined) throw new WrongUse(`--host ${host}: expected an http:// or https:// URL`);
+  const exactly = url.port === "" ? `${url.host}:` : url.host;
+  return { error: "unauthorized", host: exactly, ...(side === undefined ? {} : { side }) };
+}
+
+const REPLACED = { matched: "number", rules: "array" } as const;
 
 /**
  * Reads the password without the final line break. Rejects empty input, because it usually means
@@ -100,10 +122,7 @@ function readPassword(file: string): string {
 
 function printReplaced(answer: unknown): string {
   const { matched, documents, transient, changed, refused, rules, withheld } =
-    answerWith<ReplacedCredentials>(answer, {
-      matched: "number",
-      rules: "array",
-    });
+    answerWith<ReplacedCredentials>(answer, REPLACED);
   const named =
     rules.length === 0
       ? ""

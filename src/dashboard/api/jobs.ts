@@ -10,7 +10,7 @@ import {
   segmentOf,
   withQuery,
 } from "./request.ts";
-import type { Query } from "./types.ts";
+import type { Command, Query } from "./types.ts";
 
 /** Page size for the first pages, small enough to load quickly. */
 const PAGE_ROWS = 200;
@@ -24,9 +24,6 @@ const POLL_MS = 500;
 /** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
 
-export const COMMANDS = ["retry", "pause", "resume", "reset", "cancel", "retry_failures"] as const;
-export type Command = (typeof COMMANDS)[number];
-
 /** Targets of a command: all jobs that match a filter, or some by name. */
 export type Targets =
   | { readonly kind: "filter"; readonly query: Query }
@@ -35,6 +32,8 @@ export type Targets =
 export interface CommandResult {
   readonly matched: number;
   readonly changed: number;
+  /** Number of jobs whose state does not permit the command. */
+  readonly failed: number;
   /** The jobs changed by the command. */
   readonly undo: Undo;
   /** Rejected commands for single jobs, with the reason. */
@@ -125,11 +124,6 @@ export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
 
-/** Returns a job. Throws a RequestError. */
-export async function readJob(name: string): Promise<Job> {
-  return get<Job>(pathOfJob(name));
-}
-
 export function pathOfJob(name: string): string {
   return `_tandem/jobs/${segmentOf(name)}`;
 }
@@ -178,6 +172,7 @@ export async function runCommand(
   return {
     matched: targets.names.length,
     changed: changedNames.length,
+    failed: refusals.length,
     undo: { kind: "names", names: changedNames },
     refusals,
   };
@@ -198,11 +193,19 @@ async function ended(
   const { matched, changed } = parseJson(text) as CommandedJobs;
   const id = location.split("/").at(-1) ?? "";
   const undo = { kind: "command", id } as const;
-  if (changed !== undefined) return { matched, changed, undo, refusals: [] };
+  // The response does not tell why jobs were not changed.
+  const command = changed === matched ? { changed, failed: 0 } : await endedCommand(id, onProgress);
+  return { matched, changed: command.changed, failed: command.failed, undo, refusals: [] };
+}
+
+/** Waits for the end of a command. */
+export async function endedCommand(
+  id: string,
+  onProgress: (command: BulkCommand) => void,
+): Promise<BulkCommand> {
   for (;;) {
     const command = await get<BulkCommand>(`_tandem/commands/${segmentOf(id)}`);
-    if (command.state !== "running")
-      return { matched, changed: command.changed, undo, refusals: [] };
+    if (command.state !== "running") return command;
     onProgress(command);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

@@ -2,7 +2,6 @@
 import { useState } from "preact/hooks";
 import type { BulkCommand } from "../../contract/index.ts";
 import {
-  type Command,
   type CommandResult,
   isDecision,
   previewJobs,
@@ -11,6 +10,8 @@ import {
   type Undo,
   undoCommand,
 } from "../api/jobs.ts";
+import type { Command } from "../api/types.ts";
+import { COMMAND_WORDS, resultWords } from "../base/command-words.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -18,50 +19,6 @@ import { Dialog } from "./dialog.tsx";
 import { ShortList } from "./short-list.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
-
-interface CommandWords {
-  readonly verb: string;
-  readonly done: string;
-  readonly explanation: string;
-  /** Whether the command cannot be undone. */
-  readonly isFinal?: boolean;
-}
-
-export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
-  retry: {
-    verb: "Retry",
-    done: "Retried",
-    explanation: "A job that waits after a failure, or that has ended, runs as soon as possible.",
-  },
-  pause: {
-    verb: "Pause",
-    done: "Paused",
-    explanation: "A running job writes a checkpoint first. Nothing runs until it is resumed.",
-  },
-  resume: {
-    verb: "Resume",
-    done: "Resumed",
-    explanation: "A paused job runs as soon as possible.",
-  },
-  reset: {
-    verb: "Reset",
-    done: "Reset",
-    explanation:
-      "Starts from the beginning of the source and ignores checkpoints. Statistics are reset.",
-    isFinal: true,
-  },
-  cancel: {
-    verb: "Delete",
-    done: "Deleted",
-    explanation: "Cancels and removes the job. The document of a persistent job is deleted.",
-    isFinal: true,
-  },
-  retry_failures: {
-    verb: "Retry documents",
-    done: "Requested",
-    explanation: "Retries the failed documents.",
-  },
-};
 
 /** The command that undoes another. */
 const OPPOSITES: Readonly<Partial<Record<Command, Command>>> = { pause: "resume", resume: "pause" };
@@ -76,7 +33,7 @@ export function CommandDialog({
   /** Called when the dialog closes. `isDone`: jobs may have changed. */
   onClose: (isDone: boolean) => void;
 }) {
-  const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];
+  const { verb, explanation, isFinal } = COMMAND_WORDS[command];
   const { announce } = useSurroundings();
   const [why, setWhy] = useState("");
   const [isSure, setIsSure] = useState(false);
@@ -87,9 +44,9 @@ export function CommandDialog({
   const preview = useLoaded((signal) => previewOf(targets, signal), JSON.stringify(targets));
 
   const tell = (answer: CommandResult) => {
-    const { changed, matched, undo } = answer;
+    const { changed, undo } = answer;
     const opposite = OPPOSITES[command];
-    const text = `${done}: ${formatNumber(changed)} of ${formatCount(matched, "job")}`;
+    const text = resultWords(command, answer);
     if (opposite === undefined || changed === 0) return announce(text);
     announce(text, () => void takeBack(opposite, undo, changed, announce));
   };
@@ -111,10 +68,7 @@ export function CommandDialog({
   const isReady = count !== undefined && count > 0 && (!isFinal || isSure) && !isRunning;
   if (result !== undefined) {
     return (
-      <Dialog
-        title={`${done}: ${result.changed} of ${result.matched}`}
-        onClose={() => onClose(true)}
-      >
+      <Dialog title={resultWords(command, result)} onClose={() => onClose(true)}>
         <ShortList label="Refusals">
           {result.refusals.map(([name, reason]) => (
             <li key={name}>
@@ -150,12 +104,7 @@ export function CommandDialog({
           )}
         </ShortList>
       )}
-      {isRunning && progress !== undefined && (
-        <p>
-          <progress max={progress.matched} value={progress.done} /> {formatNumber(progress.done)} of{" "}
-          {formatCount(progress.matched, "job")}
-        </p>
-      )}
+      {isRunning && progress !== undefined && <CommandProgress command={progress} />}
       {isDecision(command) && <WhyField value={why} onChange={setWhy} />}
       {isFinal && (
         <label class="check">
@@ -182,6 +131,14 @@ export function CommandDialog({
         </button>
       </div>
     </Dialog>
+  );
+}
+
+export function CommandProgress({ command: { matched, done } }: { command: BulkCommand }) {
+  return (
+    <p>
+      <progress max={matched} value={done} /> {formatNumber(done)} of {formatCount(matched, "job")}
+    </p>
   );
 }
 

@@ -2,100 +2,101 @@
  * Replaces the credentials of all jobs that log in to a server as one user (docs/api/secrets.md).
  */
 import { useRef, useState } from "preact/hooks";
-import { RequestError, request } from "../api/request.ts";
+import type { BulkCommand, ReplacedCredentials } from "../../contract/index.ts";
+import { endedCommand, filterPart } from "../api/jobs.ts";
+import { RequestError, request, withQuery } from "../api/request.ts";
+import type { Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
+import { CommandProgress } from "./command-dialog.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Problem } from "./text.tsx";
+import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
-interface Replaced {
-  readonly matched: number;
-  /** Number of changed jobs. Absent, like `refused`, if the jobs were only counted. */
-  readonly changed?: number;
-  readonly refused?: number;
-  /** Jobs of other users that were skipped because they use a different credential. */
-  readonly withheld?: { readonly count: number };
-}
-
 export function CredentialDialog({
-  host,
-  username,
+  login: { host, username },
   side,
+  query,
   onClose,
 }: {
-  /** URL of the server, with scheme and port if known. */
-  host: string;
-  /** Current user of the jobs; empty if unknown. */
-  username: string;
+  /** The account whose password was rejected. */
+  login: { readonly host: string; readonly username: string };
   side: "source" | "target" | null;
+  /** Selects the jobs of the group. */
+  query: Query;
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();
-  const [matched, setMatched] = useState<number>();
+  const [found, setFound] = useState<ReplacedCredentials>();
+  const [progress, setProgress] = useState<BulkCommand>();
+  const [isRunning, setIsRunning] = useState(false);
   const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
   /** Number of edits, to ignore responses for older field values. */
   const version = useRef(0);
   const edit = () => {
     version.current++;
-    setMatched(undefined);
+    setFound(undefined);
   };
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string): string => String(form.get(name) ?? "");
-    const isCounting = matched === undefined;
+    const isCounting = found === undefined;
     const asked = version.current;
     setError(undefined);
+    setIsRunning(true);
     try {
-      const answer = await request<Replaced>(
-        "POST",
-        `_tandem/credentials/_replace${isCounting ? "?dry_run=true" : ""}`,
-        {
-          body: {
-            host: text("host"),
-            username: text("username"),
-            ...(side === null ? {} : { side }),
-            ...(why.trim() === "" ? {} : { why: why.trim() }),
-            auth: {
-              basic: {
-                username: text("new-username") || text("username"),
-                password: text("password"),
-              },
-            },
+      const path = withQuery("_tandem/credentials/_replace", {
+        ...filterPart(query),
+        ...(isCounting ? { dry_run: "true" } : {}),
+      });
+      const answer = await request<ReplacedCredentials>("POST", path, {
+        body: {
+          host,
+          username,
+          ...(side === null ? {} : { side }),
+          ...(why.trim() === "" ? {} : { why: why.trim() }),
+          auth: {
+            basic: { username: text("new-username") || username, password: text("password") },
           },
         },
-      );
+      });
       if (isCounting) {
-        if (version.current === asked) setMatched(answer.matched);
+        if (version.current === asked) setFound(answer);
         return;
       }
-      const { changed = 0, refused = 0, withheld } = answer;
+      const ended =
+        answer.id === undefined ? undefined : await endedCommand(answer.id, setProgress);
+      const { changed = 0, refused = 0 } =
+        ended === undefined ? answer : { changed: ended.changed, refused: ended.failed };
       const others =
         refused === 0 ? "" : `; ${formatCount(refused, "document")} could not be changed`;
-      const kept = withheld && `; ${formatCount(withheld.count, "job")} of other users skipped`;
-      announce(`New credentials for ${formatCount(changed, "job")}${others}${kept ?? ""}`);
+      const stopped = ended?.state === "cancelled" ? "; cancelled" : "";
+      announce(`New credentials for ${formatCount(changed, "job")}${others}${stopped}`);
       onClose(true);
     } catch (failure) {
       if (!(failure instanceof RequestError)) throw failure;
       setError(failure);
+    } finally {
+      setIsRunning(false);
     }
   };
+  const matched = found?.matched;
   return (
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
-          All jobs that log in to this server {side !== null && `as their ${side} `}with a password
-          of this user get the new one and run as soon as possible.
+          The failing jobs that log in {side !== null && `on their ${side} `}with this account get
+          the new password and run as soon as possible. The former one is not kept.
         </p>
         <label class="field">
           Server
-          <input name="host" required defaultValue={host} autoComplete="off" />
+          <input readOnly value={host} />
         </label>
         <label class="field">
           User
-          <input name="username" required defaultValue={username} autoComplete="off" />
+          <input readOnly value={username} />
         </label>
         <label class="field">
           New user (optional)
@@ -106,21 +107,35 @@ export function CredentialDialog({
           <input name="password" type="password" required autoComplete="new-password" />
         </label>
         <WhyField value={why} onChange={setWhy} />
-        {matched !== undefined && (
+        {found !== undefined && !isRunning && (
           <p role="status">
-            <strong>{formatCount(matched, "job")}</strong> would change.
+            <strong>{formatCount(found.matched, "job")}</strong> would change.
+            {found.withheld !== undefined &&
+              ` ${formatCount(found.withheld.count, "job")} of other users would not.`}
+            {found.rules.length > 0 && (
+              <>
+                {" "}
+                All jobs of <Foreign text={found.rules.join(", ")} /> get it as well.
+              </>
+            )}
           </p>
         )}
+        {progress !== undefined && <CommandProgress command={progress} />}
         <Problem error={error} />
         <div class="dialog-buttons">
           <button type="button" onClick={() => onClose(false)}>
-            Leave
+            Keep the former one
           </button>
-          <button type="submit" class="primary" disabled={matched === 0}>
-            {matched === undefined ? "Count jobs" : `Replace for ${formatCount(matched, "job")}`}
+          <button type="submit" class="primary" disabled={isRunning || matched === 0}>
+            {submitWords(matched, isRunning)}
           </button>
         </div>
       </form>
     </Dialog>
   );
+}
+
+function submitWords(matched: number | undefined, isRunning: boolean): string {
+  if (isRunning) return "Working…";
+  return matched === undefined ? "Count jobs" : `Replace for ${formatCount(matched, "job")}`;
 }

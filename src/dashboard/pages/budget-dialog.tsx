@@ -82,7 +82,7 @@ export function BudgetDialog({
         <Problem error={error} />
         <div class="dialog-buttons">
           <button type="button" onClick={() => onClose(false)}>
-            Leave
+            Keep as it is
           </button>
           {!isNew && (
             <button type="button" class="danger" onClick={() => void attempt(remove)}>

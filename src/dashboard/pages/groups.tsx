@@ -180,7 +180,7 @@ function Row({
               Set
             </button>
             <button type="button" onClick={() => onDraft(undefined)}>
-              Leave
+              Keep
             </button>
           </form>
         )}

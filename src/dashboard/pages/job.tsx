@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
-import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
+import { COMMANDS, type Command } from "../api/types.ts";
+import { COMMAND_WORDS } from "../base/command-words.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
@@ -16,7 +17,8 @@ import { timelineOf } from "../base/timeline.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
-import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
+import { CommandDialog } from "../components/command-dialog.tsx";
+import { LoginWait } from "../components/login-gate.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
@@ -35,6 +37,7 @@ const HELD_BACK: Readonly<Record<string, string>> = {
   slot: "Due, but all slots are in use.",
   share: "Due, but another group is scheduled first.",
   budget: "Requests are limited by a budget.",
+  login: "Waiting until its account may log in again.",
   limiter: "Requests are delayed because a server responds with 429.",
 };
 
@@ -106,6 +109,7 @@ function Details({
       </div>
       {session.changes && <JobCommands job={job} name={name} reload={reload} />}
       <LastFailure job={job} />
+      <LoginWait gate={job.login_gate} />
       <Figures job={job} />
       {failureTotal > 0 && (
         <JobFailures

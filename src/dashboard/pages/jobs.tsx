@@ -1,13 +1,14 @@
 /** All or matching jobs: a long list, with commands for selected ones. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
-import type { Query } from "../api/types.ts";
+import { countJobs, filterPart, type Targets } from "../api/jobs.ts";
+import { COMMANDS, type Command, type Query } from "../api/types.ts";
+import { COMMAND_WORDS } from "../base/command-words.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
-import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
+import { CommandDialog } from "../components/command-dialog.tsx";
 import { Foreign, JobLink, Moment, Problem, Proven, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
 import { JobFilters, linkWith } from "./job-filters.tsx";

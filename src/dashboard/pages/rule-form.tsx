@@ -106,7 +106,7 @@ export function RuleForm({
           {isAsking ? "Asking…" : plan === undefined ? "Preview" : "Save rule"}
         </button>
         <a class="button" href={linkTo(fixedName === undefined ? ["rules"] : ["rules", fixedName])}>
-          Leave
+          Discard changes
         </a>
       </div>
     </form>

@@ -195,7 +195,7 @@ function RemoveDialog({
       <Problem error={error ?? plan.error} />
       <div class="dialog-buttons">
         <button type="button" onClick={() => onClose(false)}>
-          Leave
+          Keep the rule
         </button>
         <button
           type="button"
@@ -203,7 +203,7 @@ function RemoveDialog({
           disabled={!isSure || plan.value === undefined}
           onClick={() => void remove()}
         >
-          Remove
+          Remove the rule
         </button>
       </div>
     </Dialog>

@@ -88,7 +88,7 @@ export function SettingDialog({
         <Problem error={error} />
         <div class="dialog-buttons">
           <button type="button" onClick={onClose}>
-            Leave
+            Keep as it is
           </button>
           <button
             type="button"

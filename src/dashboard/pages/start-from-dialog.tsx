@@ -52,7 +52,7 @@ export function StartFromDialog({
         <Problem error={error} />
         <div class="dialog-buttons">
           <button type="button" onClick={() => onClose(false)}>
-            Leave
+            Keep its checkpoint
           </button>
           <button type="submit" class="danger">
             Start from here

@@ -1,22 +1,19 @@
 /** Overview: tiles, failing jobs by error and host, and rates. Failures come first. */
 import { useState } from "preact/hooks";
 import type { FailingGroup, FailingPage } from "../../contract/index.ts";
-import { readFailing } from "../api/failing.ts";
+import { readFailing, readGatedLogins } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
-import { type Command, countJobs, type JobCount, readJob } from "../api/jobs.ts";
+import { countJobs, type JobCount } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
-import { readDocument } from "../api/one-job.ts";
-import { readRule } from "../api/rules.ts";
-import type { Session } from "../api/session.ts";
-import type { Query } from "../api/types.ts";
+import type { Command, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { userOf } from "../base/endpoint-user.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { CredentialDialog } from "../components/credential-dialog.tsx";
+import { GatedLogins, LoginWait } from "../components/login-gate.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 import { AlertProblem } from "./alert-delivery.tsx";
 import { Rates } from "./rates.tsx";
@@ -68,6 +65,7 @@ export function StartPage() {
         <>
           <Tiles {...value} />
           <FailingGroups failing={value.failing} onChange={overview.reload} />
+          <GatedLogins page={value.logins} />
         </>
       )}
       <Rates />
@@ -76,8 +74,9 @@ export function StartPage() {
 }
 
 async function readOverview(signal: AbortSignal) {
-  const [failing, nodes, longestWaitSec, ...counts] = await Promise.all([
+  const [failing, logins, nodes, longestWaitSec, ...counts] = await Promise.all([
     readFailing(signal),
+    readGatedLogins(signal),
     readNodes(signal),
     readLongestWait(signal),
     ...Object.entries({ ...LISTS, caughtUp: CAUGHT_UP_IN_SLOTS }).map(
@@ -86,7 +85,7 @@ async function readOverview(signal: AbortSignal) {
   ]);
   const counted = Object.fromEntries(counts) as Counts;
   const caughtUp = sum(counted.caughtUp, counted.parked);
-  return { failing, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
+  return { failing, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 
 function sum(one: JobCount, other: JobCount): JobCount {
@@ -191,13 +190,16 @@ function Tile({
 
 type Asked =
   | { readonly kind: "command"; readonly command: Command; readonly query: Query }
-  | ({ readonly kind: "credential"; readonly group: FailingGroup } & Login);
+  | {
+      readonly kind: "credential";
+      readonly group: FailingGroup;
+      readonly login: NonNullable<FailingGroup["login"]>;
+    };
 
 const keyOfGroup = ({ class: failureClass, side, host }: FailingGroup) =>
   `${failureClass} ${side} ${host}`;
 
 function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: () => void }) {
-  const { session } = useSurroundings();
   const [asked, setAsked] = useState<Asked>();
   const { groups, total_rows: groupTotal, jobs: jobTotal } = failing;
   const hand = useHand();
@@ -205,9 +207,6 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
   const close = (isDone: boolean) => {
     setAsked(undefined);
     if (isDone) onChange();
-  };
-  const ask = async (group: FailingGroup) => {
-    setAsked({ kind: "credential", group, ...(await loginOf(session, group)) });
   };
   return (
     <section class="failing" aria-labelledby="failing-title">
@@ -229,7 +228,7 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
             group={group}
             query={filterOf(group)}
             onCommand={(command, query) => setAsked({ kind: "command", command, query })}
-            onCredential={() => void ask(group)}
+            onCredential={(login) => setAsked({ kind: "credential", group, login })}
           />
         ))}
       </ul>
@@ -242,9 +241,9 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
       )}
       {asked?.kind === "credential" && (
         <CredentialDialog
-          host={asked.host}
-          username={asked.username}
+          login={asked.login}
           side={asked.group.side}
+          query={filterOf(asked.group)}
           onClose={close}
         />
       )}
@@ -261,10 +260,10 @@ function Group({
   group: FailingGroup;
   query: Query;
   onCommand: (command: Command, query: Query) => void;
-  onCredential: () => void;
+  onCredential: (login: NonNullable<FailingGroup["login"]>) => void;
 }) {
   const { session, nowMs } = useSurroundings();
-  const { class: failureClass, host, count, error, reason, example } = group;
+  const { class: failureClass, count, error, reason, example, login } = group;
   const place = placeOf(group);
   const label = `${failureClass} at ${place}`;
   return (
@@ -280,6 +279,7 @@ function Group({
         <p class="group-reason">
           <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
         </p>
+        <LoginWait gate={group.login_gate} />
         <p class="section-note">
           for example{" "}
           <a href={linkTo(["jobs", example])}>
@@ -295,13 +295,15 @@ function Group({
       </p>
       {session.changes && (
         <div class="group-buttons">
-          <button
-            type="button"
-            onClick={() => onCommand("retry", query)}
-            aria-label={`Retry ${label}`}
-          >
-            Retry
-          </button>
+          {failureClass !== "invalid" && (
+            <button
+              type="button"
+              onClick={() => onCommand("retry", query)}
+              aria-label={`Retry ${label}`}
+            >
+              Retry
+            </button>
+          )}
           <button
             type="button"
             onClick={() => onCommand("pause", query)}
@@ -309,11 +311,11 @@ function Group({
           >
             Pause
           </button>
-          {failureClass === "unauthorized" && host !== null && (
+          {login != null && (
             <button
               type="button"
               class="primary"
-              onClick={onCredential}
+              onClick={() => onCredential(login)}
               aria-label={`Replace credential of ${label}`}
             >
               Replace credential
@@ -329,27 +331,4 @@ function Group({
 function placeOf({ side, host }: FailingGroup): string {
   if (side === null) return host ?? "no server";
   return `${host ?? "databases of this server"} (${side})`;
-}
-
-/** A server and the user of the jobs there. */
-interface Login {
-  /** URL of the server, with the scheme if known. */
-  readonly host: string;
-  /** Empty if unknown. */
-  readonly username: string;
-}
-
-/** The login of the group's example: from its document or, if a rule created it, from the rule. */
-async function loginOf(session: Session, { example, host, side }: FailingGroup): Promise<Login> {
-  const job = await readJob(example).catch(() => undefined);
-  if (job === undefined || side === null) return { host: host ?? "", username: "" };
-  const { signal } = new AbortController();
-  const origin = await (job.rule === null
-    ? readDocument(session, job, signal)
-    : readRule(job.rule, signal)
-  ).catch(() => undefined);
-  const username = userOf(origin?.[side]) ?? "";
-  const address = job[side];
-  const url = address !== null && URL.canParse(address) ? new URL(address) : undefined;
-  return { host: url !== undefined && url.host === host ? url.origin : (host ?? ""), username };
 }

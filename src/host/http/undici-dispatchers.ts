@@ -7,6 +7,7 @@ import { certificateDepth } from "./certificate-depth.ts";
 import { STAMP_MS, secureContext, stampOf } from "./certificate-files.ts";
 import type { EgressGuard } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
+import { TunnelPool, toProxy } from "./proxy-fault.ts";
 
 /**
  * Maximum number of connections per origin, shared by all jobs of the process. Feeds use a
@@ -126,7 +127,7 @@ function openDispatcher(
   const { protocol, username, password } = new URL(proxyUrl);
   if (protocol === "socks5:") {
     // undici reads `requestTls`, but does not declare it.
-    const proxyConnect = buildConnector(lookupFor(proxyUrl));
+    const proxyConnect = toProxy(buildConnector(lookupFor(proxyUrl)));
     const options = { ...pool, requestTls, connect: proxyConnect };
     return new Socks5ProxyAgent(proxyUrl, options);
   }
@@ -138,6 +139,14 @@ function openDispatcher(
     ...(pair === ":" ? {} : { token: `Basic ${Buffer.from(pair).toString("base64")}` }),
     // Proxies forward plain HTTP, and often allow tunnels to port 443 only.
     proxyTunnel: false,
+    clientFactory: (url, options) => new TunnelPool(url, options as Pool.Options),
+    factory: (origin, options: Pool.Options) => {
+      const { connect } = options;
+      // undici opens a pool to an HTTP proxy for plain HTTP, and one to the server for TLS.
+      const isForwarded = new URL(origin).protocol === "http:" && protocol === "http:";
+      if (!isForwarded || typeof connect !== "function") return new Pool(origin, options);
+      return new Pool(origin, { ...options, connect: toProxy(connect) });
+    },
     requestTls,
     proxyTls: { ...defaultOptions(proxyUrl), ...lookupFor(proxyUrl) },
   });

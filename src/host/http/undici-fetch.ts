@@ -12,6 +12,7 @@ import {
 import { stripCredentials } from "../../protocol/index.ts";
 import { EgressGuard, type Resolve } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
+import { faultOfProxy } from "./proxy-fault.ts";
 import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
 /** Maximum idle time of a connection; CouchDB's default of `connection_close_interval`. */
@@ -140,14 +141,17 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   if (signal.aborted) return signal.reason;
   const refusal = refusalAmong(error);
   if (refusal !== undefined) return refusal;
+  const fault = connection?.proxyUrl === undefined ? undefined : faultOfProxy(error);
   let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
-  // Proxy failures often lack an error code.
-  if (connection?.proxyUrl !== undefined) cause ??= "PROXY_FAILED";
+  if (connection?.proxyUrl !== undefined) cause = fault ?? cause ?? "PROXY_FAILED";
   // Errors of the request body come from the caller and are more specific.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
-  const proxy = connection?.proxyUrl === undefined ? {} : { proxy: originOf(connection.proxyUrl) };
-  return new RequestFailedError({ method, url: shownUrl, cause, ...proxy }, { cause: error });
+  const way = connection?.proxyUrl && {
+    proxy: originOf(connection.proxyUrl),
+    isFaultOfProxy: fault !== undefined,
+  };
+  return new RequestFailedError({ method, url: shownUrl, cause, ...way }, { cause: error });
 }
 
 /**

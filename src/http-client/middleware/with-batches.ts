@@ -19,7 +19,13 @@ import {
   batchMessage,
   ProtocolError,
 } from "../../protocol/index.ts";
-import { type Fetch, type FetchRequest, type FetchResponse, RequestFailedError } from "../fetch.ts";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+  type RequestFailure,
+} from "../fetch.ts";
 
 /** Maximum size of the body of a batched request. */
 const BODY_BYTES_MAX = 65_536;
@@ -179,17 +185,17 @@ class Batches {
       const reader = new BatchReader();
       for await (const piece of response.body) {
         // Time limit, because a server could send heartbeats indefinitely.
-        if (unanswered.size === 0) throw failed(request, "BATCH_MALFORMED");
+        if (unanswered.size === 0) throw failed(request, { cause: "BATCH_MALFORMED" });
         for (const message of reader.push(piece)) {
           const number = message.head.request as number;
           const member = unanswered.get(number);
-          if (member === undefined) throw failed(request, "BATCH_MALFORMED");
+          if (member === undefined) throw failed(request, { cause: "BATCH_MALFORMED" });
           if (message.head.alone === true) alone.push(this.#sendAlone(member));
           else member.resolve(answerOf(response, message, member.request));
           unanswered.delete(number);
         }
       }
-      if (unanswered.size > 0) throw failed(request, "BODY_BROKEN_OFF");
+      if (unanswered.size > 0) throw failed(request, { cause: "BODY_BROKEN_OFF" });
       await Promise.all(alone);
     } catch (error) {
       if (!over.signal.aborted) this.#refuse(root, TROUBLED_MS);
@@ -263,7 +269,7 @@ function answerOf(
 ): FetchResponse {
   const { status, headers: own } = head;
   if (!Number.isInteger(status) || typeof own !== "object" || own === null) {
-    throw failed(request, "BATCH_MALFORMED");
+    throw failed(request, { cause: "BATCH_MALFORMED" });
   }
   const headers = new Map([...batch.headers].filter(([name]) => !BATCH_HEADERS.has(name)));
   for (const [name, value] of Object.entries(own)) headers.set(name.toLowerCase(), String(value));
@@ -276,16 +282,18 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
 
 /** Converts the failure of a batch to a failure of one of its requests. */
 function failureOf(error: unknown, request: FetchRequest): unknown {
-  if (error instanceof RequestFailedError)
-    return failed(request, String(error.details.cause), error);
-  return error instanceof ProtocolError ? failed(request, "BATCH_MALFORMED", error) : error;
+  if (error instanceof RequestFailedError) return failed(request, error.details, error);
+  return error instanceof ProtocolError
+    ? failed(request, { cause: "BATCH_MALFORMED" }, error)
+    : error;
 }
 
 function failed(
   { method, url }: FetchRequest,
-  cause: string,
+  failure: Omit<RequestFailure, "method" | "url">,
   error?: RequestFailedError | ProtocolError,
 ): RequestFailedError {
   const options = error === undefined ? {} : { cause: error };
-  return new RequestFailedError({ method, url: url.replace(/\?.*$/s, ""), cause }, options);
+  const details = { ...failure, method, url: url.replace(/\?.*$/s, "") };
+  return new RequestFailedError(details, options);
 }

@@ -5,7 +5,8 @@
  */
 import { abortable, base64Decode, type Digests, Semaphore, utf8Encode } from "../../base/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from "../fetch.ts";
-import type { Login, LoginGates, LoginVerdict } from "../login-gate.ts";
+import type { Login, LoginAnswer, LoginGates, LoginVerdict } from "../login-gate.ts";
+import { SecretsInUse } from "../secrets-in-use.ts";
 
 /** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
 const CREDENTIAL_LENGTH = 16;
@@ -24,15 +25,16 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   const turns = new Map<string, Semaphore>();
 
   /** A login attempt, for which other requests of this process wait. */
-  async function attempt(request: FetchRequest, login: Login): Promise<FetchResponse> {
+  async function attempt(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
     const settle = await gates.enter(login, request.signal);
     let verdict: LoginVerdict = "unknown";
+    let answer: LoginAnswer | undefined;
     try {
-      const answered = await judged(request, await fetch(request));
-      verdict = answered.verdict;
-      return answered.response;
+      const judgement = await judged(request, secret, await fetch(request));
+      ({ verdict, answer } = judgement);
+      return judgement.response;
     } finally {
-      await settle(verdict);
+      await settle(verdict, answer);
       const key = keyOf(login);
       proven.delete(key);
       if (verdict === "accepted") proven.add(key);
@@ -41,26 +43,26 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   }
 
   /** Sends a request with a password that was accepted before but may have become invalid. */
-  async function repeated(request: FetchRequest, login: Login): Promise<FetchResponse> {
-    const { response, verdict } = await judged(request, await fetch(request));
+  async function repeated(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
+    const { response, verdict, answer } = await judged(request, secret, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;
     // Concurrent requests count as one attempt.
-    if (proven.delete(keyOf(login))) await gates.report(login, verdict);
+    if (proven.delete(keyOf(login))) await gates.report(login, verdict, answer);
     return response;
   }
 
   return async (request) => {
-    const login = loginOf(request, digests);
-    if (login === undefined) return fetch(request);
-    const key = keyOf(login);
+    const given = loginOf(request, digests);
+    if (given === undefined) return fetch(request);
+    const key = keyOf(given.login);
     const isPassword = request.headers?.authorization !== undefined;
-    if (isPassword && proven.has(key)) return repeated(request, login);
+    if (isPassword && proven.has(key)) return repeated(request, given);
     const turn = turns.get(key) ?? new Semaphore(1);
     turns.set(key, turn);
     const answered = turn.run(async () => {
       request.signal.throwIfAborted();
       const isProven = isPassword && proven.has(key);
-      return isProven ? repeated(request, login) : attempt(request, login);
+      return isProven ? repeated(request, given) : attempt(request, given);
     });
     try {
       return await abortable(answered, request.signal);
@@ -74,14 +76,25 @@ function keyOf({ origin, account, credential }: Login): string {
   return JSON.stringify([origin, account, credential]);
 }
 
+/** A login, with its password or key. */
+interface Given {
+  readonly login: Login;
+  readonly secret: string;
+}
+
 /** The login attempted by a request, if any. */
-function loginOf(request: FetchRequest, digests: Digests): Login | undefined {
+function loginOf(request: FetchRequest, digests: Digests): Given | undefined {
   const given = formSecret(request) ?? basicSecret(request);
   if (given === undefined) return undefined;
   const { account, secret } = given;
+  const credential = credentialOf(digests, account, secret);
+  return { login: { origin: new URL(request.url).origin, account, credential }, secret };
+}
+
+/** Returns the digest by which a gate distinguishes the secrets of an account. */
+export function credentialOf(digests: Digests, account: string, secret: string): string {
   const digest = digests.sha1Hex(utf8Encode(JSON.stringify([account, secret])));
-  const credential = digest.slice(0, CREDENTIAL_LENGTH);
-  return { origin: new URL(request.url).origin, account, credential };
+  return digest.slice(0, CREDENTIAL_LENGTH);
 }
 
 interface AccountSecret {
@@ -115,8 +128,14 @@ function basicSecret({ headers = {} }: FetchRequest): AccountSecret | undefined 
  */
 async function judged(
   request: FetchRequest,
+  secret: string,
   response: FetchResponse,
-): Promise<{ readonly response: FetchResponse; readonly verdict: LoginVerdict }> {
+): Promise<{
+  readonly response: FetchResponse;
+  readonly verdict: LoginVerdict;
+  /** Set for a rejection. */
+  readonly answer?: LoginAnswer;
+}> {
   const { status } = response;
   if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
   const isForm = request.headers?.authorization === undefined;
@@ -126,7 +145,10 @@ async function judged(
   const bytes = await readBeginning(response, REFUSAL_BYTES_MAX);
   const reason = decoder.decode(bytes);
   const read = { ...response, body: once(bytes), discard: () => response.discard() };
-  return { response: read, verdict: verdictOf(status, isForm, reason, response) };
+  const verdict = verdictOf(status, isForm, reason, response);
+  const secrets = new SecretsInUse();
+  secrets.add(secret);
+  return { response: read, verdict, answer: { status, text: secrets.redact(reason) } };
 }
 
 function verdictOf(

@@ -14,7 +14,9 @@ export const BULK_ACTIONS = [
   "cancel",
   "retry_failures",
 ] as const;
-export type BulkAction = (typeof BULK_ACTIONS)[number];
+/** Replaces credentials (`replacement-commands.ts`). Needs more than a filter. */
+export const REPLACE_CREDENTIALS = "replace_credentials";
+export type BulkAction = (typeof BULK_ACTIONS)[number] | typeof REPLACE_CREDENTIALS;
 
 /** Actions that can be undone, each with the action that undoes it. */
 export const OPPOSITES: Readonly<Partial<Record<BulkAction, BulkAction>>> = {
@@ -39,6 +41,8 @@ export interface BulkCommand {
   readonly changed: number;
   /** Number of jobs whose state does not permit the action. */
   readonly failed: number;
+  /** Names of the rules that the command has changed, if any. */
+  readonly rules?: readonly string[] | undefined;
   /** Position of the next job: a page of the list, and an index in it. */
   readonly next: { readonly page: number; readonly index: number };
 }

@@ -8,6 +8,7 @@ import {
   type Subspace,
   type Transaction,
 } from "../../kv/index.ts";
+import type { ReplacementContent } from "../credential-replacements.ts";
 import type { JobFailures } from "../failures/job-failures.ts";
 import type { JobFilter } from "../job-lists/job-filter.ts";
 import type { JobLists } from "../job-lists/job-lists.ts";
@@ -23,8 +24,10 @@ import {
   encodeBulkCommand,
   encodeJobIds,
   OPPOSITES,
+  REPLACE_CREDENTIALS,
 } from "./bulk-command.ts";
 import type { CommandOutcome, JobCommands } from "./job-commands.ts";
+import type { ReplacementCommands } from "./replacement-commands.ts";
 
 /** Maximum size of a page of a list, in jobs and in characters (FoundationDB: 100,000 bytes). */
 const PAGE_MAX = { jobs: 500, characters: 25_000 };
@@ -52,14 +55,16 @@ export interface BulkCommandsParts {
   readonly controls: JobControls;
   readonly commands: JobCommands;
   readonly failures: JobFailures;
+  readonly replacements: ReplacementCommands;
 }
 
 /**
  * - missing: there is no such command
  * - running: it must be cancelled first
  * - final: its action cannot be undone
+ * - not-kept: the former credentials are not kept
  */
-export type UndoRefusal = "missing" | "running" | "final";
+export type UndoRefusal = "missing" | "running" | "final" | "not-kept";
 
 type OnChanged = (jobIds: readonly string[]) => void;
 
@@ -92,17 +97,29 @@ export class BulkCommands {
     onChanged?: OnChanged,
   ): Promise<BulkCommand> {
     const id = this.#newId();
-    const { matched, pageCount, rest } = await this.#select(id, filter);
-    const setPage = (tx: Transaction) => {
-      if (rest.length > 0) this.#setPage(tx, id, pageCount, rest);
-    };
-    return this.#begin({ id, action, decider, matched, onChanged }, setPage);
+    const { matched, setLast } = await this.#select(id, this.#parts.lists.ids(filter));
+    return this.#begin({ id, action, decider, matched, onChanged }, setLast);
+  }
+
+  /** As `start`, replaces the credentials of these jobs, and then those of rules. */
+  async replaceCredentials(
+    jobIds: readonly string[],
+    content: ReplacementContent,
+    decider: Decider,
+  ): Promise<BulkCommand> {
+    const id = this.#newId();
+    const { matched, setLast } = await this.#select(id, [jobIds]);
+    return this.#begin({ id, action: REPLACE_CREDENTIALS, decider, matched }, async (tx) => {
+      setLast(tx);
+      await this.#parts.replacements.begin(tx, id, content);
+    });
   }
 
   /** Reverts a command. Skips jobs about which an operator has made another decision since. */
   async undo(id: string, decider: Decider): Promise<BulkCommand | UndoRefusal> {
     const undone = await this.get(id);
     if (undone === undefined) return "missing";
+    if (undone.action === REPLACE_CREDENTIALS) return "not-kept";
     const action = OPPOSITES[undone.action];
     if (action === undefined || undone.undoes !== undefined) return "final";
     if (undone.state === "running") return "running";
@@ -156,8 +173,10 @@ export class BulkCommands {
       async (tx) => {
         const { entries } = await tx.getRangePage(commands, { limit: FORGOTTEN_MAX });
         for (const { key } of entries) {
+          const { id } = command.unpack(key);
           tx.clear(key);
-          await jobs.remove(tx, { type: COMMAND_TYPE, id: command.unpack(key).id });
+          this.#parts.replacements.end(tx, id);
+          await jobs.remove(tx, { type: COMMAND_TYPE, id });
         }
         const first = await tx.getRangePage(lists, { limit: 1 });
         if (first.entries.length > 0) {
@@ -169,14 +188,14 @@ export class BulkCommands {
     );
   }
 
-  /** Stores all pages but the last, which is returned. */
+  /** Stores all pages of the list but the last one, which `setLast` stores. */
   async #select(
     id: string,
-    filter: JobFilter,
-  ): Promise<{ readonly matched: number; readonly pageCount: number; readonly rest: string[] }> {
+    pages: AsyncIterable<readonly string[]> | Iterable<readonly string[]>,
+  ): Promise<{ readonly matched: number; readonly setLast: (tx: Transaction) => void }> {
     let [matched, pageCount, characters] = [0, 0, 0];
     let rest: string[] = [];
-    for await (const jobIds of this.#parts.lists.ids(filter)) {
+    for await (const jobIds of pages) {
       for (const jobId of jobIds) {
         if (rest.length === PAGE_MAX.jobs || characters + jobId.length > PAGE_MAX.characters) {
           const [page, full] = [pageCount++, rest];
@@ -190,7 +209,10 @@ export class BulkCommands {
         matched++;
       }
     }
-    return { matched, pageCount, rest };
+    const setLast = (tx: Transaction) => {
+      if (rest.length > 0) this.#setPage(tx, id, pageCount, rest);
+    };
+    return { matched, setLast };
   }
 
   async #begin(
@@ -199,7 +221,7 @@ export class BulkCommands {
       readonly undoes?: string;
       readonly onChanged?: OnChanged | undefined;
     },
-    setPage: (tx: Transaction) => void = () => {},
+    store: (tx: Transaction) => void | Promise<void> = () => {},
   ): Promise<BulkCommand> {
     const { runtime, kv, jobs } = this.#parts;
     const { onChanged, ...given } = asked;
@@ -218,7 +240,7 @@ export class BulkCommands {
     const nowSec = Math.floor(command.startedMs / 1000);
     await kv.transact(
       async (tx) => {
-        setPage(tx);
+        await store(tx);
         tx.set(this.#keys.command.key({ id: command.id }), encodeBulkCommand(command));
         await jobs.add(tx, job, {}, { scheduledAtSec: nowSec + TAKE_OVER_SEC });
       },
@@ -247,10 +269,28 @@ export class BulkCommands {
       const startMs = clock.monotonicMs();
       const { command, changedIds } = await this.#advanceOrSkip(id, limit);
       onChanged(changedIds);
+      if (command?.state === "running" && command.done >= command.matched) {
+        return this.#changeRules(command);
+      }
       if (command?.state !== "running" || isOver(command)) return command;
       const isSlow = clock.monotonicMs() - startMs > BATCH_MS_MAX;
       limit = isSlow ? Math.max(BATCH.min, limit >> 1) : Math.min(BATCH.max, limit * 2);
     }
+  }
+
+  /** Ends a command whose jobs have their new credentials by changing rules. */
+  async #changeRules({ id }: BulkCommand): Promise<BulkCommand | undefined> {
+    const { kv, replacements } = this.#parts;
+    const rules = await replacements.applyToRules(id);
+    return kv.transact(
+      async (tx) => {
+        const command = await this.#read(tx, id);
+        return command?.state === "running"
+          ? this.#end(tx, { ...command, state: "completed", rules })
+          : command;
+      },
+      { whenUnknown: "retry" },
+    );
   }
 
   /**
@@ -296,7 +336,13 @@ export class BulkCommands {
       const next = end < jobIds.length ? { page, index: end } : { page: page + 1, index: 0 };
       const changed = command.changed + changedIds.length;
       const advanced = { ...command, done: command.done + batch.length, changed, failed, next };
-      if (advanced.done < command.matched && batch.length > 0) {
+      const isListDone = advanced.done >= command.matched || batch.length === 0;
+      if (isListDone && command.action === REPLACE_CREDENTIALS) {
+        const listed = { ...advanced, matched: advanced.done };
+        tx.set(this.#keys.command.key({ id }), encodeBulkCommand(listed));
+        return { command: listed, changedIds };
+      }
+      if (!isListDone) {
         tx.set(this.#keys.command.key({ id }), encodeBulkCommand(advanced));
         return { command: advanced, changedIds };
       }
@@ -305,22 +351,21 @@ export class BulkCommands {
     });
   }
 
-  async #apply(
-    tx: Transaction,
-    jobId: string,
-    { id, action, decider, undoes }: BulkCommand,
-  ): Promise<CommandOutcome> {
-    const { commands, controls, failures } = this.#parts;
+  async #apply(tx: Transaction, jobId: string, command: BulkCommand): Promise<CommandOutcome> {
+    const { commands, controls, failures, replacements } = this.#parts;
+    const { id, action, decider, undoes } = command;
     if (undoes !== undefined) {
       const { events } = await controls.get(tx, jobId);
       if (events[0]?.command !== undoes) return "no-need";
     }
     if (action === "retry_failures") return failures.askRetryIn(tx, jobId);
+    if (action === REPLACE_CREDENTIALS) return replacements.apply(tx, jobId, command);
     return commands.apply(tx, jobId, action, { ...decider, command: id });
   }
 
   async #end(tx: Transaction, ended: BulkCommand): Promise<BulkCommand> {
     const command = { ...ended, endedMs: this.#parts.runtime.clock.nowMs() };
+    this.#parts.replacements.end(tx, command.id);
     tx.set(this.#keys.command.key({ id: command.id }), encodeBulkCommand(command));
     await this.#parts.jobs.remove(tx, { type: COMMAND_TYPE, id: command.id });
     return command;

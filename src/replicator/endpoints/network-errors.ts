@@ -41,7 +41,17 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["ENOTFOUND", unreachable("the name of the host is unknown")],
   ["EPIPE", broken("the connection was closed while the request was sent")],
   ["ETIMEDOUT", lost("the connection timed out")],
-  ["PROXY_FAILED", rejected("the proxy did not connect")],
+  ["PROXY_407", rejected("it requires other credentials (407)")],
+  ["PROXY_FAILED", rejected("it did not connect")],
+  ["PROXY_TIMEOUT", rejected("it did not connect in time")],
+  ["UND_ERR_SOCKS5_AUTH_FAILED", rejected("it rejected the credentials")],
+  ["UND_ERR_SOCKS5_AUTH_REJECTED", rejected("it requires another kind of authentication")],
+  ["UND_ERR_SOCKS5_REPLY_1", rejected("it reported a general failure")],
+  ["UND_ERR_SOCKS5_REPLY_2", rejected("its rules forbid the connection")],
+  ["UND_ERR_SOCKS5_REPLY_3", rejected("it reported that the network is unreachable")],
+  ["UND_ERR_SOCKS5_REPLY_4", rejected("it reported that the host is unreachable")],
+  ["UND_ERR_SOCKS5_REPLY_5", rejected("it reported that the connection was refused")],
+  ["UND_ERR_SOCKS5_REPLY_6", rejected("it reported that the connection timed out")],
   ["UND_ERR_CONNECT_TIMEOUT", unreachable("no connection was established in time")],
   ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not respond in time")],
   ["UND_ERR_BODY_TIMEOUT", broken("the response stalled")],
@@ -68,16 +78,26 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
 ]);
 
 export function networkError(cause: unknown): NetworkError {
-  return NETWORK_ERRORS.get(cause) ?? broken(sentenceOf(String(cause)));
+  const known = NETWORK_ERRORS.get(cause);
+  if (known !== undefined) return known;
+  const code = String(cause);
+  return isAnswerOfProxy(code) ? rejected(sentenceOf(code)) : broken(sentenceOf(code));
+}
+
+/** Whether the code stands for a rejection by a proxy, and not for a missing connection to it. */
+export function isAnswerOfProxy(cause: string): boolean {
+  return /^(PROXY_(FAILED|\d+)|UND_ERR_SOCKS5.*)$/.test(cause);
 }
 
 /**
  * Describes a code that is not in the table. A login with an unexpected response has the code
- * `HTTP_` and its status.
+ * `HTTP_` and its status, a tunnel that a proxy rejects `PROXY_` and its status.
  */
 function sentenceOf(cause: string): string {
-  const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
-  if (status !== undefined) return `the server responded with ${status}`;
+  const [, sender, status] = /^(HTTP|PROXY)_(\d+)$/.exec(cause) ?? [];
+  if (status !== undefined)
+    return `${sender === "HTTP" ? "the server" : "it"} responded with ${status}`;
+  if (cause.startsWith("UND_ERR_SOCKS5")) return `it does not speak SOCKS 5 (${cause})`;
   if (cause.startsWith("HPE_")) return "the response is not HTTP";
   if (/TLS|SSL|CERT/.test(cause)) return `the TLS connection failed (${cause})`;
   return `the request failed (${cause})`;

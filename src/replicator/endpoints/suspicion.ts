@@ -26,8 +26,9 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
   }
   if (!(error instanceof OperationalError)) return undefined;
   if (error.code === "PROTOCOL_BAD_INPUT") return { kind: "broken-off" };
-  const { cause } = error.details;
-  if (error.code !== "HTTP_REQUEST_FAILED" || !networkError(cause).wasConnected) return undefined;
+  const { cause, isFaultOfProxy } = error.details;
+  if (error.code !== "HTTP_REQUEST_FAILED" || isFaultOfProxy === true) return undefined;
+  if (!networkError(cause).wasConnected) return undefined;
   return { kind: cause === "UND_ERR_HEADERS_TIMEOUT" ? "unanswered" : "broken-off" };
 }
 

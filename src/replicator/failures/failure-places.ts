@@ -16,6 +16,7 @@ import { EndpointError } from "../endpoints/endpoint.ts";
 import { type FailurePhase, type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
+import { hostOfFailedProxy } from "./failure.ts";
 
 export class FailurePlaces {
   readonly #places = new WeakMap<object, FailurePlace>();
@@ -30,8 +31,17 @@ export class FailurePlaces {
     );
   }
 
-  /** Returns where the error, or one of its causes, was thrown. */
+  /**
+   * Returns where the error, or one of its causes, was thrown. The host is that of the proxy if the
+   * proxy failed.
+   */
   of(error: unknown): FailurePlace {
+    const place = this.#thrownAt(error);
+    const proxy = hostOfFailedProxy(error);
+    return proxy === undefined ? place : { ...place, host: proxy };
+  }
+
+  #thrownAt(error: unknown): FailurePlace {
     for (let current = error; current instanceof Error; current = current.cause) {
       // An error with a phase may be recorded for several calls: it aborts concurrent requests,
       // which then throw it as well.

@@ -20,6 +20,10 @@ test.each<[unknown, FailureClass]>([
   [request("REQUEST_TIMEOUT"), "timeout"],
   [request("DEPTH_ZERO_SELF_SIGNED_CERT"), "tls"],
   [request("CERT_HAS_EXPIRED"), "tls"],
+  [request("PROXY_407"), "proxy"],
+  [request("PROXY_503"), "proxy"],
+  [request("PROXY_TIMEOUT"), "timeout"],
+  [request("UND_ERR_SOCKS5_REPLY_2"), "proxy"],
   [request("HTTP_401"), "unauthorized"],
   [request("HTTP_503"), "server_error"],
   [new EndpointError("unauthorized", ""), "unauthorized"],
@@ -47,6 +51,32 @@ test.each([
   const error = new RequestFailedError(details);
   expect(describeFailure(error)).toEqual({ error: "http_request_failed", reason });
   expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
+});
+
+test.each([
+  ["ECONNREFUSED", "the connection was refused"],
+  ["ENOTFOUND", "the name of the host is unknown"],
+  ["PROXY_407", "it requires other credentials (407)"],
+  ["PROXY_503", "it responded with 503"],
+  ["UND_ERR_SOCKS5_VERSION", "it does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
+])("%s of a proxy is located at the proxy", async (cause, sentence) => {
+  const details = { method: "GET", url: "http://host/db", cause, proxy: "socks5://p:9" };
+  const failed = new RequestFailedError({ ...details, isFaultOfProxy: true });
+  const places = new FailurePlaces();
+  const endpoint = places.watch(
+    { info: async () => Promise.reject(failed) } as unknown as Endpoint,
+    "source",
+    { kind: "http", url: "http://host/db", headers: {} },
+  );
+  await expect(endpoint.info(new AbortController().signal)).rejects.toBe(failed);
+  const place = { phase: "open", side: "source", host: "p:9" };
+  expect(places.of(failed)).toEqual(place);
+  expect(places.of(new EndpointError("error", "", { cause: failed }))).toMatchObject({
+    host: "p:9",
+  });
+  expect(describeFailure(failed).reason).toBe(
+    `could not reach http://host/db through the proxy socks5://p:9: the proxy failed: ${sentence}`,
+  );
 });
 
 test("locates a failure at the first call that failed, also if it is the cause of another error", async () => {

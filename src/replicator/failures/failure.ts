@@ -29,6 +29,16 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
+/** Returns the host of the proxy that failed, with any port; undefined for any other failure. */
+export function hostOfFailedProxy(error: unknown): string | undefined {
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if (!(current instanceof OperationalError) || current.code !== "HTTP_REQUEST_FAILED") continue;
+    const { proxy, isFaultOfProxy } = current.details;
+    return isFaultOfProxy === true ? parseUrl(String(proxy))?.host : undefined;
+  }
+  return undefined;
+}
+
 /** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
@@ -52,14 +62,16 @@ function wordsOf(error: unknown): ReplicationFailure {
     const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
     return { error: name, reason: typeof reason === "string" ? reason : error.message };
   }
-  const { method, url, cause, proxy } = error.details;
+  const { method, url, cause, proxy, isFaultOfProxy } = error.details;
   const { wasConnected, sentence } = networkError(cause);
   const isUnknownHost = cause === "ENOTFOUND" || cause === "EAI_AGAIN";
   const way = typeof proxy === "string" ? ` through the proxy ${proxy}` : "";
-  const asked = `${wasConnected ? method : "could not reach"} ${url}${way}`;
+  const isSent = wasConnected && isFaultOfProxy !== true;
+  const asked = `${isSent ? method : "could not reach"} ${url}${way}`;
+  const failed = isFaultOfProxy === true ? "the proxy failed: " : "";
   return {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
-    reason: `${asked}: ${sentence}`,
+    reason: `${asked}: ${failed}${sentence}`,
   };
 }
 

@@ -82,8 +82,8 @@ export async function addJob(
   const replicationId = replication && knownReplicationId(ids, replication);
   const data = { ...newJobData({ ...origin, replicationId }, nowMs), ...kept };
   if (replication !== undefined) {
-    await loginGates.open(tx, replication.source, "untried");
-    await loginGates.open(tx, replication.target, "untried");
+    await loginGates.open(tx, replication.source, false);
+    await loginGates.open(tx, replication.target, false);
   }
   ownership.register(tx, replicationId, { jobId, userName, vouched });
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {

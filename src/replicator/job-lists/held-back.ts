@@ -15,6 +15,7 @@ import type { JobEntry } from "./job-views.ts";
  * - outage: waits for an unreachable server
  * - limiter: a server demands fewer requests (429)
  * - budget: an operator's limit for a server
+ * - login: in backoff, and its account may not log in yet (`logins/gated-logins.ts`)
  * - backoff: pause after a failure
  * - schedule: the next run is not yet due
  * - share: due, but a group that has used less of its share is next
@@ -26,6 +27,7 @@ export type HeldBackBy =
   | "outage"
   | "limiter"
   | "budget"
+  | "login"
   | "backoff"
   | "schedule"
   | "share"

@@ -4,6 +4,7 @@
  */
 
 import type { FailureClass } from "../../contract/index.ts";
+import { isAnswerOfProxy } from "../endpoints/network-errors.ts";
 
 /** Why a run ended, in CouchDB's terms. */
 export interface ReplicationFailure {
@@ -120,6 +121,7 @@ export function classOfNetworkError(cause: string): FailureClass {
   // A login with an unexpected response has the cause `HTTP_` and its status.
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
+  if (isAnswerOfProxy(cause)) return "proxy";
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") return "dns";
   if (/TIMEOUT$|^ETIMEDOUT$/.test(cause)) return "timeout";
   return TLS_ERROR.test(cause) ? "tls" : "unreachable";

@@ -1,7 +1,7 @@
 /** Gauges of the cluster and of this node, as named rows, read for each scrape. */
 import { Gauge, type Registry } from "prom-client";
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
-import type { FailingCount, JobFigures, Lag } from "../../replicator/index.ts";
+import type { FailingCount, GatedAccount, JobFigures, Lag } from "../../replicator/index.ts";
 
 /** A gauge with a label for each name in `labels`; without labels it has one sample. */
 export interface GaugeRow {
@@ -78,6 +78,20 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     lagGauge("groups", "group", "groups with the longest lag", groupLags),
     lagGauge("worst_jobs", "job", "the twenty jobs with the longest lag", jobLags),
   ];
+}
+
+/** Accounts by the reason why their logins have to wait; their names would be too many labels. */
+export function loginGauge(logins: readonly GatedAccount[]): GaugeRow {
+  return {
+    path: ["tandem", "logins", "gated"],
+    description:
+      "accounts at other servers whose logins have to wait, because a password was rejected (refused) or the account is locked; at most 1,000",
+    labels: ["status"],
+    samples: (["refused", "locked"] as const).map((status) => ({
+      labels: [status],
+      value: logins.filter((login) => login.status === status).length,
+    })),
+  };
 }
 
 function lagGauge(

@@ -107,6 +107,19 @@ export const COUNTERS: readonly CounterRow[] = [
     "http.answered",
     (fields) => Number(isFailure(fields)),
   ),
+  {
+    path: ["tandem", "logins", "attempts"],
+    name: "tandem_logins_attempts",
+    description: "number of logins at other servers by their outcome",
+    event: "replication.login",
+    label: "verdict",
+    labelOf: ({ verdict }: Events["replication.login"]) => verdict,
+  },
+  tandem(
+    "logins.deferred",
+    "number of logins not tried, so that the server does not lock the account",
+    "replication.login-gated",
+  ),
   tandem(
     "replications.completed",
     "number of replications that completed",

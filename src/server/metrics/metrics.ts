@@ -15,7 +15,7 @@ import {
   FIXED_STATISTICS,
   type FixedStatistic,
 } from "./couchdb-statistics.ts";
-import { type GaugeRow, jobGauges, plainGauge, registerGauge } from "./gauges.ts";
+import { type GaugeRow, jobGauges, loginGauge, plainGauge, registerGauge } from "./gauges.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 import { emptyDistribution, RequestTimes } from "./request-times.ts";
 import { RunTally } from "./run-tally.ts";
@@ -165,7 +165,7 @@ interface MetricsParts {
   readonly clock: Clock;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  readonly replicator: Pick<Replicator, "figures">;
+  readonly replicator: Pick<Replicator, "figures" | "logins">;
   readonly counts: EventCounts;
 }
 
@@ -239,6 +239,7 @@ export class Metrics implements NodeMetrics {
   async #gauges(): Promise<readonly GaugeRow[]> {
     const { kv, jobs, replicator, clock } = this.#parts;
     const figures = await replicator.figures.read();
+    const logins = await replicator.logins.accounts();
     const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
@@ -252,6 +253,7 @@ export class Metrics implements NodeMetrics {
         labels: ["place"],
         samples: Object.entries(counts).map(([place, value]) => ({ labels: [place], value })),
       },
+      loginGauge(logins),
       plainGauge(
         ["tandem", "groups", "longest_wait_seconds"],
         "longest time that a due job has been waiting for a slot",

@@ -1,0 +1,81 @@
+/**
+ * The part of a command that replaces credentials: the credentials, sealed and stored until the
+ * command ends, and what they are written to.
+ */
+import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import type { CredentialReplacements, ReplacementContent } from "../credential-replacements.ts";
+import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import type { BulkCommand } from "./bulk-command.ts";
+import type { CommandOutcome } from "./job-commands.ts";
+
+export interface ReplacementCommandsParts {
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+  /** Seals the credentials, if the server has a key. */
+  readonly seal?: Seal | undefined;
+  readonly credentials: CredentialReplacements;
+}
+
+export class ReplacementCommands {
+  readonly #parts: ReplacementCommandsParts;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(parts: ReplacementCommandsParts) {
+    this.#parts = parts;
+    this.#keys = replicatorKeys(parts.subspace);
+  }
+
+  /** Stores the content of a command, and opens the login gate of the new credentials. */
+  async begin(tx: Transaction, id: string, content: ReplacementContent): Promise<void> {
+    const { seal, credentials } = this.#parts;
+    const bytes = utf8Encode(JSON.stringify(content));
+    tx.set(this.#keys.commandSecret.key({ id }), seal?.seal(bytes, placeOf(id)) ?? bytes);
+    await credentials.openGate(tx, content.replacement);
+  }
+
+  /** Replaces the credentials of a job. */
+  async apply(tx: Transaction, jobId: string, command: BulkCommand): Promise<CommandOutcome> {
+    const content = await this.#content(tx, command.id);
+    if (content === undefined) return "ended";
+    const { replacement, entitlement } = content;
+    const decider = { ...command.decider, command: command.id };
+    const { credentials } = this.#parts;
+    const outcome = await credentials.replaceIn(tx, jobId, replacement, decider, entitlement);
+    if (outcome === "replaced") return "done";
+    return outcome === "refused" ? "ended" : "no-need";
+  }
+
+  /** Replaces the credentials of rules, after those of the jobs. Returns their names. */
+  async applyToRules(id: string): Promise<readonly string[]> {
+    const { kv, credentials } = this.#parts;
+    const content = await kv.read((tx) => this.#content(tx, id));
+    if (content === undefined) return [];
+    const { replacement, entitlement, rules } = content;
+    for (const name of rules) {
+      await credentials.replaceInRule(name, replacement, { isDryRun: false, entitlement });
+    }
+    return rules;
+  }
+
+  end(tx: Transaction, id: string): void {
+    tx.clear(this.#keys.commandSecret.key({ id }));
+  }
+
+  /** Returns undefined if the command has ended, or if this node lacks the key. */
+  async #content(tx: ReadTransaction, id: string): Promise<ReplacementContent | undefined> {
+    const stored = await tx.get(this.#keys.commandSecret.key({ id }));
+    if (stored === undefined) return undefined;
+    const { seal } = this.#parts;
+    try {
+      return JSON.parse(utf8Decode(seal?.open(stored, placeOf(id)) ?? stored));
+    } catch (error) {
+      if (errorCode(error)?.startsWith("SECRETS_") === true) return undefined;
+      throw error;
+    }
+  }
+}
+
+function placeOf(id: string): string {
+  return JSON.stringify(["command", id]);
+}

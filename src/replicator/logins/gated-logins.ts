@@ -1,0 +1,121 @@
+/** Accounts whose logins have to wait, and the jobs that wait for them. */
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
+import type { JobLists } from "../job-lists/job-lists.ts";
+import type { JobEntry } from "../job-lists/job-views.ts";
+import { hasEnded } from "../jobs/job-data.ts";
+import { type Account, accountOf } from "../request/authentication-schemes.ts";
+import type { HttpAddress } from "../request/replication.ts";
+import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
+
+/** Maximum number of failing jobs read to count those of each account. */
+const COUNTED_JOBS_MAX = 2_000;
+/** Classes of failures after rejected logins. */
+const LOGIN_CLASSES = ["unauthorized", "forbidden"] as const;
+
+export interface GatedLogin extends GatedAccount {
+  /** Number of jobs that wait; undefined if there are too many failing jobs to count. */
+  readonly jobCount: number | undefined;
+}
+
+export interface GatedLoginsParts {
+  readonly kv: KeyValueStore;
+  readonly lists: JobLists;
+  readonly loginGates: StoredLoginGates;
+}
+
+export class GatedLogins {
+  readonly #parts: GatedLoginsParts;
+
+  constructor(parts: GatedLoginsParts) {
+    this.#parts = parts;
+  }
+
+  /** Returns all gated accounts, without their jobs. */
+  accounts(): Promise<readonly GatedAccount[]> {
+    const { kv, loginGates } = this.#parts;
+    return kv.read((tx) => loginGates.list(tx));
+  }
+
+  /** Returns a page of gated accounts, the next attempt first. */
+  async page({
+    skip,
+    limit,
+  }: {
+    readonly skip: number;
+    readonly limit: number;
+  }): Promise<{ readonly logins: readonly GatedLogin[]; readonly total: number }> {
+    const accounts = await this.accounts();
+    const counts = accounts.length === 0 ? undefined : await this.#jobCounts();
+    const logins = accounts.slice(skip, skip + limit).map((account) => ({
+      ...account,
+      jobCount: counts && (counts.get(nameOf(account)) ?? 0),
+    }));
+    return { logins, total: accounts.length };
+  }
+
+  /** Returns the gate for which each job waits, in the order of `entries`. */
+  ofJobs(entries: readonly JobEntry[]): Promise<readonly (GatedAccount | undefined)[]> {
+    if (!entries.some((entry) => loginOf(entry) !== undefined)) {
+      return Promise.resolve(entries.map(() => undefined));
+    }
+    return this.#parts.kv.read((tx) => this.#gates(tx, entries));
+  }
+
+  /** Returns the number of waiting jobs by account; undefined if there are too many to read. */
+  async #jobCounts(): Promise<ReadonlyMap<string, number> | undefined> {
+    const counts = new Map<string, number>();
+    let readCount = 0;
+    for (const error of LOGIN_CLASSES) {
+      for await (const entry of this.#parts.lists.all({ error })) {
+        if (++readCount > COUNTED_JOBS_MAX) return undefined;
+        const address = loginOf(entry);
+        const account = address && accountOf(address);
+        if (account === undefined) continue;
+        const name = nameOf(account);
+        counts.set(name, (counts.get(name) ?? 0) + 1);
+      }
+    }
+    return counts;
+  }
+
+  async #gates(
+    tx: ReadTransaction,
+    entries: readonly JobEntry[],
+  ): Promise<readonly (GatedAccount | undefined)[]> {
+    // Most jobs of a page have the same credentials.
+    const known = new Map<string, Promise<GatedAccount | undefined>>();
+    return Promise.all(
+      entries.map((entry) => {
+        const address = loginOf(entry);
+        if (address === undefined) return undefined;
+        const { basic, iam, references } = address;
+        const name = JSON.stringify([accountOf(address), basic, iam, references]);
+        const gate = known.get(name) ?? this.#parts.loginGates.closed(tx, address);
+        known.set(name, gate);
+        return gate;
+      }),
+    );
+  }
+}
+
+/** Returns the account whose rejected password a user can replace, if any. */
+export function replaceableLogin({ data }: Pick<JobEntry, "data">): Account | undefined {
+  const address = rejectedAt(data);
+  return address?.basic === undefined ? undefined : accountOf(address);
+}
+
+/** Returns the address where the login of a waiting job was rejected. */
+function loginOf({ data, state }: JobEntry): HttpAddress | undefined {
+  return state === "running" || hasEnded(state) ? undefined : rejectedAt(data);
+}
+
+function rejectedAt({ failing, replication }: JobEntry["data"]): HttpAddress | undefined {
+  if (failing?.side === undefined) return undefined;
+  const isLogin = LOGIN_CLASSES.some((name) => name === failing.class);
+  const address = replication?.[failing.side];
+  return isLogin && address?.kind === "http" ? address : undefined;
+}
+
+function nameOf({ origin, account }: Pick<GatedAccount, "origin" | "account">): string {
+  return JSON.stringify([origin, account]);
+}

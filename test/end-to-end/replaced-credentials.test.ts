@@ -1,0 +1,111 @@
+/**
+ * A password that another server rejects, from an operator's view: the account is listed with its
+ * reason and next attempt, and a new password passes its gate.
+ */
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { Processes } from "../support/open-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+const ADMIN = "admin:admin-password";
+const JOBS = 3;
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+async function ask(url: string, method: string, body?: unknown) {
+  const response = await fetch(url, {
+    method,
+    headers: { "content-type": "application/json", authorization: `Basic ${btoa(ADMIN)}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  const json: any = text.startsWith("{") ? JSON.parse(text) : undefined;
+  return { status: response.status, text, json };
+}
+
+test("a rejected login is listed, and ends with a replaced password", async () => {
+  const ini = "[admins]\nadmin = admin-password\n[replicator]\nmin_backoff_penalty_sec = 3600\n";
+  const far = await processes.open({ ini });
+  await ask(`${far.url}/_users`, "PUT");
+  const user = { name: "jan", password: "right-password", roles: [], type: "user" };
+  await ask(`${far.url}/_users/org.couchdb.user:jan`, "PUT", user);
+  await ask(`${far.url}/films`, "PUT");
+  const members = { names: ["jan"], roles: [] };
+  await ask(`${far.url}/films/_security`, "PUT", { admins: { names: [], roles: [] }, members });
+  await ask(`${far.url}/films/a`, "PUT", { title: "A" });
+  const node = await processes.open({ ini });
+  const here = (path: string, method = "GET", body?: unknown) =>
+    ask(`${node.url}${path}`, method, body);
+  for (let number = 0; number < JOBS; number++) {
+    await here(`/_replicator/wrong-${number}`, "PUT", {
+      source: `${far.url.replace("://", "://jan:wrong-password@")}/films`,
+      target: `copy-${number}`,
+      create_target: true,
+    });
+  }
+  // The login of the last job was not tried.
+  const { json } = await node.onceAnswered(
+    () => here("/_tandem/logins"),
+    ({ json: page }) => page.logins[0]?.jobs === JOBS,
+  );
+  const gate = {
+    ...{ host: far.url, username: "jan", status: "refused" },
+    reason: "401 unauthorized: Name or password is incorrect.",
+  };
+  expect(json).toMatchObject({ total_rows: 1, logins: [gate] });
+  const job = (await here("/_tandem/jobs/_replicator%2Fwrong-0")).json;
+  expect(job).toMatchObject({ held_back_by: "login", login_gate: gate });
+  const [group] = (await here("/_tandem/failing")).json.groups;
+  const login = { host: far.url, username: "jan" };
+  expect(group).toMatchObject({ class: "unauthorized", count: JOBS, login, login_gate: gate });
+  const metrics = (await here("/_node/_local/_prometheus")).text;
+  expect(metrics).toMatch(/^tandem_logins_gated\{status="refused"\} 1$/m);
+  expect(metrics).toMatch(/^tandem_logins_attempts\S*\{verdict="refused"\} 1$/m);
+  expect(metrics).not.toContain("jan");
+
+  const tandem = (args: readonly string[]) =>
+    new Promise<string>((resolve, reject) => {
+      const flags = ["--server", node.url.replace("://", `://${ADMIN}@`)];
+      execFile(process.execPath, [MAIN, ...args, ...flags], (error, output, errors) =>
+        error === null ? resolve(output) : reject(new Error(errors)),
+      );
+    });
+  const words = (text: string) => text.replace(/\s+/g, " ");
+  expect(words(await tandem(["jobs", "logins"]))).toContain("Name or password is incorrect");
+  const waits = /waits until \S+ to log in at \S+ as "jan": the login was rejected/;
+  expect(words(await tandem(["jobs", "show", "_replicator/wrong-0"]))).toMatch(waits);
+  const failing = words(await tandem(["jobs", "failing"]));
+  expect(failing).toMatch(waits);
+  expect(failing.replaceAll("\\ ", "")).toContain(
+    `tandem secrets replace --failing --side source --host ${far.url} --username jan`,
+  );
+  const file = join(processes.directory(), "password");
+  const replace = (password: string) => {
+    writeFileSync(file, `${password}\n`);
+    const account = ["--host", far.url, "--username", "jan", "--side", "source"];
+    return tandem(["secrets", "replace", "--failing", ...account, "--password-file", file]);
+  };
+  // A wrong one is tried once, and closes the gate again.
+  expect(await replace("another-password")).toContain(`${JOBS} changed, 0 refused`);
+  await node.onceAnswered(
+    () => here("/_node/_local/_prometheus"),
+    ({ text }) => /^tandem_logins_attempts\S*\{verdict="refused"\} 2$/m.test(text),
+  );
+  await node.onceAnswered(
+    () => here("/_tandem/logins"),
+    ({ json: page }) => page.logins[0]?.jobs === JOBS,
+  );
+  expect(await replace("right-password")).toContain(`${JOBS} changed, 0 refused`);
+  for (let number = 0; number < JOBS; number++) {
+    await node.onceAnswered(
+      () => here(`/_scheduler/docs/_replicator/wrong-${number}`),
+      ({ json: shown }) => shown.state === "completed",
+    );
+  }
+  expect((await here("/_tandem/logins")).json).toEqual({ total_rows: 0, logins: [] });
+});
