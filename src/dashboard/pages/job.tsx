@@ -1,6 +1,6 @@
 /** A job: its state, what holds it back, its definition, and its history. */
 import { useState } from "preact/hooks";
-import type { Job } from "../../contract/index.ts";
+import { type Job, stateWord } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
@@ -13,6 +13,7 @@ import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import { lagsOf } from "../base/run-series.ts";
 import { timelineOf } from "../base/timeline.ts";
+import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
@@ -46,6 +47,7 @@ export function JobPage({ name }: { name: string }) {
   const hand = useHand();
   const shown = useSteady(value, hand);
   const database = value?.job.database;
+  useTitle(name, value && stateWord(value.job));
   useFeed(database == null ? {} : { database }, {
     event: ({ id, job }) => {
       if (id === value?.job.id || (job !== null && job.name === name)) soon();

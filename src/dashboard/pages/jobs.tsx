@@ -6,11 +6,14 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
+import { isShown } from "../base/saved-views.ts";
+import { useTitle } from "../base/title.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Foreign, JobLink, Moment, Problem, Proven, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
 import { JobFilters, linkWith } from "./job-filters.tsx";
+import { SavedViews, useSavedViews } from "./saved-views.tsx";
 import { Shortcuts } from "./shortcuts.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
@@ -39,12 +42,14 @@ const COLUMNS: readonly (readonly [name: string, order?: string])[] = [
 
 export function JobsPage({ query }: { query: Query }) {
   const list = useJobList(query);
+  const saved = useSavedViews();
   const { session } = useSurroundings();
   const [selection, setSelection] = useState<Selection>(NONE);
   const [command, setCommand] = useState<Command>();
   const key = JSON.stringify(filterPart(query));
   // Clears the selection, because a different view has different jobs.
   useEffect(() => setSelection(NONE), [key]);
+  useTitle(saved.views.find((view) => isShown(view, query))?.name, "Jobs");
   const close = (isDone: boolean) => {
     setCommand(undefined);
     if (!isDone) return;
@@ -69,6 +74,7 @@ export function JobsPage({ query }: { query: Query }) {
       </div>
       <Shortcuts onStep={stepFocus} />
       <JobFilters query={query} />
+      <SavedViews query={query} list={saved} />
       <Problem error={list.error} />
       {session.changes && (
         <Commands

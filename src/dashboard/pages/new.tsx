@@ -33,6 +33,7 @@ import {
   type Login,
   withTrimmedName,
 } from "../base/replication-form.ts";
+import { useTitle } from "../base/title.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Part, TextField } from "../components/fields.tsx";
@@ -62,6 +63,7 @@ export function NewPage({ query }: { query: Query }) {
       : clone !== undefined
         ? "Clone a replication"
         : "New replication";
+  useTitle(edit ?? clone, title);
   return (
     <>
       <h1>{title}</h1>

@@ -9,6 +9,7 @@ import { formatCount, formatDuration, formatNumber, visibleText } from "../base/
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { bodyOf } from "../base/rule-body.ts";
+import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Dialog } from "../components/dialog.tsx";
@@ -28,6 +29,8 @@ export function RulePage({ name, query }: { name: string; query: Query }) {
   const { session, isPaused } = useSurroundings();
   const { value: rule, error, reload } = useLoaded((signal) => readRule(name, signal), name);
   const isEdit = query.edit === "true" && session.changes;
+  const failing = rule?.status.failing ?? 0;
+  useTitle(name, failing > 0 ? `${formatNumber(failing)} failing` : "", "Rules");
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused && !isEdit) reload();

@@ -12,6 +12,7 @@ import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { userOf } from "../base/endpoint-user.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
@@ -57,6 +58,7 @@ export function StartPage() {
     if (!isPaused) overview.reload();
   }, REFRESH_MS);
   const { value, error } = overview;
+  useTitle(value?.failing.jobs ? `${formatNumber(value.failing.jobs)} failing` : "", "Overview");
   return (
     <>
       <h1 class="hidden">Overview</h1>
