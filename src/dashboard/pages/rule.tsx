@@ -8,7 +8,7 @@ import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
-import { bodyOf } from "../base/rule-body.ts";
+import { bodyOf } from "../base/rule-fields.ts";
 import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";

@@ -4,7 +4,7 @@ import { readRules } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
-import { addressOfSide } from "../base/rule-body.ts";
+import { addressOfSide } from "../base/rule-fields.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
