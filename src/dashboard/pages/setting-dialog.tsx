@@ -1,7 +1,14 @@
 /** Sets or resets one setting of a node, which validates the value. */
 import { useId, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
-import { HIDDEN_VALUE, readSettings, resetSetting, setSetting } from "../api/settings.ts";
+import {
+  defaultOf,
+  HIDDEN_VALUE,
+  readSettings,
+  resetSetting,
+  setSetting,
+  withUnit,
+} from "../api/settings.ts";
 import { useSurroundings } from "../base/context.ts";
 import { Dialog } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
@@ -79,7 +86,9 @@ export function SettingDialog({
             {unit !== null && ` (${unit})`}
           </p>
         )}
-        <p>Default: {fallback === null ? "none" : <Foreign text={fallback || "empty"} />}</p>
+        <p>
+          Default: <Foreign text={defaultOf(setting)} />
+        </p>
         <div class="field">
           <label for={id}>Value</label>
           {isSecret ? <input type="password" {...field} /> : <input type="text" {...field} />}
@@ -113,7 +122,7 @@ async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const found = settings.find((setting) => setting.section === section && setting.key === key);
   const name = `[${section}] ${key}`;
   if (found === undefined) return `${name} is not set`;
-  const { value, default: fallback } = found;
-  if (value === null) return `${name} has its default value: ${fallback ?? "none"}`;
-  return `${name} is set to ${value === "" ? "nothing" : value}`;
+  const { value } = found;
+  if (value === null) return `${name} has its default value: ${defaultOf(found)}`;
+  return `${name} is set to ${value === "" ? "nothing" : withUnit(value, found)}`;
 }
