@@ -789,9 +789,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Last report").waitFor();
   });
 
-  test("no page is wider than the window, from 390 to 2,560 pixels", async () => {
+  test("no page is wider than the window, from 360 to 2,560 pixels", async () => {
     const wide: string[] = [];
-    for (const width of [390, 768, 1280, 2560]) {
+    for (const width of [360, 768, 1280, 2560]) {
       const { page, show } = await visit(browser, node.url, "root", {
         viewport: { width, height: 900 },
       });

@@ -194,7 +194,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await preview.click();
     const databases = page.getByRole("group", { name: "Databases" });
     await databases.getByText("must be a list of patterns").waitFor();
-    await hasFocus("Databases databases");
+    await hasFocus("Databases");
     await page.getByLabel(/^Databases/).fill("user-*\nteam-*");
     await page.getByText("JSON", { exact: true }).first().click();
     const text = page.getByLabel("Rule, JSON");

@@ -38,9 +38,10 @@ export function labelOf(field: string): string {
   return LABELS.get(field) ?? OTHER_LABELS.get(field) ?? field;
 }
 
-/** The name of the member as a hint for those who know it from the API, if it has one. */
+/** The name of the member as a hint for those who know it from the API, unless the label has it. */
 export function hintOf(field: string): string | undefined {
-  return LABELS.has(field) && !/^(source|target)$/.test(field) ? field : undefined;
+  const label = LABELS.get(field);
+  return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;
 }
 
 /** The field that an error message of the node names: "`source.url` must be a string". */

@@ -1,6 +1,10 @@
 /** Results of checking a replication, next to the fields concerned. */
 import type { ComponentChildren } from "preact";
-import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
+import {
+  type CheckedEndpoint,
+  type CheckedReplication,
+  STATE_WORDS,
+} from "../../contract/index.ts";
 import { fieldNamed } from "../base/field-labels.ts";
 import { formatCount } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
@@ -94,7 +98,7 @@ function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
       <a href={linkTo(["jobs", name])}>
         <Foreign text={name} />
       </a>{" "}
-      is {job.state}.
+      is {STATE_WORDS[job.state]}.
     </p>
   );
 }

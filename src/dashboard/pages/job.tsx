@@ -18,7 +18,8 @@ import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
-import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
+import { Figure } from "../components/table.tsx";
+import { Clock, Fact, Foreign, Lag, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
 import { StartFromDialog } from "./start-from-dialog.tsx";
@@ -201,7 +202,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
         <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
       </p>
       <p class="section-note">
-        failing for {since === null ? "?" : formatDuration((nowMs - Date.parse(since)) / 1000)},
+        {since !== null && `failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, `}
         tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last try{" "}
         <Moment time={failure.time} />
         {failure.next_try !== null && (
@@ -217,9 +218,9 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
 
 function Figures({ job }: { job: Job }) {
   const progress = progressOf(job);
-  const figure = (name: string): string => {
+  const figure = (name: string) => {
     const value = job.info?.[name];
-    return typeof value === "number" ? formatNumber(value) : "–";
+    return <Figure value={typeof value === "number" ? value : null} />;
   };
   return (
     <section aria-labelledby="figures-title">
@@ -233,9 +234,11 @@ function Figures({ job }: { job: Job }) {
         </div>
       )}
       <dl class="facts">
-        <Fact name="Lag">{job.lag_sec === null ? "unknown" : formatDuration(job.lag_sec)}</Fact>
+        <Fact name="Lag">
+          <Lag job={job} />
+        </Fact>
         <Fact name="Pending changes">
-          {job.pending === null ? "unknown" : formatNumber(job.pending)}
+          <Figure value={job.pending} />
         </Fact>
         <Fact name="Documents written">{figure("docs_written")}</Fact>
         <Fact name="Documents read">{figure("docs_read")}</Fact>

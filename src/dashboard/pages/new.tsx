@@ -278,13 +278,17 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
 
 const ENDPOINT = {
   note: "a URL, or the name of a database of this server",
-  placeholder: "https://couch.example/films",
+  placeholder: "https://a.example/films",
 };
 const CONFLICT = 409;
 
 /** Makes the document. An id that browsers cannot request is an error, too. */
 function madeFor(fields: FormFields, original: ReplicationDocument | undefined): Made {
   const made = replicationOf(fields, original);
+  // The id is made from the addresses, so only these are missing.
+  if (fields.id === "" && (made.errors.has("source") || made.errors.has("target"))) {
+    return { ...made, errors: new Map([...made.errors].filter(([field]) => field !== "id")) };
+  }
   if (made.errors.has("id") || made.errors.has("database")) return made;
   try {
     pathOfDocument(fields.database, fields.id);

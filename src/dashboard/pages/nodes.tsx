@@ -6,7 +6,7 @@ import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { Cell, type Column, Figure, Table } from "../components/table.tsx";
-import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { Foreign, Moment, Problem, Proven } from "../components/text.tsx";
 import { AlertDeliverySection } from "./alert-delivery.tsx";
 
 const REFRESH_MS = 5_000;
@@ -108,8 +108,12 @@ function Row({
       <Cell name="Started" isNumber>
         <Moment time={node.started} />
       </Cell>
-      <Cell name="Process">{pid ?? "–"}</Cell>
-      <Cell name="Version">{version ?? "–"}</Cell>
+      <Cell name="Process">
+        <Proven value={pid} />
+      </Cell>
+      <Cell name="Version">
+        <Proven value={version} />
+      </Cell>
       {onDrain !== undefined && (
         <Cell name="">
           {id !== null && state !== "dead" && (

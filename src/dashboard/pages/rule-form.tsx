@@ -154,7 +154,7 @@ export function RuleForm({
         />
         <Endpoint
           side="source"
-          placeholder="https://couch.example/"
+          placeholder="https://a.example/"
           note="URL of a server, or local for databases of this server"
           fields={fields.source}
           canKeep={canKeep("source")}
@@ -178,7 +178,7 @@ export function RuleForm({
         </Part>
         <Endpoint
           side="target"
-          placeholder="https://backup.example/{db}"
+          placeholder="https://b.example/{db}"
           note="URL or local name; {db} is the name of the source database, {1} and {2} are the parts that match each *"
           fields={fields.target}
           canKeep={canKeep("target")}

@@ -1,11 +1,11 @@
 /** A rule: its definition and the state of its databases, with controls to change or remove it. */
 import { useState } from "preact/hooks";
-import type { Rule, RuleStatus } from "../../contract/index.ts";
+import { JOB_STATES, type Rule, type RuleStatus, STATE_WORDS } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
 import { planRemoval, readRule, removeRule } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
+import { capitalized, formatCount, formatNumber, visibleText } from "../base/format.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { bodyOf } from "../base/rule-fields.ts";
@@ -13,10 +13,10 @@ import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Dialog } from "../components/dialog.tsx";
-import { Fact, Foreign, Moment, Problem } from "../components/text.tsx";
+import { Fact, Foreign, Moment, Problem, Proven } from "../components/text.tsx";
 import { RuleForm } from "./rule-form.tsx";
 import { Plan } from "./rule-plan.tsx";
-import { Count, Way } from "./rules.tsx";
+import { Count, LongestLag, Way } from "./rules.tsx";
 
 const REFRESH_MS = 5_000;
 
@@ -114,9 +114,9 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
       <Fact name="Jobs">
         <Count rule={name} count={status.jobs} />
       </Fact>
-      {Object.entries(status.states).map(([state, count]) => (
-        <Fact key={state} name={state}>
-          <Count rule={name} count={count} filter={{ state }} />
+      {JOB_STATES.map((state) => (
+        <Fact key={state} name={capitalized(STATE_WORDS[state])}>
+          <Count rule={name} count={status.states[state]} filter={{ state }} />
         </Fact>
       ))}
       <Fact name="Failing">
@@ -128,12 +128,16 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
       <Fact name="Parked">
         <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
       </Fact>
-      <Fact name="Longest lag">{formatDuration(status.lag_sec)}</Fact>
+      <Fact name="Longest known lag">
+        <LongestLag status={status} />
+      </Fact>
       <Fact name="Listed">
         <Moment time={status.listed} />
       </Fact>
       <Fact name="New databases detected">
-        {status.followed_by === null ? "–" : (FOLLOWED[status.followed_by] ?? status.followed_by)}
+        <Proven
+          value={status.followed_by && (FOLLOWED[status.followed_by] ?? status.followed_by)}
+        />
       </Fact>
       <Fact name="Put">
         <Moment time={status.changed} /> by{" "}

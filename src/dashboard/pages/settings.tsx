@@ -46,8 +46,8 @@ export function SettingsPage({ query }: { query: Query }) {
         <h1>Settings</h1>
         {settings !== undefined && (
           <span class="section-note" role="status">
-            {formatCount(settings.filter(differs).length, "setting")} of {settings.length} differ
-            from the defaults, on <Foreign text={found?.node ?? ""} />
+            {formatCount(settings.filter(differs).length, "setting differs", "settings differ")}, of{" "}
+            {settings.length} on <Foreign text={found?.node ?? ""} />
           </span>
         )}
       </div>
@@ -129,7 +129,9 @@ function Row({
       </Cell>
       <Cell name="Description" isWide>
         {meaning}
-        {values !== null && <span class="section-note"> ({values})</span>}
+        {values !== null && values !== "true, false" && (
+          <span class="section-note"> ({values})</span>
+        )}
       </Cell>
       <Cell name="Takes effect">
         {known ? (

@@ -14,6 +14,7 @@ import { userOf } from "../base/endpoint-user.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useTitle } from "../base/title.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useIsNarrow } from "../base/use-narrow.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
@@ -58,6 +59,7 @@ export function StartPage() {
     if (!isPaused) overview.reload();
   }, REFRESH_MS);
   const { value, error } = overview;
+  const isNarrow = useIsNarrow();
   useTitle(value?.failing.jobs ? `${formatNumber(value.failing.jobs)} failing` : "", "Overview");
   return (
     <>
@@ -68,8 +70,9 @@ export function StartPage() {
         error === undefined && <p>Loading…</p>
       ) : (
         <>
-          <Tiles {...value} />
+          {!isNarrow && <Tiles {...value} />}
           <FailingGroups failing={value.failing} onChange={overview.reload} />
+          {isNarrow && <Tiles {...value} />}
         </>
       )}
       <Rates />
