@@ -28,7 +28,7 @@ export function stateWord({ paused, failing, parked, state }: StatedJob): string
   return STATE_WORDS[state];
 }
 
-/** Whether a job's lag is missing although it follows its source: paused and ended jobs have none. */
+/** Whether the lag of a job is unknown. Paused and ended jobs have none. */
 export function isLagUnknown({
   lag_sec,
   paused,

@@ -94,7 +94,7 @@ export function JobFilters({ query }: { query: Query }) {
         <input
           type="search"
           id={SEARCH_BOX_ID}
-          placeholder="beginning, or a pattern with *"
+          placeholder="beginning, or with *"
           value={query.name ?? ""}
           onChange={({ currentTarget }) => change("name", currentTarget.value.trim())}
         />

@@ -73,6 +73,7 @@ export function JobsPage({ query }: { query: Query }) {
         <span class="section-note" role="status">
           {totalText(list)}
         </span>
+        <SavedViews query={query} list={saved} />
         <button
           type="button"
           class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
@@ -81,7 +82,6 @@ export function JobsPage({ query }: { query: Query }) {
         >
           {formatCount(list.newCount, "change")}: read again
         </button>
-        <SavedViews query={query} list={saved} />
       </div>
       <Shortcuts onStep={stepFocus} />
       <JobFilters query={query} />
@@ -245,7 +245,11 @@ function JobTable({
           })}
         </tbody>
       </table>
-      {list.isRead && jobs.length === 0 && <p class="empty">No jobs match.</p>}
+      {list.isRead && jobs.length === 0 && (
+        <p class="empty">
+          {Object.keys(filterPart(query)).length === 0 ? "No jobs." : "No jobs match."}
+        </p>
+      )}
     </section>
   );
 }

@@ -193,6 +193,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
           <Endpoint
             side="target"
             {...ENDPOINT}
+            placeholder="https://b.example/films"
             fields={fields.target}
             canKeep={start.fields.target.login === "kept"}
             onChange={(target) => change({ target })}
