@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { RequestError, request } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
-import { Dialog } from "./dialog.tsx";
+import { Dialog, DialogButtons } from "./dialog.tsx";
 import { Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
@@ -112,14 +112,11 @@ export function CredentialDialog({
           </p>
         )}
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={() => onClose(false)}>
-            Leave
-          </button>
+        <DialogButtons onLeave={() => onClose(false)}>
           <button type="submit" class="primary" disabled={matched === 0}>
             {matched === undefined ? "Count jobs" : `Replace for ${formatCount(matched, "job")}`}
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );

@@ -5,7 +5,7 @@ import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
 import { visibleJson } from "../base/json.ts";
@@ -14,7 +14,7 @@ import { masked } from "../base/masked.ts";
 import { lagsOf } from "../base/run-series.ts";
 import { timelineOf } from "../base/timeline.ts";
 import { useTitle } from "../base/title.ts";
-import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
@@ -41,7 +41,6 @@ const HELD_BACK: Readonly<Record<string, string>> = {
 };
 
 export function JobPage({ name }: { name: string }) {
-  const { isPaused } = useSurroundings();
   const details = useLoaded((signal) => readDetails(name, signal), name);
   const soon = useSoon(details.reload, EVENTS_WAIT_MS);
   const { value, error } = details;
@@ -55,9 +54,7 @@ export function JobPage({ name }: { name: string }) {
     },
     gap: details.reload,
   });
-  useInterval(() => {
-    if (!isPaused) details.reload();
-  }, REFRESH_MS);
+  useRefresh(details.reload, REFRESH_MS);
   return (
     <>
       <p class="trail">

@@ -15,7 +15,7 @@ import {
 import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
 import { fieldNamed, labelOf } from "../base/field-labels.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
@@ -65,7 +65,7 @@ export function NewPage({ query }: { query: Query }) {
   const reload = () => {
     if (start.value === undefined) start.reload();
   };
-  useFeed({ state: "failed" }, { event: () => {}, gap: reload });
+  useIdleFeed(reload, { state: "failed" });
   const title =
     edit !== undefined
       ? "Edit a replication"

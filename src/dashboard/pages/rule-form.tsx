@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { isJsonObject, parseJson } from "../../base/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
 import { fieldNamed } from "../base/field-labels.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
@@ -42,8 +42,7 @@ const JSON_FIELD = "json";
 
 export function NewRulePage() {
   const { session } = useSurroundings();
-  // This page uses no events; the feed only shows whether the connection is live.
-  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  useIdleFeed(() => {}, { state: "failed" });
   return (
     <>
       <h1>New rule</h1>

@@ -4,15 +4,15 @@ import { JOB_STATES, type Rule, type RuleStatus, STATE_WORDS } from "../../contr
 import { RequestError } from "../api/request.ts";
 import { planRemoval, readRule, removeRule } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { capitalized, formatCount, formatNumber, visibleText } from "../base/format.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { bodyOf } from "../base/rule-fields.ts";
 import { useTitle } from "../base/title.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Fact, Foreign, Moment, Problem, Proven } from "../components/text.tsx";
 import { RuleForm } from "./rule-form.tsx";
 import { Plan } from "./rule-plan.tsx";
@@ -26,15 +26,13 @@ const FOLLOWED: Readonly<Record<string, string>> = {
 };
 
 export function RulePage({ name, query }: { name: string; query: Query }) {
-  const { session, isPaused } = useSurroundings();
+  const { session } = useSurroundings();
   const { value: rule, error, reload } = useLoaded((signal) => readRule(name, signal), name);
   const isEdit = query.edit === "true" && session.changes;
   const failing = rule?.status.failing ?? 0;
   useTitle(name, failing > 0 ? `${formatNumber(failing)} failing` : "", "Rules");
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused && !isEdit) reload();
-  }, REFRESH_MS);
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS, isEdit);
   return (
     <>
       <p class="trail">
@@ -200,10 +198,7 @@ function RemoveDialog({
         I understand that this cannot be undone
       </label>
       <Problem error={error ?? plan.error} />
-      <div class="dialog-buttons">
-        <button type="button" onClick={() => onClose(false)}>
-          Leave
-        </button>
+      <DialogButtons onLeave={() => onClose(false)}>
         <button
           type="button"
           class="danger"
@@ -212,7 +207,7 @@ function RemoveDialog({
         >
           Remove
         </button>
-      </div>
+      </DialogButtons>
     </Dialog>
   );
 }

@@ -2,10 +2,10 @@
 import type { Rule, RuleStatus } from "../../contract/index.ts";
 import { readRules } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { addressOfSide } from "../base/rule-fields.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Problem, Proven } from "../components/text.tsx";
@@ -25,16 +25,13 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function RulesPage({ query: { bookmark } }: { query: Query }) {
-  const { session, isPaused } = useSurroundings();
+  const { session } = useSurroundings();
   const { value, error, reload } = useLoaded(
     (signal) => readRules(bookmark, signal),
     bookmark ?? "",
   );
-  // The numbers are polled; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused) reload();
-  }, REFRESH_MS);
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS);
   return (
     <>
       <div class="page-head">

@@ -13,7 +13,7 @@ import {
   withView,
 } from "../base/saved-views.ts";
 import { linkTo } from "../base/view.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
 export interface SavedViewList {
@@ -117,14 +117,11 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
               <input name="name" required maxLength={VIEW_NAME_LENGTH_MAX} autoComplete="off" />
             </label>
             <Problem error={error} />
-            <div class="dialog-buttons">
-              <button type="button" onClick={() => setIsSaving(false)}>
-                Leave
-              </button>
+            <DialogButtons onLeave={() => setIsSaving(false)}>
               <button type="submit" class="primary">
                 Save
               </button>
-            </div>
+            </DialogButtons>
           </form>
         </Dialog>
       )}

@@ -10,7 +10,7 @@ import {
   withUnit,
 } from "../api/settings.ts";
 import { useSurroundings } from "../base/context.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
 export function SettingDialog({
@@ -95,10 +95,7 @@ export function SettingDialog({
           {isSecret && <span class="section-note">The secret is not shown. Enter a new one.</span>}
         </div>
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={onClose}>
-            Leave
-          </button>
+        <DialogButtons onLeave={onClose}>
           <button
             type="button"
             class={fallback === null ? "danger" : ""}
@@ -110,7 +107,7 @@ export function SettingDialog({
           <button type="submit" class="primary" disabled={isAsking}>
             Set
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );

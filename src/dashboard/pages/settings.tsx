@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import { defaultOf, readSettings, withUnit } from "../api/settings.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -26,8 +26,7 @@ export function SettingsPage({ query }: { query: Query }) {
   const { value: found, error, reload } = useLoaded(readSettings, "settings");
   const [edited, setEdited] = useState<SettingRow>();
   const settings = found?.settings;
-  // This page uses no events; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
+  useIdleFeed(reload);
   const words = useRef<HTMLInputElement>(null);
   const isAll = query.all === "true";
   const text = query.words ?? "";

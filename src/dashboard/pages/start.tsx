@@ -9,11 +9,11 @@ import { readDocument } from "../api/one-job.ts";
 import { readRule } from "../api/rules.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { userOf } from "../base/endpoint-user.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useTitle } from "../base/title.ts";
-import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useLoaded, useSoon } from "../base/use-loaded.ts";
 import { useIsNarrow } from "../base/use-narrow.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
@@ -51,13 +51,10 @@ const TILE_PAGES_MAX = 1;
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
-  const { isPaused } = useSurroundings();
   const overview = useLoaded(readOverview, "overview");
   const soon = useSoon(overview.reload, EVENTS_WAIT_MS);
   useFeed({}, { event: soon, gap: overview.reload });
-  useInterval(() => {
-    if (!isPaused) overview.reload();
-  }, REFRESH_MS);
+  useRefresh(overview.reload, REFRESH_MS);
   const { value, error } = overview;
   const isNarrow = useIsNarrow();
   useTitle(value?.failing.jobs ? `${formatNumber(value.failing.jobs)} failing` : "", "Overview");
