@@ -28,6 +28,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "dashboard/api/one-job.ts": COMMAND,
   "dashboard/api/request.ts": "shows an answer that this program wrote",
   "dashboard/base/context.ts": "reads a query that it has serialized itself",
+  "dashboard/base/saved-views.ts": STRINGS,
   "dashboard/pages/use-job-list.ts": "reads a query that it has serialized itself",
   "databases/records/body-record.ts": OWN_RECORD,
   "databases/security/security-object.ts": FIELDS,

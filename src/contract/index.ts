@@ -77,8 +77,10 @@ export type { SecretsStatus } from "./secrets.ts";
 export {
   FAILURE_CLASSES,
   type FailureClass,
+  isLagUnknown,
   JOB_STATES,
   type JobState,
+  STATE_WORDS,
   type StatedJob,
   stateWord,
 } from "./words.ts";

@@ -134,6 +134,9 @@ export const SettingRow = exactly({
   key: text,
   value: nullable(text),
   default: nullable(text),
+  default_words: nullable(text, {
+    description: "description of the default, if no value expresses it",
+  }),
   known: described(flag, "whether the node uses the setting"),
   meaning: nullable(text),
   values: nullable(text, { description: "description of the accepted values" }),

@@ -13,6 +13,8 @@ export type Option = BooleanOption | IntegerOption | ChoiceOption;
 interface AnyOption {
   /** Name in documents and bodies, and in `[replicator]`. */
   readonly name: string;
+  /** Label in forms. */
+  readonly label: string;
   /** Description in one line, for the documentation. */
   readonly meaning: string;
 }
@@ -58,12 +60,14 @@ const LONE_REQUESTS_MAX = 1000;
 export const REPLICATION_OPTIONS = {
   useCheckpoints: {
     name: "use_checkpoints",
+    label: "Write checkpoints",
     kind: "boolean",
     default: true,
     meaning: "whether runs write checkpoints",
   },
   checkpointIntervalMs: {
     name: "checkpoint_interval",
+    label: "Checkpoint interval",
     kind: "integer",
     default: 30_000,
     min: 1,
@@ -72,6 +76,7 @@ export const REPLICATION_OPTIONS = {
   },
   workerProcesses: {
     name: "worker_processes",
+    label: "Copiers",
     kind: "integer",
     default: 4,
     min: 1,
@@ -82,6 +87,7 @@ export const REPLICATION_OPTIONS = {
   },
   workerProcessesMax: {
     name: "worker_processes_max",
+    label: "Copiers at high latency",
     kind: "integer",
     default: 32,
     min: 1,
@@ -92,6 +98,7 @@ export const REPLICATION_OPTIONS = {
   },
   workerBatchSize: {
     name: "worker_batch_size",
+    label: "Changes per batch",
     kind: "integer",
     default: 500,
     min: 1,
@@ -100,6 +107,7 @@ export const REPLICATION_OPTIONS = {
   },
   httpConnections: {
     name: "http_connections",
+    label: "Individual documents",
     kind: "integer",
     default: 20,
     min: 1,
@@ -109,6 +117,7 @@ export const REPLICATION_OPTIONS = {
   },
   httpConnectionsMax: {
     name: "http_connections_max",
+    label: "Individual documents at high latency",
     kind: "integer",
     default: 160,
     min: 1,
@@ -119,6 +128,7 @@ export const REPLICATION_OPTIONS = {
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
+    label: "Request timeout",
     kind: "integer",
     default: 30_000,
     min: 1,
@@ -127,6 +137,7 @@ export const REPLICATION_OPTIONS = {
   },
   retriesPerRequest: {
     name: "retries_per_request",
+    label: "Retries per request",
     kind: "integer",
     default: 5,
     min: 0,
@@ -135,12 +146,14 @@ export const REPLICATION_OPTIONS = {
   },
   useBulkGet: {
     name: "use_bulk_get",
+    label: "Use _bulk_get",
     kind: "boolean",
     default: true,
     meaning: "whether `_bulk_get` is used if the source supports it",
   },
   failurePolicy: {
     name: "failure_policy",
+    label: "Reaction to failed documents",
     kind: "choice",
     default: "skip",
     choices: ["skip", "hold", "crash"],
@@ -149,6 +162,7 @@ export const REPLICATION_OPTIONS = {
   },
   failureRetrySec: {
     name: "failure_retry_sec",
+    label: "Retry interval of failed documents",
     kind: "integer",
     default: 3600,
     min: 0,
@@ -158,6 +172,7 @@ export const REPLICATION_OPTIONS = {
   },
   keepFinishedSec: {
     name: "keep_finished_sec",
+    label: "Retention after completion",
     kind: "integer",
     default: 0,
     min: 0,
@@ -173,6 +188,7 @@ export const REPLICATION_OPTIONS = {
  */
 export const WEIGHT = {
   name: "weight",
+  label: "Weight",
   kind: "integer",
   default: 100,
   min: 1,

@@ -3,6 +3,15 @@
 export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
+/** States in the queue in the words of the command line and the dashboard. */
+export const STATE_WORDS: Readonly<Record<JobState, string>> = {
+  running: "running",
+  pending: "waiting",
+  crashing: "crashing",
+  completed: "completed",
+  failed: "failed",
+};
+
 /** Members of a job by which `stateWord` describes it. */
 export interface StatedJob {
   readonly paused: boolean;
@@ -16,7 +25,16 @@ export function stateWord({ paused, failing, parked, state }: StatedJob): string
   if (paused) return "paused";
   if (failing) return "failing";
   if (parked) return "parked";
-  return state === "pending" ? "waiting" : state;
+  return STATE_WORDS[state];
+}
+
+/** Whether the lag of a job is unknown. Paused and ended jobs have none. */
+export function isLagUnknown({
+  lag_sec,
+  paused,
+  state,
+}: Pick<StatedJob, "paused" | "state"> & { readonly lag_sec: number | null }): boolean {
+  return lag_sec === null && !paused && state !== "completed" && state !== "failed";
 }
 
 export const FAILURE_CLASSES = [

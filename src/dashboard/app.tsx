@@ -7,6 +7,7 @@ import { SurroundingsContext } from "./base/context.ts";
 import { type TimeZone, visibleText } from "./base/format.ts";
 import { useView } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
+import { useTitle } from "./base/title.ts";
 import { useLoaded } from "./base/use-loaded.ts";
 import { linkTo, type View } from "./base/view.ts";
 import { Boundary } from "./components/boundary.tsx";
@@ -140,6 +141,7 @@ function Frame({
         </p>
       )}
       <main id="main" tabIndex={-1}>
+        <Title view={view} />
         <Boundary view={linkTo(view.segments, view.query)}>
           <Page view={view} />
         </Boundary>
@@ -188,6 +190,30 @@ function Frame({
   );
 }
 
+/** Pages of the menu by the first segment of their address; only administrators create jobs. */
+const MENU: readonly (readonly [segment: string | undefined, name: string])[] = [
+  [undefined, "Overview"],
+  ["jobs", "Jobs"],
+  ["nodes", "Nodes"],
+  ["servers", "Servers"],
+  ["rules", "Rules"],
+  ["events", "Events"],
+  ["settings", "Settings"],
+];
+const NEW = ["new", "New replication"] as const;
+const NAMES: ReadonlyMap<string | undefined, string> = new Map([
+  ...MENU,
+  NEW,
+  ["new-rule", "New rule"],
+]);
+
+/** Sets the title of a page, which the page itself, a later sibling, may refine. */
+function Title({ view: { segments } }: { view: View }) {
+  const [first, second] = segments;
+  useTitle(second ?? NAMES.get(first) ?? "Page not found");
+  return null;
+}
+
 function Page({ view: { segments, query } }: { view: View }) {
   const [first, second] = segments;
   if (first === undefined) return <StartPage />;
@@ -214,25 +240,9 @@ function Page({ view: { segments, query } }: { view: View }) {
 }
 
 function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
-  const pages: readonly (readonly [segment: string | undefined, name: string])[] = [
-    [undefined, "Overview"],
-    ["jobs", "Jobs"],
-    ["nodes", "Nodes"],
-    ["servers", "Servers"],
-    ["rules", "Rules"],
-    ["events", "Events"],
-    ["settings", "Settings"],
-    ...(canChange ? ([["new", "New replication"]] as const) : []),
-  ];
-  const place = useRef<HTMLElement>(null);
-  const current = view.segments[0];
-  // In a narrow window the links scroll.
-  useEffect(() => {
-    const link = place.current?.querySelector(`[aria-current="page"]`);
-    link?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [current]);
+  const pages = canChange ? [...MENU, NEW] : MENU;
   return (
-    <nav aria-label="Pages" ref={place}>
+    <nav aria-label="Pages">
       {pages.map(([segment, name]) => (
         <a
           key={name}

@@ -254,6 +254,7 @@ describe("the node's configuration", () => {
     expect(found("replicator", "max_jobs")).toMatchObject({
       value: "7",
       default: "500",
+      default_words: null,
       known: true,
       meaning:
         "maximum number of jobs that a node runs at the same time (sizing), not counting parked jobs",
@@ -264,6 +265,8 @@ describe("the node's configuration", () => {
     expect(found("replicator", "worker_lease_sec")).toMatchObject({ live: false });
     expect(found("replicator", "interval_sec")).toMatchObject({ value: null, default: "15" });
     expect(found("replicator", "request_timeout")).toMatchObject({ default: "infinity" });
+    const words = { default: null, default_words: "the system's" };
+    expect(found("replicator", "ssl_trusted_certificates_file")).toMatchObject(words);
     expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });
     expect(JSON.stringify(json)).not.toMatch(/abcdef|aGVsbG8=|credential|"secret"}/);
     expect(found("admins", "root")).toMatchObject({ value: "****" });

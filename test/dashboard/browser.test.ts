@@ -163,6 +163,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/rules", "users"],
         ["/rules/users", "Rule as submitted"],
         ["/new-rule", "Rule, JSON"],
+        ["/rules/users?edit=true", "Rule, JSON"],
         ["/events", "Why"],
         ["/settings", "checkpoint_interval"],
       ];
@@ -415,11 +416,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("_replicator has 250 shares").waitFor();
     await page.getByRole("row", { name: /^_replicator .* 250 Edit.* 100 %/ }).waitFor();
     await show("/settings?words=replicator.shares");
-    await page.getByRole("row", { name: /replicator.shares _replicator 250 none set/ }).waitFor();
+    await page.getByRole("row", { name: /replicator.shares _replicator 250 none/ }).waitFor();
     await page.getByLabel("Include defaults").check();
     await page.waitForURL(/#\/settings\?words=replicator.shares&all=true$/);
     await show("/settings?all=true&words=max_jobs");
-    await page.getByRole("row", { name: /^replicator max_jobs 500 500/ }).waitFor();
+    const row = page.getByRole("row", { name: /^replicator max_jobs 500 jobs 500 jobs maximum/ });
+    await row.getByText("immediately").waitFor();
+    await show("/settings?all=true&words=node_name");
+    const nodeName = page.getByRole("row", { name: /^tandem node_name .* and the host name/ });
+    await nodeName.getByText("at the next start").waitFor();
+    // Descriptions are searched, too.
+    await show("/settings?all=true&words=NOT+counting+parked");
+    await row.waitFor();
   });
 
   test("decisions are shown with the user who made them", async () => {
@@ -446,6 +454,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Source address").fill("films");
     await page.getByLabel("Target address").fill("by-form");
     await page.getByLabel("create_target").check();
+    await page.getByText("Options", { exact: true }).first().click();
     await page.getByLabel("worker_batch_size").fill("7");
     await page.getByText('"worker_batch_size": 7').first().waitFor();
     await page.getByRole("button", { name: "Create" }).click();
@@ -469,20 +478,22 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Source address").fill("films");
     await page.getByLabel("Target address").fill("nightly");
     await page.getByLabel("create_target").check();
+    await page.getByText("Schedule", { exact: true }).first().click();
+    await page.getByText("Documents to copy", { exact: true }).first().click();
     await page.getByLabel(/^Runs/).selectOption("at fixed times (cron)");
-    const schedule = page.getByLabel(/^schedule/);
+    const schedule = page.getByLabel(/^Schedule/);
     expect(await schedule.inputValue()).toMatch(/^0 3 \* \* \* \S+$/);
-    expect(await page.getByRole("checkbox", { name: /^continuous/ }).isChecked()).toBe(false);
+    expect(await page.getByRole("checkbox", { name: /^Continuous/ }).isChecked()).toBe(false);
     await schedule.fill("0 3 * * 1-5 Europe/Atlantis");
     await page.getByText('"Europe/Atlantis" is not a time zone').waitFor();
     expect(await check()).toEqual([]);
     await schedule.fill("0 3 * * 1-5 Europe/Berlin");
     await page.getByText("is not a time zone").waitFor({ state: "hidden" });
-    await page.getByLabel("deleted: skip").check();
-    await page.getByLabel(/^documents\.max_bytes/).fill("a lot");
-    await page.getByText("documents.max_bytes: expected 0 or more").waitFor();
-    await page.getByLabel(/^documents\.max_bytes/).fill("1000000");
-    await page.getByLabel(/^attachments\.max_bytes/).fill("0");
+    await page.getByLabel("Skip deletions").check();
+    await page.getByLabel(/^Largest document/).fill("a lot");
+    await page.getByText("Largest document, bytes: Expected 0 or more").waitFor();
+    await page.getByLabel(/^Largest document/).fill("1000000");
+    await page.getByLabel(/^Largest attachment/).fill("0");
     const chosen = {
       schedule: "0 3 * * 1-5 Europe/Berlin",
       deleted: "skip",
@@ -501,12 +512,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     for (const way of ["clone", "edit"] as const) {
       await show(`/new?${way}=_replicator%2Fnightly`);
-      await page.getByLabel("deleted: skip").waitFor();
+      await page.getByLabel("Skip deletions").waitFor();
       expect(await schedule.inputValue()).toBe(chosen.schedule);
       expect(JSON.parse((await sent.first().textContent()) ?? "")).toMatchObject(chosen);
     }
     await page.getByLabel(/^Runs/).selectOption("at once");
-    await page.getByLabel(/^attachments\.max_bytes/).fill("");
+    await page.getByLabel(/^Largest attachment/).fill("");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { name: "_replicator/nightly" }).waitFor();
     const edited = await ask("GET", "/_replicator/nightly");
@@ -558,6 +569,68 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "_replicator/checked" }).waitFor();
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
+  });
+
+  test("five fields make a replication, with errors next to them, and an id that is not in use", async () => {
+    await ask("PUT", "/_replicator/films-to-first", { source: "films", target: "first" });
+    onTestFinished(async () => {
+      for (const id of ["films-to-first", "films-to-first-2"]) {
+        await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_cancel`);
+      }
+    });
+    const { page, show, violations: check } = await visit(browser, node.url, "root");
+    await show("/new");
+    const id = page.getByLabel("Id", { exact: true });
+    await id.waitFor();
+    expect(await page.getByRole("textbox").count()).toBe(3);
+    expect(await page.getByRole("checkbox").count()).toBe(2);
+    const create = page.getByRole("button", { name: "Create" });
+    const hasFocus = (label: string) =>
+      page.getByLabel(label).and(page.locator(":focus")).waitFor();
+    await create.click();
+    const source = page.getByLabel("Source address");
+    await page.getByRole("group", { name: "Source" }).getByText("Enter the address").waitFor();
+    await hasFocus("Source address");
+    expect(await source.getAttribute("aria-invalid")).toBe("true");
+    expect(await check()).toEqual([]);
+
+    await source.fill("films");
+    await page.getByLabel("Target address").fill("first");
+    await page.waitForRequest(/\/_check/);
+    // An earlier document has the first id.
+    await page.getByText("/films-to-first-2'").waitFor();
+    expect(await id.inputValue()).toBe("films-to-first-2");
+    await page.getByLabel("create_target").check();
+
+    // The first error is in a part that was folded.
+    await page.getByText("Options", { exact: true }).first().click();
+    await page.getByLabel("worker_batch_size").fill("0");
+    await page.getByText("Options", { exact: true }).first().click();
+    await create.click();
+    await hasFocus("worker_batch_size");
+    await page.getByLabel("worker_batch_size").fill("");
+
+    // The node names the field of its refusal.
+    await source.fill("http://films.invalid/x");
+    await page.route("**/_replicator/*", (route) =>
+      route.fulfill({
+        status: 403,
+        json: { error: "forbidden", reason: "`source` must be another" },
+      }),
+    );
+    await create.click();
+    await page.getByRole("group", { name: "Source" }).getByText("must be another").waitFor();
+    await hasFocus("Source address");
+    await page.unroute("**/_replicator/*");
+    await source.fill("films");
+    await id.fill("films-to-first");
+    await create.click();
+    await page.getByRole("alert").waitFor();
+    await hasFocus("Id");
+    await id.fill("");
+    expect(await id.inputValue()).toBe("films-to-first-2");
+    await create.click();
+    await page.getByRole("heading", { name: "_replicator/films-to-first-2" }).waitFor();
   });
 
   test("a decision is made with its reason, and the page of the job shows it", async () => {
@@ -716,9 +789,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Last report").waitFor();
   });
 
-  test("no page is wider than the window, from 390 to 2,560 pixels", async () => {
+  test("no page is wider than the window, from 360 to 2,560 pixels", async () => {
     const wide: string[] = [];
-    for (const width of [390, 768, 1280, 2560]) {
+    for (const width of [360, 768, 1280, 2560]) {
       const { page, show } = await visit(browser, node.url, "root", {
         viewport: { width, height: 900 },
       });

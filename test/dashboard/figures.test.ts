@@ -18,6 +18,7 @@ import { skipWithin } from "../../src/dashboard/api/pages.ts";
 import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
 import { resultWords } from "../../src/dashboard/base/command-words.ts";
 import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
+import { fieldNamed } from "../../src/dashboard/base/field-labels.ts";
 import {
   formatBytes,
   formatDistance,
@@ -37,14 +38,17 @@ import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
   cloneOf,
   curlCommand,
-  documentOf,
   draftOf,
   EMPTY_FORM,
   FieldError,
+  type FormFields,
   fieldsOf,
+  idFor,
+  replicationOf,
   sequenceOf,
   withTrimmedName,
 } from "../../src/dashboard/base/replication-form.ts";
+import { NEW_RULE, ruleFieldsOf, ruleOf } from "../../src/dashboard/base/rule-fields.ts";
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { SCHEDULE_KINDS, SCHEDULES } from "../../src/dashboard/base/schedules.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
@@ -224,6 +228,13 @@ test("runs, decisions and the creation of a job are one timeline, newest first",
   ]);
 });
 
+/** The document of a form. Throws the first error. */
+function documentOf(fields: FormFields, original?: Readonly<Record<string, unknown>>) {
+  const { document, errors } = replicationOf(fields, original);
+  for (const error of errors.values()) throw error;
+  return document;
+}
+
 describe("the form of a replication", () => {
   const document = {
     _id: "copy",
@@ -345,7 +356,7 @@ describe("the form of a replication", () => {
   ])("the form accepts the database %s: %s", (database, isMade) => {
     const make = () => documentOf({ ...fieldsOf(document, database, "copy") }, document);
     if (isMade) expect(make()).toEqual(document);
-    else expect(make).toThrow("expected _replicator");
+    else expect(make).toThrow("Expected _replicator");
   });
 
   test("trims spaces around a name", () => {
@@ -355,7 +366,7 @@ describe("the form of a replication", () => {
 
   test("creates documents that the replicator understands", () => {
     const fields = {
-      ...EMPTY_FORM,
+      ...{ ...EMPTY_FORM, id: "films" },
       source: { address: "https://a.example/x", login: "bearer", username: "", secret: "t" },
       target: { address: "films", login: "none", username: "", secret: "" },
       selection: "doc_ids",
@@ -383,33 +394,92 @@ describe("the form of a replication", () => {
   );
 
   test("can be checked once one side is set, not before", () => {
-    expect(draftOf(EMPTY_FORM)).toBeUndefined();
+    const draft = (fields: FormFields) => draftOf(replicationOf(fields), fields.id);
+    expect(draft(EMPTY_FORM)).toBeUndefined();
     const source = { ...EMPTY_FORM.source, address: "films" };
     const begun = { ...EMPTY_FORM, id: "copy", source, options: { weight: "1001" } };
-    expect(draftOf({ ...begun, createTarget: true })).toEqual({
-      _id: "copy",
-      source: "films",
-      create_target: true,
-    });
+    const known = { _id: "copy", source: "films", continuous: true };
+    expect(draft({ ...begun, createTarget: true })).toEqual({ ...known, create_target: true });
     const target = { ...EMPTY_FORM.target, address: "copy" };
-    expect(draftOf({ ...begun, options: {}, target })).toEqual({
-      _id: "copy",
-      source: "films",
-      target: "copy",
-      continuous: true,
-    });
+    expect(draft({ ...begun, options: {}, target })).toEqual({ ...known, target: "copy" });
+    expect(draft({ ...begun, id: "" })).not.toHaveProperty("_id");
   });
 
   test("refuses invalid options, and a password that was removed with its address", () => {
     const fields = fieldsOf(document, "_replicator", "copy");
     const wrong = { ...fields, options: { weight: "1001" } };
-    expect(() => documentOf(wrong, document)).toThrow(new FieldError("weight: expected 1 to 1000"));
+    expect(() => documentOf(wrong, document)).toThrow(
+      new FieldError("weight", "Expected 1 to 1000"),
+    );
     const negative = { ...fields, attachmentBytesMax: "-1" };
     expect(() => documentOf(negative, document)).toThrow(
-      new FieldError("attachments.max_bytes: expected 0 or more"),
+      new FieldError("attachments", "Expected 0 or more"),
     );
     const moved = { ...fields.target, address: "https://ann:*****@evil.example/b" };
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
+  });
+
+  test("reports every error with its field, and values that are only missing", () => {
+    const { errors } = replicationOf({
+      ...EMPTY_FORM,
+      target: { address: "https://b.example/x", login: "basic", username: "ann", secret: "" },
+      selection: "filter",
+      selected: "no-function",
+      queryParameters: "{",
+      documentBytesMax: "-1",
+      options: { weight: "0", worker_batch_size: "many" },
+    });
+    expect([...errors].map(([field, { isMissing }]) => [field, isMissing])).toEqual([
+      ["id", true],
+      ["source", true],
+      ["target.auth", true],
+      ["filter", false],
+      ["query_params", false],
+      ["documents", false],
+      ["worker_batch_size", false],
+      ["weight", false],
+    ]);
+  });
+
+  test.each([
+    ["`source.url` must be a string", "source"],
+    ["`source.auth.basic.username` must be a string", "source.auth"],
+    ["Missing `target` field", "target"],
+    ["parameter `selector` must be a JSON object", "selector"],
+    ["`databases[3]` must be a pattern", "databases"],
+    ["`options.schedule` must be a string", "schedule"],
+    ["`documents.max_bytes` must be an integer", "documents"],
+    ["`options.color` is not known. Choose from: weight", undefined],
+    ["`constructor` is not known", undefined],
+    ["no permission", undefined],
+  ])("shows the message %s next to the field %s", (message, field) => {
+    expect(fieldNamed(message)).toBe(field);
+  });
+
+  test.each([
+    ["https://a.example/films", "copy", "films-to-copy"],
+    ["https://ann:s3cret@a.example/films/", "films", "films-from-a.example"],
+    ["films", "https://b.example:6984/films", "films-to-b.example"],
+    ["films", "films", "films-to-films"],
+    ["_users", "shard/db%2Fname", "users-to-shard-db-2Fname"],
+    ["https://a.example/%E2%80%AEtest", "https://b.example/", "test-to-b.example"],
+    ["\u202e", "b", "database-to-b"],
+    ["https://ann:s3cret@", "b", ""],
+    ["ann:s3cret@host/films", "b", ""],
+    ["films", "", ""],
+  ])("makes an id from %s and %s: %s", (source, target, id) => {
+    expect(idFor(source, target)).toBe(id);
+    expect(encodeURIComponent(id)).toBe(id);
+  });
+
+  test("makes only ids that a document may have, whatever the addresses are", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), fc.webUrl(), (source, target) => {
+        for (const id of [idFor(source, target), idFor(target, source)]) {
+          expect(id).toMatch(/^([A-Za-z0-9][A-Za-z0-9.-]{0,140})?$/);
+        }
+      }),
+    );
   });
 
   test("hides secrets, also in the command, and quotes arguments for the shell", () => {
@@ -435,6 +505,84 @@ describe("the form of a replication", () => {
     const command = curlCommand("http://h/it's", document);
     expect(command).not.toMatch(/s3|s4/);
     expect(command).toContain("'http://h/it'\\''s'");
+  });
+});
+
+describe("the form of a rule", () => {
+  const rule = {
+    source: { url: "https://a.example/", auth: { basic: { username: "ann", password: "*****" } } },
+    target: "copy-{db}",
+    databases: ["user-*", "team-*"],
+    except: ["user-x"],
+    security: ["copy-*"],
+    design_documents: false,
+    create_target: false,
+    create_target_params: { q: 1 },
+    concurrency: 5,
+    delete: "stop",
+    proxy: "http://proxy.example:3128",
+    options: { weight: 7, schedule: "every 15m", documents: { max_bytes: 5 }, other: 1 },
+  };
+
+  test("turns the fields of a rule back into the same rule, whatever it contains", () => {
+    for (const body of [
+      rule,
+      {},
+      NEW_RULE,
+      { ...rule, security: false, options: {}, databases: "odd", except: [1], concurrency: "5" },
+      { ...rule, security: true, delete: "keep", create_target: true, options: null },
+    ]) {
+      const { document, errors } = ruleOf(ruleFieldsOf(body), body);
+      const empty = [...errors.values()].filter(({ isMissing }) => !isMissing);
+      expect(empty).toEqual([]);
+      expect({ ...body, ...document }).toEqual(body);
+      if (body === rule) expect(document).toEqual(rule);
+    }
+  });
+
+  test("keeps the form of numbers that are not edited", () => {
+    const text = `{"source":"local","target":"{db}","databases":["a"],"options":{"weight":1e2,"documents":{"max_bytes":12345678901234567890,"x":1.0}},"y":-0}`;
+    const body = parseJson(text) as Readonly<Record<string, unknown>>;
+    const fields = ruleFieldsOf(body);
+    expect(printJson(ruleOf(fields, body).document)).toBe(text);
+    const edited = ruleOf({ ...fields, databases: "b", concurrency: "3" }, body).document;
+    expect(printJson(edited)).toBe(
+      text.replace('["a"]', '["b"]').replace('"y":-0', '"y":-0,"concurrency":3'),
+    );
+  });
+
+  test("creates rules that the replicator understands", () => {
+    const fields = {
+      ...ruleFieldsOf(NEW_RULE),
+      source: { address: "https://a.example", login: "basic", username: "ann", secret: "s" },
+      target: { address: "https://b.example/{db}", login: "none", username: "", secret: "" },
+      databases: " user-* \n\nteam-*",
+      security: "matching",
+      overwritten: "user-*",
+      whenDeleted: "stop",
+      createTarget: false,
+      options: { weight: "200" },
+    } as const;
+    const { document, errors } = ruleOf(fields, NEW_RULE);
+    expect([...errors]).toEqual([]);
+    expect(document).toEqual({
+      source: { url: "https://a.example", auth: { basic: { username: "ann", password: "s" } } },
+      target: "https://b.example/{db}",
+      databases: ["user-*", "team-*"],
+      security: ["user-*"],
+      delete: "stop",
+      create_target: false,
+      options: { weight: 200 },
+    });
+    const cleared = ruleOf({ ...ruleFieldsOf(document), security: "none", options: {} }, document);
+    expect(cleared.document).not.toHaveProperty("security");
+    expect(cleared.document).toMatchObject({ options: {} });
+  });
+
+  test("reports each error with its field", () => {
+    const fields = { ...ruleFieldsOf(NEW_RULE), databases: "", concurrency: "0" };
+    const { errors } = ruleOf({ ...fields, options: { weight: "0" } }, NEW_RULE);
+    expect([...errors.keys()]).toEqual(["source", "target", "databases", "concurrency", "weight"]);
   });
 });
 

@@ -143,6 +143,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const asked = await mock(page);
     await show("/rules/users");
     await page.getByRole("link", { name: "Edit" }).click();
+    await page.getByText("JSON", { exact: true }).first().click();
     const text = page.getByLabel("Rule, JSON");
     const { name: _name, status: _status, ...body } = USERS;
     expect(JSON.parse(await text.inputValue())).toEqual(body);
@@ -151,7 +152,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Invalid JSON").waitFor();
     await text.fill('{"databases": "nobody"}');
     await page.getByRole("button", { name: "Preview" }).click();
-    await page.getByText("must be a list of patterns").waitFor();
+    await page.getByRole("alert").getByText("must be a list of patterns").waitFor();
     await text.fill(JSON.stringify({ ...body, databases: ["*"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     const plan = page.getByRole("list", { name: "Preview" });
@@ -177,10 +178,47 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const asked = await mock(page);
     await show("/rules");
     await page.getByRole("link", { name: "New rule" }).click();
+    const hasFocus = (label: string) =>
+      page.getByLabel(label).and(page.locator(":focus")).waitFor();
+    const preview = page.getByRole("button", { name: "Preview" });
+    await preview.click();
+    await page.getByText("Enter a name").waitFor();
+    await hasFocus("Name");
     await page.getByLabel(/^Name/).fill("all");
-    await page.getByRole("button", { name: "Preview" }).click();
+    await preview.click();
+    await page.getByText("Enter the address of the source").waitFor();
+    await hasFocus("Source address");
+    await page.getByLabel("Source address").fill("https://a.example/");
+    await page.getByLabel("Target address").fill("https://b.example/{db}");
+    await page.getByLabel(/^Databases/).fill("nobody");
+    await preview.click();
+    const databases = page.getByRole("group", { name: "Databases" });
+    await databases.getByText("must be a list of patterns").waitFor();
+    await hasFocus("Databases");
+    await page.getByLabel(/^Databases/).fill("user-*\nteam-*");
+    await page.getByText("JSON", { exact: true }).first().click();
+    const text = page.getByLabel("Rule, JSON");
+    const rule = {
+      source: "https://a.example/",
+      target: "https://b.example/{db}",
+      databases: ["user-*", "team-*"],
+    };
+    expect(JSON.parse(await text.inputValue())).toEqual(rule);
+    // The fields follow the JSON, whose numbers keep their form.
+    const large = "12345678901234567890";
+    await text.fill(`{"options": {"weight": ${large}}, ${JSON.stringify(rule).slice(1)}`);
+    await page.getByText("Options", { exact: true }).first().click();
+    expect(await page.getByLabel(/^Weight/).inputValue()).toBe(large);
+    await page.getByLabel(/^Except/).fill("user-x");
+    expect(await text.inputValue()).toContain(`"weight": ${large}`);
+    expect(await text.inputValue()).toContain('"user-x"');
+    await page.getByLabel(/^Weight/).fill("7");
+    await preview.click();
     await page.getByRole("button", { name: "Save rule" }).click();
     await page.waitForURL(/#\/rules\/all$/);
+    expect(asked.findLast(({ method }) => method === "PUT")?.body).toEqual({
+      ...{ ...rule, except: ["user-x"], options: { weight: 7 } },
+    });
     await page.getByRole("button", { name: "Remove" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("1 lose their job").waitFor();
@@ -192,6 +230,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.waitForURL(/#\/rules$/);
     const changes = asked.filter(({ method }) => method !== "GET");
     expect(changes.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      "PUT /_tandem/rules/all?dry_run=true",
       "PUT /_tandem/rules/all?dry_run=true",
       "PUT /_tandem/rules/all",
       "DELETE /_tandem/rules/all?dry_run=true",

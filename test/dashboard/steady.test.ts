@@ -151,7 +151,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");
-    await page.getByText("No jobs match.").waitFor();
+    await page.getByText("No jobs.", { exact: true }).waitFor();
     await page.getByText("Live", { exact: true }).waitFor();
     const place = () => page.locator("main").boundingBox();
     const before = await place();

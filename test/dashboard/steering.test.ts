@@ -41,7 +41,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const open = page.getByRole("button", { name: `Edit ${key}` });
     const dialog = page.getByRole("dialog");
     await open.click();
-    await dialog.getByText("Default: 30000").waitFor();
+    await dialog.getByText("Default: 30000 ms").waitFor();
     expect(await dialog.getByRole("button", { name: "Reset to the default" }).isDisabled()).toBe(
       true,
     );
@@ -51,20 +51,20 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await violations()).toEqual([]);
     await dialog.getByLabel("Value").fill("4321");
     await page.keyboard.press("Enter");
-    await page.getByText(`${key} is set to 4321`).waitFor();
-    await page.getByRole("row", { name: /checkpoint_interval 4321 30000 set/ }).waitFor();
+    await page.getByText(`${key} is set to 4321 ms`).waitFor();
+    await page.getByRole("row", { name: /checkpoint_interval 4321 ms 30000 ms/ }).waitFor();
     expect(await value()).toBe("4321");
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText(`${key} has its default value: 30000`).waitFor();
+    await page.getByText(`${key} has its default value: 30000 ms`).waitFor();
 
     await open.click();
     await dialog.getByLabel("Value").fill("4322");
     await dialog.getByRole("button", { name: "Set", exact: true }).click();
-    await page.getByRole("row", { name: /checkpoint_interval 4322 30000 set/ }).waitFor();
+    await page.getByRole("row", { name: /checkpoint_interval 4322 ms 30000 ms/ }).waitFor();
     await open.click();
     await dialog.getByRole("button", { name: "Reset to the default" }).click();
-    await page.getByText(`${key} has its default value: 30000`).waitFor();
-    await page.getByRole("row", { name: /checkpoint_interval 30000 30000/ }).waitFor();
+    await page.getByText(`${key} has its default value: 30000 ms`).waitFor();
+    await page.getByRole("row", { name: /checkpoint_interval 30000 ms 30000 ms/ }).waitFor();
     expect(await value()).toBe("30000");
   });
 
@@ -75,7 +75,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Value").inputValue()).toBe("77");
     await dialog.getByRole("button", { name: "Reset to the default" }).click();
-    await page.getByText("[replicator] max_jobs is set to 77").waitFor();
+    await page.getByText("[replicator] max_jobs is set to 77 jobs").waitFor();
   });
 
   test("an edit that leaves a secret unchanged neither shows nor stores it", async () => {

@@ -216,13 +216,19 @@ async function compareMetrics(api: OpenApi, rows: readonly Row[]): Promise<void>
   expect(new Map(shown)).toEqual(causes);
 }
 
+/** The lag in words: paused and ended jobs have none. */
+function lagWord({ lag_sec, paused, state }: Row): string {
+  if (lag_sec !== null) return `${lag_sec} s`;
+  return paused || ["completed", "failed"].includes(state) ? "-" : "unknown";
+}
+
 async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<void> {
   const [, ...all] = (await tandem(api, "list")).trimEnd().split("\n");
   // Indented lines continue the row above them.
   const lines = all.filter((line) => !line.startsWith(" "));
   // Long names are shortened.
   expect(lines.map((line) => line.split(/ {2,}/).slice(1, 3))).toEqual(
-    rows.map((row) => [stateWord(row), row.lag_sec === null ? "-" : `${row.lag_sec} s`]),
+    rows.map((row) => [stateWord(row), lagWord(row)]),
   );
   const failing = JSON.parse(await tandem(api, "list", "--failing", "--json"));
   expect(failing.jobs).toEqual(rows.filter((row) => row.failing));

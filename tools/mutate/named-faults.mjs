@@ -590,9 +590,9 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "the default of a setting is shown as empty",
-    path: "src/dashboard/pages/setting-dialog.tsx",
-    text: 'fallback || "empty"',
-    replacement: '"empty"',
+    path: "src/dashboard/api/settings.ts",
+    text: '(value ? withUnit(value, setting) : "none")',
+    replacement: '"none"',
     tests: ["test/dashboard/steering.test.ts"],
   },
   {
@@ -788,8 +788,8 @@ export const NAMED_FAULTS = [
   {
     rule: "an empty form shows a pending check",
     path: "src/dashboard/pages/use-check.ts",
-    text: "isChecking: false,\n    error: undefined,\n  });",
-    replacement: "isChecking: true,\n    error: undefined,\n  });",
+    text: 'id: "", isChecking: false',
+    replacement: 'id: "", isChecking: true',
     tests: ["test/dashboard/editing.test.ts"],
   },
   {

@@ -26,6 +26,8 @@ test("a job's state, and whether it is paused, is shown with its lag", () => {
   expect(wordsOf({}).slice(1, 3)).toEqual(["running", "3 s"]);
   expect(wordsOf({ state: "pending" })[1]).toBe("waiting");
   expect(wordsOf({ state: "crashing", failing: true })[1]).toBe("failing");
+  expect(wordsOf({ lag_sec: null })[2]).toBe("unknown");
+  expect(wordsOf({ state: "completed", lag_sec: null })[2]).toBe("-");
   expect(wordsOf({ parked: true, lag_sec: 0 }).slice(1, 3)).toEqual(["parked", "0 s"]);
   expect(wordsOf({ parked: true, paused: true, lag_sec: null }).slice(1, 3)).toEqual([
     "paused",

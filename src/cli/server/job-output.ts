@@ -2,10 +2,14 @@
 import { printJson } from "../../base/index.ts";
 import {
   type FailurePage,
+  isLagUnknown,
+  JOB_STATES,
   type Job,
   type JobEvent,
   type JobPage,
   type JobRun,
+  type RuleStatus,
+  STATE_WORDS,
   stateWord,
 } from "../../contract/index.ts";
 import { printable, table } from "../terminal/table.ts";
@@ -94,6 +98,12 @@ function shownState(job: Job): string {
   return word === job.state ? word : `${word} (${job.state})`;
 }
 
+/** The numbers of a rule's jobs by state. */
+export function statesOf({ states }: RuleStatus): readonly string[] {
+  const found = JOB_STATES.filter((state) => states[state] > 0);
+  return found.map((state) => `${states[state]} ${STATE_WORDS[state]}`);
+}
+
 export function printRuns(answer: unknown): string {
   const runs = runsOf(answer);
   return runs.length === 0 ? "no run has ended yet\n" : runTable(runs);
@@ -112,7 +122,7 @@ function runTable(runs: readonly JobRun[]): string {
     String(run.docs_written ?? "-"),
     String(run.doc_write_failures ?? "-"),
     String(run.bytes ?? "-"),
-    lagOf(run),
+    secondsOf(run.lag_sec),
     shortSequence(run.checkpoint),
   ]);
   const notes = [[], ...runs.map(({ reason }) => [reason ?? ""])];
@@ -134,9 +144,13 @@ function shortSequence(sequence: unknown): string {
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 
-/** The lag of a job: 0 s if the job is not behind, a dash if unknown. */
-function lagOf({ lag_sec: lag }: Pick<Job, "lag_sec">): string {
-  return lag === null ? "-" : `${lag} s`;
+/** The lag of a job: 0 s if the job is not behind, a dash if it has none. */
+function lagOf(job: Pick<Job, "lag_sec" | "paused" | "state">): string {
+  return isLagUnknown(job) ? "unknown" : secondsOf(job.lag_sec);
+}
+
+function secondsOf(lagSec: number | null): string {
+  return lagSec === null ? "-" : `${lagSec} s`;
 }
 
 export function printFailures(answer: unknown): string {

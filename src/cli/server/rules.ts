@@ -52,7 +52,12 @@ export function addRulesCommand(program: Command): void {
   withServer(rules.command("show <name>"))
     .description("show one rule with the state of its jobs")
     .action((name: string, flags: Flags) =>
-      askServer(flags, async (server) => [await server.ask("GET", pathOf(name)), printRule]),
+      askServer(flags, async (server) => {
+        // Loads the words of the contract, which help and completion do not need.
+        const { statesOf } = await import("./job-output.ts");
+        const rule = await server.ask("GET", pathOf(name));
+        return [rule, (answer) => printRule(answer, statesOf)];
+      }),
     );
   withServer(rules.command("put <name> <file>"))
     .description("create or change a rule from a file with its JSON; - reads standard input")
@@ -106,14 +111,13 @@ function printList(answer: unknown): string {
   return table([head, ...rows], { whole: [0], notes: [[], ...notes] }) + more;
 }
 
-function printRule(answer: unknown): string {
+function printRule(answer: unknown, statesOf: (status: RuleStatus) => readonly string[]): string {
   const { name, status, ...rule } = answerWith<Rule>(answer, { status: "object" });
-  const states = Object.entries(status.states).filter(([, count]) => count > 0);
   const facts = [
     ["rule", name],
     ...Object.entries(rule).map(([member, value]) => [member, shown(value)]),
     ["matching", `${status.databases ?? "not listed yet"}`],
-    ["jobs", [status.jobs, ...states.map(([state, count]) => `${count} ${state}`)].join(", ")],
+    ["jobs", [status.jobs, ...statesOf(status)].join(", ")],
     ["parked", String(status.parked)],
     ["failing", String(status.failing)],
     ["failed documents", String(status.left_behind)],

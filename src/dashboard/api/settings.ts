@@ -9,6 +9,17 @@ export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {
   return get<NodeSettings>("_tandem/settings", signal);
 }
 
+/** A value with its unit, such as `500 jobs`; a text or `infinity` has none. */
+export function withUnit(value: string, { unit }: Pick<SettingRow, "unit">): string {
+  return unit !== null && /^[\d.]+$/.test(value) ? `${value} ${unit}` : value;
+}
+
+/** The default of a setting in words. */
+export function defaultOf(setting: SettingRow): string {
+  const { default: value, default_words: words } = setting;
+  return words ?? (value ? withUnit(value, setting) : "none");
+}
+
 type Place = Pick<SettingRow, "section" | "key">;
 
 /** Changes a setting. Throws a RequestError if the node rejects the value. */

@@ -6,6 +6,7 @@ import { EventFeed, type FeedState } from "../api/event-feed.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
+import { useInterval } from "./use-loaded.ts";
 
 export interface Surroundings {
   /** The current session or, during a login, the last one with read access. */
@@ -74,6 +75,19 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
     if (wasLoggedOut.current && !isLoggedOut) latest.current.gap();
     wasLoggedOut.current = isLoggedOut;
   }, [isLoggedOut]);
+}
+
+/** For pages whose data are no events: the feed only shows whether the connection is live. */
+export function useIdleFeed(gap: () => void, query: Query = {}): void {
+  useFeed(query, { event: () => {}, gap });
+}
+
+/** Reloads data at an interval, unless the view is paused or `isHeld`. */
+export function useRefresh(reload: () => void, intervalMs: number, isHeld = false): void {
+  const { isPaused } = useSurroundings();
+  useInterval(() => {
+    if (!isPaused && !isHeld) reload();
+  }, intervalMs);
 }
 
 function useIsInSight(): boolean {

@@ -12,6 +12,10 @@ export function formatCount(count: number, one: string, many = `${one}s`): strin
   return `${NUMBER.format(count)} ${count === 1 ? one : many}`;
 }
 
+export function capitalized(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 /** Formats a duration in at most two units: `0 s`, `59 s`, `4 min`, `3 h 5 min`, `2 d 4 h`. */
 export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));

@@ -1,6 +1,6 @@
 /** Conversion between the fields of the form and a replication document. */
 
-import { isJsonObject, parseJson, printJson } from "../../base/index.ts";
+import { isJsonObject, objectOf, parseJson, printJson } from "../../base/index.ts";
 import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
 import { visibleJson } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
@@ -73,18 +73,87 @@ type Document = Readonly<Record<string, unknown>>;
 /** Thrown for a field with an invalid value. */
 export class FieldError extends Error {
   override readonly name = "FieldError";
+  /** Path of the document member, such as `source.auth`, or `id` or `database`. */
+  readonly field: string;
+  /** Whether the value is only missing, which is no error while the user types. */
+  readonly isMissing: boolean;
+
+  constructor(field: string, message: string, isMissing = false) {
+    super(message);
+    this.field = field;
+    this.isMissing = isMissing;
+  }
 }
 
-/** A document member that the form supports. */
-interface Member {
+/** The valid members of a document, and the errors of the others by field. */
+export interface Made {
+  readonly document: Document;
+  readonly errors: ReadonlyMap<string, FieldError>;
+}
+
+type Maker = readonly [name: string, make: () => unknown];
+
+/** Makes all members. `undefined` omits a member. */
+export function madeOf(makers: readonly Maker[]): Made {
+  const errors = new Map<string, FieldError>();
+  const members = makers.flatMap(([name, make]) => {
+    try {
+      const value = make();
+      return value === undefined ? [] : [[name, value] as const];
+    } catch (fault) {
+      if (!(fault instanceof FieldError)) throw fault;
+      errors.set(fault.field, fault);
+      return [];
+    }
+  });
+  return { document: objectOf(members), errors };
+}
+
+/** A member of a document or of a rule's options that forms support. */
+export interface Member<Fields> {
   readonly name: string;
   /** The fields that determine the member. If they are unchanged, so is the member. */
-  readonly shown: (fields: FormFields) => unknown;
+  readonly shown: (fields: Fields) => unknown;
   /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
-  readonly made: (fields: FormFields, original: unknown) => unknown;
+  readonly made: (fields: Fields, original: unknown) => unknown;
 }
 
-const MEMBERS: readonly Member[] = [
+/** Fields of options that replications and rules share. */
+export type OptionFields = Pick<
+  FormFields,
+  | "skipsDeleted"
+  | "documentBytesMax"
+  | "attachmentBytesMax"
+  | "scheduleKind"
+  | "schedule"
+  | "options"
+>;
+
+/** Members of a document that a rule has in its `options`. */
+export const OPTION_MEMBERS: readonly Member<OptionFields>[] = [
+  {
+    name: "deleted",
+    shown: ({ skipsDeleted }) => skipsDeleted,
+    made: ({ skipsDeleted }) => (skipsDeleted ? "skip" : undefined),
+  },
+  bytesMaxMember("documents", ({ documentBytesMax }) => documentBytesMax),
+  bytesMaxMember("attachments", ({ attachmentBytesMax }) => attachmentBytesMax),
+  {
+    name: "schedule",
+    shown: ({ scheduleKind, schedule }) => [scheduleKind === "none", schedule],
+    made: ({ scheduleKind, schedule }) => (scheduleKind === "none" ? undefined : schedule.trim()),
+  },
+  ...DOCUMENT_OPTIONS.map((option): Member<OptionFields> => {
+    const textOf = ({ options }: OptionFields) => options[option.name]?.trim() ?? "";
+    return {
+      name: option.name,
+      shown: textOf,
+      made: (fields) => (textOf(fields) === "" ? undefined : optionValue(option, textOf(fields))),
+    };
+  }),
+];
+
+const MEMBERS: readonly Member<FormFields>[] = [
   {
     name: "continuous",
     shown: ({ continuous }) => continuous,
@@ -96,14 +165,14 @@ const MEMBERS: readonly Member[] = [
     made: ({ createTarget }) => createTarget || undefined,
   },
   selectionMember("doc_ids", idsOf),
-  selectionMember("selector", (text) => parsed("Selector", text)),
-  selectionMember("filter", (text) => text.trim()),
+  selectionMember("selector", (text) => parsed("selector", text)),
+  selectionMember("filter", filterOf),
   {
     name: "query_params",
     shown: ({ selection, queryParameters }) => [selection === "filter", queryParameters],
     made: ({ selection, queryParameters }) =>
       selection === "filter" && queryParameters.trim() !== ""
-        ? parsed("Parameters of the filter", queryParameters)
+        ? parsed("query_params", queryParameters)
         : undefined,
   },
   {
@@ -112,38 +181,19 @@ const MEMBERS: readonly Member[] = [
     made: ({ winningRevisionsOnly }) => winningRevisionsOnly || undefined,
   },
   {
-    name: "deleted",
-    shown: ({ skipsDeleted }) => skipsDeleted,
-    made: ({ skipsDeleted }) => (skipsDeleted ? "skip" : undefined),
-  },
-  bytesMaxMember("documents", ({ documentBytesMax }) => documentBytesMax),
-  bytesMaxMember("attachments", ({ attachmentBytesMax }) => attachmentBytesMax),
-  {
     name: "since_seq",
     shown: ({ sinceSequence }) => sinceSequence,
     made: ({ sinceSequence }) =>
       sinceSequence.trim() === "" ? undefined : sequenceOf(sinceSequence),
   },
-  {
-    name: "schedule",
-    shown: ({ scheduleKind, schedule }) => [scheduleKind === "none", schedule],
-    made: ({ scheduleKind, schedule }) => (scheduleKind === "none" ? undefined : schedule.trim()),
-  },
-  ...DOCUMENT_OPTIONS.map((option): Member => {
-    const textOf = ({ options }: FormFields) => options[option.name]?.trim() ?? "";
-    return {
-      name: option.name,
-      shown: textOf,
-      made: (fields) => (textOf(fields) === "" ? undefined : optionValue(option, textOf(fields))),
-    };
-  }),
+  ...OPTION_MEMBERS,
 ];
 
 /** One of the members that select documents. */
 function selectionMember(
   kind: Exclude<SelectionKind, "all">,
   made: (text: string) => unknown,
-): Member {
+): Member<FormFields> {
   return {
     name: kind,
     shown: ({ selection, selected }) => [selection, selection === kind ? selected : ""],
@@ -154,8 +204,8 @@ function selectionMember(
 /** Size limits: larger revisions are not copied. */
 function bytesMaxMember(
   name: "documents" | "attachments",
-  textOf: (fields: FormFields) => string,
-): Member {
+  textOf: (fields: OptionFields) => string,
+): Member<OptionFields> {
   return {
     name,
     shown: textOf,
@@ -164,7 +214,7 @@ function bytesMaxMember(
       const { max_bytes: _before, ...kept } = others;
       const text = textOf(fields).trim();
       if (text !== "") {
-        return { ...kept, max_bytes: integer({ name: `${name}.max_bytes`, min: 0 }, text) };
+        return { ...kept, max_bytes: integer({ name, min: 0 }, text) };
       }
       return Object.keys(kept).length === 0 ? undefined : kept;
     },
@@ -172,26 +222,47 @@ function bytesMaxMember(
 }
 
 /**
+ * Makes the members that a form supports. A member that the user did not change keeps its original
+ * value, whatever it is.
+ */
+export function makersOf<Fields>(
+  members: readonly Member<Fields>[],
+  fields: Fields,
+  before: Fields,
+  original: Document,
+): readonly Maker[] {
+  return members.map(({ name, shown, made }) => {
+    const isUntouched = original[name] !== undefined && isSame(shown(fields), shown(before));
+    return [name, () => (isUntouched ? original[name] : made(fields, original[name]))];
+  });
+}
+
+/**
  * Builds the document from the fields. `original` is the document that is edited or cloned. Its
  * members that the form does not support or the user did not change are preserved, and so are its
- * credentials where the login is `kept`. Throws a FieldError.
+ * credentials where the login is `kept`.
  */
-export function documentOf(fields: FormFields, original: Document = {}): Document {
-  if (!/^(.*\/)?_replicator$/s.test(fields.database)) {
-    throw new FieldError("Database: expected _replicator or a name that ends in /_replicator");
-  }
-  const before = fieldsOf(original, fields.database, fields.id);
-  const members = MEMBERS.flatMap(({ name, shown, made }) => {
-    const isUntouched = original[name] !== undefined && isSame(shown(fields), shown(before));
-    const value = isUntouched ? original[name] : made(fields, original[name]);
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  return {
-    ...otherMembers(original),
-    source: endpointOf("source", fields.source, original.source),
-    target: endpointOf("target", fields.target, original.target),
-    ...Object.fromEntries(members),
-  };
+export function replicationOf(fields: FormFields, original: Document = {}): Made {
+  const { database, id } = fields;
+  const before = fieldsOf(original, database, id);
+  return madeOf([
+    ["database", () => checkDatabase(database)],
+    ["id", () => checkId(id)],
+    ...Object.entries(otherMembers(original)).map(([name, value]) => [name, () => value] as const),
+    ["source", () => endpointOf("source", fields.source, original.source)],
+    ["target", () => endpointOf("target", fields.target, original.target)],
+    ...makersOf(MEMBERS, fields, before, original),
+  ]);
+}
+
+function checkDatabase(database: string): undefined {
+  if (/^(.*\/)?_replicator$/s.test(database)) return;
+  throw new FieldError("database", "Expected _replicator or a name that ends in /_replicator");
+}
+
+function checkId(id: string): undefined {
+  if (id === "") throw new FieldError("id", "Enter an id", true);
+  if (id.startsWith("_")) throw new FieldError("id", "An id must not begin with an underscore");
 }
 
 function isSame(one: unknown, other: unknown): boolean {
@@ -209,36 +280,30 @@ export function cloneOf(document: Document): Document {
   return copied;
 }
 
-/**
- * The part of the document that can be checked: like `documentOf`, but only with complete
- * endpoints. Undefined if neither endpoint is complete.
- */
-export function draftOf(fields: FormFields, original: Document = {}): Document | undefined {
-  const named = fields.id === "" ? {} : { _id: fields.id };
-  try {
-    return { ...documentOf(fields, original), ...named };
-  } catch (fault) {
-    if (!(fault instanceof FieldError)) throw fault;
-  }
-  const sides = (["source", "target"] as const).flatMap((side) => {
-    try {
-      return [[side, endpointOf(side, fields[side], original[side])] as const];
-    } catch (fault) {
-      if (fault instanceof FieldError) return [];
-      throw fault;
-    }
-  });
-  if (sides.length === 0) return undefined;
-  const target = fields.createTarget ? { create_target: true } : {};
-  return { ...otherMembers(original), ...Object.fromEntries(sides), ...target, ...named };
+/** The valid part of a document, for a check. Undefined if neither endpoint is valid. */
+export function draftOf({ document }: Made, id: string): Document | undefined {
+  if (document.source === undefined && document.target === undefined) return undefined;
+  return id === "" ? document : { ...document, _id: id };
+}
+
+/** The fields that represent options. */
+export function optionFieldsOf(document: Document): OptionFields {
+  const { schedule } = document;
+  const option = ({ name }: Option) =>
+    document[name] === undefined ? [] : [[name, String(document[name])] as const];
+  return {
+    skipsDeleted: document.deleted === "skip",
+    documentBytesMax: bytesMaxText(document.documents),
+    attachmentBytesMax: bytesMaxText(document.attachments),
+    scheduleKind: typeof schedule === "string" ? scheduleKindOf(schedule) : "none",
+    schedule: typeof schedule === "string" ? schedule : "",
+    options: Object.fromEntries(DOCUMENT_OPTIONS.flatMap(option)),
+  };
 }
 
 /** The fields that represent the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
-  const { schedule } = document;
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
-  const option = ({ name }: Option) =>
-    document[name] === undefined ? [] : [[name, String(document[name])] as const];
   return {
     database,
     id,
@@ -250,14 +315,49 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     selected: selection === undefined ? "" : selectedText(selection, document[selection]),
     queryParameters: document.query_params === undefined ? "" : visibleJson(document.query_params),
     winningRevisionsOnly: document.winning_revs_only === true,
-    skipsDeleted: document.deleted === "skip",
-    documentBytesMax: bytesMaxText(document.documents),
-    attachmentBytesMax: bytesMaxText(document.attachments),
     sinceSequence: sequenceText(document.since_seq),
-    scheduleKind: typeof schedule === "string" ? scheduleKindOf(schedule) : "none",
-    schedule: typeof schedule === "string" ? schedule : "",
-    options: Object.fromEntries(DOCUMENT_OPTIONS.flatMap(option)),
+    ...optionFieldsOf(document),
   };
+}
+
+/** Maximum length of each half of a generated id. */
+const NAME_LENGTH_MAX = 60;
+
+/**
+ * An id made from the addresses: `films-to-copy`, or with a host if both databases have the same
+ * name. Empty as long as an address is missing or invalid.
+ */
+export function idFor(source: string, target: string): string {
+  const [from, to] = [placeOf(source), placeOf(target)];
+  if (from === undefined || to === undefined) return "";
+  if (from.name !== to.name) return `${from.name}-to-${to.name}`;
+  if (to.host !== "") return `${from.name}-to-${to.host}`;
+  return from.host === "" ? `${from.name}-to-${to.name}` : `${from.name}-from-${from.host}`;
+}
+
+/** Database and host of an address, in characters that need no escape. */
+function placeOf(address: string): { readonly name: string; readonly host: string } | undefined {
+  const typed = address.trim();
+  const url = /^https?:/i.test(typed) && URL.canParse(typed) ? new URL(typed) : undefined;
+  // A text that might contain a password does not become a name.
+  if (typed === "" || (url === undefined && /[@:?]/.test(typed))) return undefined;
+  const path = url === undefined ? typed : decodedPath(url.pathname);
+  const host = plainName(url?.hostname ?? "");
+  return { name: plainName(path) || host || "database", host };
+}
+
+function decodedPath(path: string): string {
+  const [last = ""] = path.split("/").filter(Boolean).slice(-1);
+  try {
+    return decodeURIComponent(last);
+  } catch {
+    return last;
+  }
+}
+
+function plainName(text: string): string {
+  const plain = text.replace(/[^A-Za-z0-9.]+/g, "-").slice(-NAME_LENGTH_MAX);
+  return plain.replace(/^[-.]+|[-.]+$/g, "");
 }
 
 /** A shell command that sends the document, without its secrets. */
@@ -296,21 +396,22 @@ function otherMembers(original: Document): Document {
   );
 }
 
-function endpointOf(side: string, fields: EndpointFields, original: unknown): unknown {
+/** Makes an endpoint. Throws a FieldError. */
+export function endpointOf(side: string, fields: EndpointFields, original: unknown): unknown {
   const { login, username, secret } = fields;
   const typed = fields.address.trim();
-  if (typed === "") throw new FieldError(`Enter the address of the ${side}`);
+  if (typed === "") throw new FieldError(side, `Enter the address of the ${side}`, true);
   if (isSame(fields, endpointFields(original))) return original;
-  if (login === "kept") return keptEndpoint(typed, original);
+  if (login === "kept") return keptEndpoint(side, typed, original);
   // A masked secret must not be sent: the mask would be used as the password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
-    throw new FieldError(
-      `The address of the ${side} contains a hidden secret; enter the secret again`,
-    );
+    throw new FieldError(side, "The address contains a hidden secret; enter the secret again");
   }
   if (login === "none") return address;
-  if (secret === "") throw new FieldError(`Enter a password, token or key for the ${side}`);
+  if (secret === "") {
+    throw new FieldError(`${side}.auth`, `Enter a password, token or key for the ${side}`, true);
+  }
   if (login === "basic") return { url: address, auth: { basic: { username, password: secret } } };
   if (login === "bearer") return { url: address, auth: { bearer: { token: secret } } };
   return { url: address, auth: { iam: { api_key: secret } } };
@@ -324,15 +425,15 @@ function withoutMaskedUser(address: string): string {
 }
 
 /** The original endpoint, with the new address if it was edited. */
-function keptEndpoint(address: string, original: unknown): unknown {
+function keptEndpoint(side: string, address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
-    throw new FieldError("Enter the password again after changing the address");
+    throw new FieldError(side, "Enter the password again after changing the address");
   }
   return isJsonObject(original) ? { ...original, url: address } : address;
 }
 
-function endpointFields(endpoint: unknown): EndpointFields {
+export function endpointFields(endpoint: unknown): EndpointFields {
   const address = addressOfEndpoint(endpoint);
   const hasMore = isJsonObject(endpoint) && Object.keys(endpoint).length > 1;
   const shown = String(masked(address));
@@ -365,6 +466,12 @@ function idsOf(text: string): readonly string[] {
   return text.split("\n").filter((line) => line !== "");
 }
 
+function filterOf(text: string): string {
+  const name = text.trim();
+  if (/^(_|[^/]+\/)./.test(name)) return name;
+  throw new FieldError("filter", "Expected the name of a filter function, like design/filter");
+}
+
 function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((element) => typeof element === "string");
 }
@@ -373,7 +480,7 @@ function parsed(name: string, text: string): unknown {
   try {
     return parseJson(text);
   } catch {
-    throw new FieldError(`${name}: invalid JSON`);
+    throw new FieldError(name, "Invalid JSON");
   }
 }
 
@@ -385,7 +492,7 @@ function sequenceText(sequence: unknown): string {
 /** Sequences are numbers, strings or lists, depending on the source. Throws a FieldError. */
 export function sequenceOf(text: string): unknown {
   const typed = text.trim();
-  return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("Sequence", typed) : typed;
+  return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("since_seq", typed) : typed;
 }
 
 function optionValue(option: Option, text: string): unknown {
@@ -405,5 +512,5 @@ function integer(
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= min && value <= (max ?? value)) return value;
   const range = max === undefined ? `${min} or more` : `${min} to ${max}`;
-  throw new FieldError(`${name}: expected ${range}`);
+  throw new FieldError(name, `Expected ${range}`);
 }

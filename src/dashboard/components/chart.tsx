@@ -46,7 +46,7 @@ export function Chart({
     <figure class="chart">
       <figcaption>
         <span>{name}</span>
-        <strong>{last === null ? "–" : formatNumber(Math.round(last * 10) / 10)}</strong>
+        <strong>{last === null ? "Unknown" : formatNumber(Math.round(last * 10) / 10)}</strong>
         <span class="chart-unit">{unit}</span>
       </figcaption>
       <div ref={place} role="img" aria-label={`${name} ${unit}`} />

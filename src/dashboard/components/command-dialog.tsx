@@ -15,7 +15,7 @@ import { COMMAND_WORDS, resultWords } from "../base/command-words.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
-import { Dialog } from "./dialog.tsx";
+import { Dialog, DialogButtons } from "./dialog.tsx";
 import { ShortList } from "./short-list.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
@@ -76,11 +76,7 @@ export function CommandDialog({
             </li>
           ))}
         </ShortList>
-        <div class="dialog-buttons">
-          <button type="button" onClick={() => onClose(true)}>
-            Close
-          </button>
-        </div>
+        <DialogButtons leave="Close" onLeave={() => onClose(true)} />
       </Dialog>
     );
   }
@@ -117,10 +113,7 @@ export function CommandDialog({
         </label>
       )}
       <Problem error={error ?? preview.error} />
-      <div class="dialog-buttons">
-        <button type="button" onClick={() => onClose(false)}>
-          {keepWords(count, isFinal)}
-        </button>
+      <DialogButtons leave={keepWords(count, isFinal)} onLeave={() => onClose(false)}>
         <button
           type="button"
           class={isFinal ? "danger" : "primary"}
@@ -129,7 +122,7 @@ export function CommandDialog({
         >
           {isRunning ? "Working…" : actWords(verb, count)}
         </button>
-      </div>
+      </DialogButtons>
     </Dialog>
   );
 }

@@ -9,7 +9,7 @@ import type { Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { CommandProgress } from "./command-dialog.tsx";
-import { Dialog } from "./dialog.tsx";
+import { Dialog, DialogButtons } from "./dialog.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
@@ -122,14 +122,11 @@ export function CredentialDialog({
         )}
         {progress !== undefined && <CommandProgress command={progress} />}
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={() => onClose(false)}>
-            Keep the former one
-          </button>
+        <DialogButtons leave="Keep the former one" onLeave={() => onClose(false)}>
           <button type="submit" class="primary" disabled={isRunning || matched === 0}>
             {submitWords(matched, isRunning)}
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );

@@ -42,3 +42,23 @@ export function Dialog({
     </dialog>
   );
 }
+
+/** The last row of a dialog: a button that closes it, and others. */
+export function DialogButtons({
+  leave = "Leave",
+  onLeave,
+  children,
+}: {
+  leave?: string;
+  onLeave: () => void;
+  children?: ComponentChildren;
+}) {
+  return (
+    <div class="dialog-buttons">
+      <button type="button" onClick={onLeave}>
+        {leave}
+      </button>
+      {children}
+    </div>
+  );
+}

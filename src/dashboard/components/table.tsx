@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { formatNumber } from "../base/format.ts";
 import type { Hand } from "../base/use-steady.ts";
+import { Proven } from "./text.tsx";
 
 export interface Column {
   readonly name: string;
@@ -67,7 +68,7 @@ export function Cell({
   );
 }
 
-/** A number, or a placeholder if it is unknown. */
+/** A number, or *Unknown*. */
 export function Figure({
   value,
   format = formatNumber,
@@ -75,5 +76,5 @@ export function Figure({
   value: number | null;
   format?: (value: number) => string;
 }) {
-  return value === null ? <span class="nothing">–</span> : <span>{format(value)}</span>;
+  return <Proven value={value === null ? null : <span>{format(value)}</span>} />;
 }

@@ -1,9 +1,9 @@
 /** Small text components. */
 import type { ComponentChildren } from "preact";
-import { type Job, type StatedJob, stateWord } from "../../contract/index.ts";
+import { isLagUnknown, type Job, type StatedJob, stateWord } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
-import { formatDistance, formatTime, visibleText } from "../base/format.ts";
+import { formatDistance, formatDuration, formatTime, visibleText } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 
 /** Text from outside, such as an id, address or error, isolated in its own element. */
@@ -12,6 +12,23 @@ export function Foreign({ text, className }: { text: string; className?: string 
   return (
     <bdi class={className} title={shown}>
       {shown}
+    </bdi>
+  );
+}
+
+/**
+ * Text in one line. If it is too long, the ends of its two parts are kept, which tell names and
+ * addresses apart.
+ */
+export function Ends({ text }: { text: string }) {
+  const shown = visibleText(text);
+  const split = shown.lastIndexOf("/", shown.length - 2) + 1;
+  return (
+    <bdi class="ends" title={shown}>
+      <span>{shown.slice(0, split)}</span>
+      <span>
+        <bdi dir="ltr">{shown.slice(split)}</bdi>
+      </span>
     </bdi>
   );
 }
@@ -30,6 +47,13 @@ export function Moment({ time }: { time: string | null }) {
 /** A value, or *Unknown* if nothing proves it. */
 export function Proven({ value }: { value: ComponentChildren }) {
   return value ?? <span class="nothing">Unknown</span>;
+}
+
+/** The lag of a job; a dash if it has none, because it is paused or has ended. */
+export function Lag({ job }: { job: Pick<Job, "lag_sec" | "paused" | "state"> }) {
+  if (isLagUnknown(job)) return <Proven value={null} />;
+  if (job.lag_sec === null) return <span class="nothing">–</span>;
+  return <>{formatDuration(job.lag_sec)}</>;
 }
 
 /** Absolute time. */
@@ -57,8 +81,9 @@ export function StateBadge({ job }: { job: StatedJob }) {
 export function JobLink({ job }: { job: Pick<Job, "name"> }) {
   const { name } = job;
   return (
-    <a class="job-link" href={linkTo(["jobs", name])}>
-      <Foreign text={name} />
+    // Without the label, the parts of the name would be read as two words.
+    <a class="job-link" href={linkTo(["jobs", name])} aria-label={visibleText(name)}>
+      <Ends text={name} />
     </a>
   );
 }

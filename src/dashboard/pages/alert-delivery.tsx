@@ -2,19 +2,16 @@
 import { useState } from "preact/hooks";
 import type { AlertDelivery } from "../../contract/index.ts";
 import { readAlertDelivery, sendTestAlert } from "../api/alerts.ts";
-import { useSurroundings } from "../base/context.ts";
+import { useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 
 const REFRESH_MS = 15_000;
 
 function useAlertDelivery() {
-  const { isPaused } = useSurroundings();
   const loaded = useLoaded(readAlertDelivery, "alerts");
-  useInterval(() => {
-    if (!isPaused) loaded.reload();
-  }, REFRESH_MS);
+  useRefresh(loaded.reload, REFRESH_MS);
   return loaded;
 }
 

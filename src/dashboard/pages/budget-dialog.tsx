@@ -4,7 +4,7 @@ import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type BudgetRow } from "../api/budget.
 import { removeBudget, setBudget } from "../api/budgets.ts";
 import { budgetOf, budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Problem } from "../components/text.tsx";
 
 export function BudgetDialog({
@@ -80,10 +80,7 @@ export function BudgetDialog({
           </fieldset>
         ))}
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={() => onClose(false)}>
-            Keep as it is
-          </button>
+        <DialogButtons leave="Keep as it is" onLeave={() => onClose(false)}>
           {!isNew && (
             <button type="button" class="danger" onClick={() => void attempt(remove)}>
               Remove
@@ -92,7 +89,7 @@ export function BudgetDialog({
           <button type="submit" class="primary">
             Set
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );

@@ -1,95 +1,43 @@
 /** The parts of the replication form that select what is copied, and when. */
-import type { FormFields, SelectionKind } from "../base/replication-form.ts";
+import type { FormFields, OptionFields, SelectionKind } from "../base/replication-form.ts";
 import { SCHEDULE_KINDS, SCHEDULES, type ScheduleKind } from "../base/schedules.ts";
-import { AreaField, CheckField, Part, TextField } from "../components/fields.tsx";
+import { AreaField, CheckField, SelectField, TextField } from "../components/fields.tsx";
 
-interface FieldsProps {
-  readonly fields: FormFields;
-  readonly onChange: (changed: Partial<FormFields>) => void;
+interface FieldsProps<Fields> {
+  readonly fields: Fields;
+  readonly onChange: (changed: Partial<Fields>) => void;
 }
 
-export function CopiedFields({ fields, onChange }: FieldsProps) {
-  return (
-    <Part title="Documents to copy">
-      <CheckField
-        label="create_target"
-        note="creates the target if it does not exist"
-        value={fields.createTarget}
-        onChange={(createTarget) => onChange({ createTarget })}
-      />
-      <Selected fields={fields} onChange={onChange} />
-      <CheckField
-        label="winning_revs_only"
-        note="no conflicts: only the winning revision of each document"
-        value={fields.winningRevisionsOnly}
-        onChange={(winningRevisionsOnly) => onChange({ winningRevisionsOnly })}
-      />
-      <CheckField
-        label="deleted: skip"
-        note="skips deletions: the target keeps these documents"
-        value={fields.skipsDeleted}
-        onChange={(skipsDeleted) => onChange({ skipsDeleted })}
-      />
-      <TextField
-        label="documents.max_bytes"
-        value={fields.documentBytesMax}
-        isOptional
-        isNumber
-        onChange={(documentBytesMax) => onChange({ documentBytesMax })}
-        note="skips documents whose JSON exceeds this size in bytes; empty: no limit"
-      />
-      <TextField
-        label="attachments.max_bytes"
-        value={fields.attachmentBytesMax}
-        isOptional
-        isNumber
-        onChange={(attachmentBytesMax) => onChange({ attachmentBytesMax })}
-        note="skips documents with an attachment that exceeds this size in bytes; empty: no limit"
-      />
-      <TextField
-        label="since_seq"
-        value={fields.sinceSequence}
-        isOptional
-        onChange={(sinceSequence) => onChange({ sinceSequence })}
-        note="update sequence of the source to start after"
-      />
-    </Part>
-  );
-}
+const SELECTIONS: readonly (readonly [SelectionKind, string])[] = [
+  ["all", "all"],
+  ["doc_ids", "by id (doc_ids)"],
+  ["selector", "matching a selector (selector)"],
+  ["filter", "passed by a function of the source (filter)"],
+];
 
-function Selected({ fields: { selection, selected, queryParameters }, onChange }: FieldsProps) {
-  const label = {
-    doc_ids: "Ids, one per line",
-    selector: "Selector, JSON",
-    filter: "design/filter",
-    all: "",
-  };
+export function SelectedFields({
+  fields: { selection, selected, queryParameters },
+  onChange,
+}: FieldsProps<FormFields>) {
   return (
     <>
-      <label class="field">
-        Documents
-        <select
-          value={selection}
-          onChange={({ currentTarget }) =>
-            onChange({ selection: currentTarget.value as SelectionKind, selected: "" })
-          }
-        >
-          <option value="all">all</option>
-          <option value="doc_ids">by id (doc_ids)</option>
-          <option value="selector">matching a selector (selector)</option>
-          <option value="filter">passed by a function of the source (filter)</option>
-        </select>
-      </label>
+      <SelectField
+        field="selection"
+        label="Documents"
+        value={selection}
+        choices={SELECTIONS}
+        onChange={(kind) => onChange({ selection: kind, selected: "" })}
+      />
       {selection !== "all" && (
         <AreaField
-          label={label[selection]}
+          field={selection}
           value={selected}
           onChange={(text) => onChange({ selected: text })}
         />
       )}
       {selection === "filter" && (
         <AreaField
-          label="query_params, JSON"
+          field="query_params"
           value={queryParameters}
           onChange={(text) => onChange({ queryParameters: text })}
         />
@@ -98,43 +46,63 @@ function Selected({ fields: { selection, selected, queryParameters }, onChange }
   );
 }
 
-export function TimeFields({ fields, onChange }: FieldsProps) {
-  const { scheduleKind, schedule } = fields;
+/** Fields of the documents that are skipped. */
+export function SkippedFields({
+  fields: { skipsDeleted, documentBytesMax, attachmentBytesMax },
+  onChange,
+}: FieldsProps<OptionFields>) {
+  return (
+    <>
+      <CheckField
+        field="deleted"
+        note="the target keeps documents that are deleted in the source"
+        value={skipsDeleted}
+        onChange={(changed) => onChange({ skipsDeleted: changed })}
+      />
+      <TextField
+        field="documents"
+        value={documentBytesMax}
+        isNumber
+        onChange={(changed) => onChange({ documentBytesMax: changed })}
+        note="skips documents whose JSON is larger; empty: no limit"
+      />
+      <TextField
+        field="attachments"
+        value={attachmentBytesMax}
+        isNumber
+        onChange={(changed) => onChange({ attachmentBytesMax: changed })}
+        note="skips documents with a larger attachment; empty: no limit"
+      />
+    </>
+  );
+}
+
+/** Choice of the schedule. `onChange` gets an example of a newly chosen kind. */
+export function ScheduleFields({
+  fields: { scheduleKind, schedule },
+  onChange,
+}: FieldsProps<Pick<OptionFields, "scheduleKind" | "schedule">>) {
   const choose = (kind: ScheduleKind) => {
-    const example = SCHEDULES[kind].example(Intl.DateTimeFormat().resolvedOptions().timeZone);
-    // Time windows are for continuous replications, the other forms for one-shot ones.
-    const continuous = kind === "none" ? fields.continuous : kind === "window";
-    onChange({ scheduleKind: kind, schedule: example, continuous });
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    onChange({ scheduleKind: kind, schedule: SCHEDULES[kind].example(zone) });
   };
   return (
-    <Part title="When it runs">
-      <label class="field">
-        Runs
-        <select
-          value={scheduleKind}
-          onChange={({ currentTarget }) => choose(currentTarget.value as ScheduleKind)}
-        >
-          {SCHEDULE_KINDS.map((kind) => (
-            <option key={kind} value={kind}>
-              {SCHEDULES[kind].words}
-            </option>
-          ))}
-        </select>
-      </label>
+    <>
+      <SelectField
+        field="runs"
+        label="Runs"
+        value={scheduleKind}
+        choices={SCHEDULE_KINDS.map((kind) => [kind, SCHEDULES[kind].words] as const)}
+        onChange={choose}
+      />
       {scheduleKind !== "none" && (
         <TextField
-          label="schedule"
+          field="schedule"
           value={schedule}
           onChange={(text) => onChange({ schedule: text })}
           note={SCHEDULES[scheduleKind].note}
         />
       )}
-      <CheckField
-        label="continuous"
-        note="keeps running after it has caught up"
-        value={fields.continuous}
-        onChange={(continuous) => onChange({ continuous })}
-      />
-    </Part>
+    </>
   );
 }

@@ -150,7 +150,7 @@ function Row({
         <Figure value={endpoint.latency_ms} format={inMilliseconds} />
       </Cell>
       <Cell name="Delay per request" isNumber>
-        <Figure value={limiterMs === 0 ? null : limiterMs} format={inMilliseconds} />
+        {limiterMs === 0 ? <span class="nothing">–</span> : inMilliseconds(limiterMs)}
       </Cell>
       <Cell name="Budgets" isWide>
         <Budgets endpoint={endpoint} onEdit={onEdit} />

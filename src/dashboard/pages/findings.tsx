@@ -1,6 +1,11 @@
 /** Results of checking a replication, next to the fields concerned. */
 import type { ComponentChildren } from "preact";
-import type { CheckedEndpoint, CheckedReplication } from "../../contract/index.ts";
+import {
+  type CheckedEndpoint,
+  type CheckedReplication,
+  STATE_WORDS,
+} from "../../contract/index.ts";
+import { fieldNamed } from "../base/field-labels.ts";
 import { formatCount } from "../base/format.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
@@ -68,9 +73,10 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   );
 }
 
-/** Errors of members, and an existing job for the same replication. */
+/** Errors without a field, and an existing job for the same replication. */
 export function OtherFindings({ checked: { found } }: { checked: Checked }) {
-  const faults = found?.faults ?? [];
+  // The others are shown next to their fields.
+  const faults = found?.faults.filter((fault) => fieldNamed(fault) === undefined) ?? [];
   const job = found?.job ?? null;
   return (
     <div role="status">
@@ -92,7 +98,7 @@ function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
       <a href={linkTo(["jobs", name])}>
         <Foreign text={name} />
       </a>{" "}
-      is {job.state}.
+      is {STATE_WORDS[job.state]}.
     </p>
   );
 }

@@ -1,10 +1,11 @@
 /** Filters and order of the list of jobs. Each change leads to a new address. */
-import { FAILURE_CLASSES, JOB_STATES } from "../../contract/index.ts";
+import { FAILURE_CLASSES, JOB_STATES, STATE_WORDS } from "../../contract/index.ts";
 import { NONE } from "../api/failing-filter.ts";
 import type { Query } from "../api/types.ts";
 import { visibleText } from "../base/format.ts";
 import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../base/job-filters.ts";
 import { goTo } from "../base/location.ts";
+import { useIsNarrow } from "../base/use-narrow.ts";
 import { linkTo } from "../base/view.ts";
 import { Foreign } from "../components/text.tsx";
 
@@ -33,23 +34,17 @@ export function JobFilters({ query }: { query: Query }) {
   const change = (name: string, value: string) => goTo(linkWith(query, { [name]: value }));
   const others = Object.entries(query).filter(([name]) => !CHOSEN.has(name));
   const isFiltered = Object.keys(query).some((name) => name !== "sort" && name !== "descending");
-  return (
-    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      <label class="field">
-        Name
-        <input
-          type="search"
-          id={SEARCH_BOX_ID}
-          placeholder="beginning, or a pattern with *"
-          value={query.name ?? ""}
-          onChange={({ currentTarget }) => change("name", currentTarget.value.trim())}
-        />
-      </label>
+  const isNarrow = useIsNarrow();
+  const chosenCount = Object.keys(query).filter(
+    (name) => name !== "name" && CHOSEN.has(name),
+  ).length;
+  const choices = (
+    <>
       <Choice
         label="State"
         value={query.state ?? ""}
         values={["", "pending,crashing", ...JOB_STATES]}
-        words={{ "": "any", "pending,crashing": "waiting" }}
+        words={{ ...STATE_WORDS, "": "any", "pending,crashing": "waiting or crashing" }}
         onChange={(value) => change("state", value)}
       />
       {FLAG_FILTERS.map(([name, label]) => (
@@ -76,22 +71,6 @@ export function JobFilters({ query }: { query: Query }) {
         words={{ "": "any side", [NONE]: "neither" }}
         onChange={(value) => change("side", value)}
       />
-      <details class="more-filters">
-        <summary>More filters</summary>
-        <div class="filter-texts">
-          {TEXT_FILTERS.filter(([name]) => name !== "name").map(([name, label]) => (
-            <label key={name} class="field">
-              {label}
-              <input
-                type="search"
-                inputMode={name === "behind_sec" ? "numeric" : "text"}
-                value={query[name] ?? ""}
-                onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
-              />
-            </label>
-          ))}
-        </div>
-      </details>
       <Choice
         label="Order"
         value={query.sort ?? ""}
@@ -106,6 +85,41 @@ export function JobFilters({ query }: { query: Query }) {
         words={{ "": "ascending", true: "descending" }}
         onChange={(value) => change("descending", value)}
       />
+    </>
+  );
+  return (
+    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+      <label class="field search">
+        Name
+        <input
+          type="search"
+          id={SEARCH_BOX_ID}
+          placeholder="beginning, or with *"
+          value={query.name ?? ""}
+          onChange={({ currentTarget }) => change("name", currentTarget.value.trim())}
+        />
+      </label>
+      {!isNarrow && choices}
+      <details class="more-filters">
+        <summary>
+          {isNarrow ? "Filters" : "More filters"}
+          {isNarrow && chosenCount > 0 && ` (${chosenCount})`}
+        </summary>
+        <div class="filter-texts">
+          {isNarrow && choices}
+          {TEXT_FILTERS.filter(([name]) => name !== "name").map(([name, label]) => (
+            <label key={name} class="field">
+              {label}
+              <input
+                type="search"
+                inputMode={name === "behind_sec" ? "numeric" : "text"}
+                value={query[name] ?? ""}
+                onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
+              />
+            </label>
+          ))}
+        </div>
+      </details>
       {others.map(([name, value]) => (
         <a key={name} class="button" href={linkWith(query, { [name]: "" })}>
           {LABELS.get(name) ?? <Foreign text={name} />}:{" "}

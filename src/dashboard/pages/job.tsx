@@ -1,12 +1,12 @@
 /** A job: its state, what holds it back, its definition, and its history. */
 import { useState } from "preact/hooks";
-import type { Job } from "../../contract/index.ts";
+import { type Job, stateWord } from "../../contract/index.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
 import { COMMANDS, type Command } from "../api/types.ts";
 import { COMMAND_WORDS } from "../base/command-words.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
 import { visibleJson } from "../base/json.ts";
@@ -14,12 +14,14 @@ import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import { lagsOf } from "../base/run-series.ts";
 import { timelineOf } from "../base/timeline.ts";
-import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useTitle } from "../base/title.ts";
+import { useLoaded, useSoon } from "../base/use-loaded.ts";
 import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { LoginWait } from "../components/login-gate.tsx";
-import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
+import { Figure } from "../components/table.tsx";
+import { Clock, Fact, Foreign, Lag, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
 import { StartFromDialog } from "./start-from-dialog.tsx";
@@ -42,22 +44,20 @@ const HELD_BACK: Readonly<Record<string, string>> = {
 };
 
 export function JobPage({ name }: { name: string }) {
-  const { isPaused } = useSurroundings();
   const details = useLoaded((signal) => readDetails(name, signal), name);
   const soon = useSoon(details.reload, EVENTS_WAIT_MS);
   const { value, error } = details;
   const hand = useHand();
   const shown = useSteady(value, hand);
   const database = value?.job.database;
+  useTitle(name, value && stateWord(value.job));
   useFeed(database == null ? {} : { database }, {
     event: ({ id, job }) => {
       if (id === value?.job.id || (job !== null && job.name === name)) soon();
     },
     gap: details.reload,
   });
-  useInterval(() => {
-    if (!isPaused) details.reload();
-  }, REFRESH_MS);
+  useRefresh(details.reload, REFRESH_MS);
   return (
     <>
       <p class="trail">
@@ -203,7 +203,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
         <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
       </p>
       <p class="section-note">
-        failing for {since === null ? "?" : formatDuration((nowMs - Date.parse(since)) / 1000)},
+        {since !== null && `failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, `}
         tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last try{" "}
         <Moment time={failure.time} />
         {failure.next_try !== null && (
@@ -219,9 +219,9 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
 
 function Figures({ job }: { job: Job }) {
   const progress = progressOf(job);
-  const figure = (name: string): string => {
+  const figure = (name: string) => {
     const value = job.info?.[name];
-    return typeof value === "number" ? formatNumber(value) : "–";
+    return <Figure value={typeof value === "number" ? value : null} />;
   };
   return (
     <section aria-labelledby="figures-title">
@@ -235,9 +235,11 @@ function Figures({ job }: { job: Job }) {
         </div>
       )}
       <dl class="facts">
-        <Fact name="Lag">{job.lag_sec === null ? "unknown" : formatDuration(job.lag_sec)}</Fact>
+        <Fact name="Lag">
+          <Lag job={job} />
+        </Fact>
         <Fact name="Pending changes">
-          {job.pending === null ? "unknown" : formatNumber(job.pending)}
+          <Figure value={job.pending} />
         </Fact>
         <Fact name="Documents written">{figure("docs_written")}</Fact>
         <Fact name="Documents read">{figure("docs_read")}</Fact>

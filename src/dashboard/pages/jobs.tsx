@@ -7,18 +7,21 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
+import { isShown } from "../base/saved-views.ts";
+import { useTitle } from "../base/title.ts";
+import { useIsNarrow } from "../base/use-narrow.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
-import { Foreign, JobLink, Moment, Problem, Proven, StateBadge } from "../components/text.tsx";
+import { Ends, JobLink, Lag, Moment, Problem, Proven, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
 import { JobFilters, linkWith } from "./job-filters.tsx";
+import { SavedViews, useSavedViews } from "./saved-views.tsx";
 import { Shortcuts } from "./shortcuts.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
-/** Row heights and breakpoint; must match the style sheet. */
+/** Row heights; must match the style sheet. */
 const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 92;
-const NARROW = "(max-width: 900px)";
 /** Distance from the end at which the next page is loaded. */
 const AHEAD_ROWS = 40;
 
@@ -40,18 +43,30 @@ const COLUMNS: readonly (readonly [name: string, order?: string])[] = [
 
 export function JobsPage({ query }: { query: Query }) {
   const list = useJobList(query);
+  const saved = useSavedViews();
+  const isNarrow = useIsNarrow();
   const { session } = useSurroundings();
   const [selection, setSelection] = useState<Selection>(NONE);
   const [command, setCommand] = useState<Command>();
   const key = JSON.stringify(filterPart(query));
   // Clears the selection, because a different view has different jobs.
   useEffect(() => setSelection(NONE), [key]);
+  useTitle(saved.views.find((view) => isShown(view, query))?.name, "Jobs");
   const close = (isDone: boolean) => {
     setCommand(undefined);
     if (!isDone) return;
     setSelection(NONE);
     list.reload();
   };
+  const commands = session.changes && (
+    <Commands
+      query={query}
+      list={list}
+      selection={selection}
+      onSelect={setSelection}
+      onCommand={setCommand}
+    />
+  );
   return (
     <>
       <div class="page-head">
@@ -59,6 +74,7 @@ export function JobsPage({ query }: { query: Query }) {
         <span class="section-note" role="status">
           {totalText(list)}
         </span>
+        <SavedViews query={query} list={saved} />
         <button
           type="button"
           class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
@@ -71,15 +87,7 @@ export function JobsPage({ query }: { query: Query }) {
       <Shortcuts onStep={stepFocus} />
       <JobFilters query={query} />
       <Problem error={list.error} />
-      {session.changes && (
-        <Commands
-          query={query}
-          list={list}
-          selection={selection}
-          onSelect={setSelection}
-          onCommand={setCommand}
-        />
-      )}
+      {!isNarrow && commands}
       <JobTable
         key={JSON.stringify(query)}
         query={query}
@@ -87,6 +95,7 @@ export function JobsPage({ query }: { query: Query }) {
         selection={selection}
         onSelect={setSelection}
       />
+      {isNarrow && commands}
       {command !== undefined && (
         <CommandDialog command={command} targets={targetsOf(selection, query)} onClose={close} />
       )}
@@ -237,7 +246,11 @@ function JobTable({
           })}
         </tbody>
       </table>
-      {list.isRead && jobs.length === 0 && <p class="empty">No jobs match.</p>}
+      {list.isRead && jobs.length === 0 && (
+        <p class="empty">
+          {Object.keys(filterPart(query)).length === 0 ? "No jobs." : "No jobs match."}
+        </p>
+      )}
     </section>
   );
 }
@@ -276,9 +289,9 @@ function JobRow({
         <JobLink job={job} />
       </td>
       <td class="cell-way">
-        <Foreign text={shortAddress(job.source)} />
+        <Ends text={shortAddress(job.source)} />
         <span class="cell-target">
-          → <Foreign text={shortAddress(job.target)} />
+          → <Ends text={shortAddress(job.target)} />
         </span>
       </td>
       <td class="cell-state">
@@ -290,7 +303,7 @@ function JobRow({
         )}
       </td>
       <td class="number" data-name="lag">
-        {job.lag_sec === null ? <span class="nothing">–</span> : formatDuration(job.lag_sec)}
+        <Lag job={job} />
       </td>
       <td class="number" data-name="age">
         {formatDuration((nowMs - Date.parse(job.start_time)) / 1000)}
@@ -332,15 +345,4 @@ function stepFocus(step: number): void {
       ? rows[0]
       : rows.find((row) => Number(row.getAttribute("aria-rowindex")) === from + step);
   next?.querySelector("a")?.focus();
-}
-
-function useIsNarrow(): boolean {
-  const [isNarrow, setIsNarrow] = useState(() => matchMedia(NARROW).matches);
-  useEffect(() => {
-    const media = matchMedia(NARROW);
-    const follow = () => setIsNarrow(media.matches);
-    media.addEventListener("change", follow);
-    return () => media.removeEventListener("change", follow);
-  }, []);
-  return isNarrow;
 }

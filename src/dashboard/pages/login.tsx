@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { RequestError } from "../api/request.ts";
 import { logIn, type Session } from "../api/session.ts";
+import { useTitle } from "../base/title.ts";
 import { Dialog } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
@@ -12,6 +13,7 @@ interface LoginProps {
 }
 
 export function LoginPage(props: LoginProps) {
+  useTitle("Log in");
   return (
     <main class="centre">
       <div class="login">

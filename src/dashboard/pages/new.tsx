@@ -3,9 +3,8 @@
  * be sent.
  */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Job } from "../../contract/index.ts";
-import { DOCUMENT_OPTIONS, type Option } from "../../contract/index.ts";
 import { pathOfJob } from "../api/jobs.ts";
 import {
   pathOfDocument,
@@ -16,30 +15,41 @@ import {
 import { addressOf, get, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
+import { fieldNamed, labelOf } from "../base/field-labels.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
 import {
   cloneOf,
   curlCommand,
-  documentOf,
   draftOf,
   EMPTY_FORM,
-  type EndpointFields,
   FieldError,
   type FormFields,
   fieldsOf,
-  type Login,
+  idFor,
+  type Made,
+  replicationOf,
   withTrimmedName,
 } from "../base/replication-form.ts";
+import { useTitle } from "../base/title.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
-import { Part, TextField } from "../components/fields.tsx";
+import {
+  CheckField,
+  FieldErrors,
+  FoldedPart,
+  OptionFields,
+  Part,
+  TextField,
+  useFirstError,
+} from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
-import { CopiedFields, TimeFields } from "./copied-fields.tsx";
+import { ScheduleFields, SelectedFields, SkippedFields } from "./copied-fields.tsx";
+import { Endpoint, isOfLogin } from "./endpoint-fields.tsx";
 import { DocumentFinding, EndpointFinding, OtherFindings } from "./findings.tsx";
-import { type Checked, useCheck } from "./use-check.ts";
+import { type Checked, UNCHECKED, useCheck } from "./use-check.ts";
 
 interface Start {
   readonly fields: FormFields;
@@ -55,13 +65,14 @@ export function NewPage({ query }: { query: Query }) {
   const reload = () => {
     if (start.value === undefined) start.reload();
   };
-  useFeed({ state: "failed" }, { event: () => {}, gap: reload });
+  useIdleFeed(reload, { state: "failed" });
   const title =
     edit !== undefined
       ? "Edit a replication"
       : clone !== undefined
         ? "Clone a replication"
         : "New replication";
+  useTitle(edit ?? clone, title);
   return (
     <>
       <h1>{title}</h1>
@@ -84,10 +95,7 @@ async function readStart(
   signal: AbortSignal,
 ): Promise<Start> {
   const name = edit ?? clone;
-  if (name === undefined) {
-    const { uuids } = await get<{ uuids: string[] }>("_uuids", signal);
-    return { fields: { ...EMPTY_FORM, id: uuids[0] ?? "" }, original: undefined };
-  }
+  if (name === undefined) return { fields: EMPTY_FORM, original: undefined };
   const job = await get<Job>(pathOfJob(name), signal);
   const document = await readDocument(session, job, signal);
   if (document === undefined) throw new Error("The job has no document that this user may read.");
@@ -97,85 +105,170 @@ async function readStart(
   return { fields: fieldsOf(copied, database, `${id}-copy`), original: copied };
 }
 
+/** Maximum number of ids tried for a form; a user who needs more enters one. */
+const ID_ATTEMPTS_MAX = 100;
+
+/**
+ * The id made from the addresses, with a number if documents with that id exist. `Checked` is the
+ * result for the document with the id returned before.
+ */
+function useGeneratedId({ source, target }: FormFields, { found, id }: Checked): string {
+  const base = idFor(source.address, target.address);
+  const [tried, setTried] = useState({ base, number: 1 });
+  const number = tried.base === base ? tried.number : 1;
+  const generated = number === 1 ? base : `${base}-${number}`;
+  const isTaken = found?.name_taken === true && id === generated && number < ID_ATTEMPTS_MAX;
+  useEffect(() => {
+    if (isTaken) setTried({ base, number: number + 1 });
+  }, [isTaken, base, number]);
+  return generated;
+}
+
 function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   const { announce, isLoggedOut } = useSurroundings();
-  const [typed, setFields] = useState(start.fields);
-  const fields = useMemo(() => (isEdit ? typed : withTrimmedName(typed)), [isEdit, typed]);
+  const { original } = start;
+  const [typed, setTyped] = useState(start.fields);
+  const [checked, setChecked] = useState(UNCHECKED);
+  const generatedId = useGeneratedId(typed, checked);
+  const isGenerated = typed.id === "";
+  const fields = useMemo(() => {
+    const named = isGenerated ? { ...typed, id: generatedId } : typed;
+    return isEdit ? named : withTrimmedName(named);
+  }, [isEdit, isGenerated, generatedId, typed]);
+  const made = useMemo(() => madeFor(fields, original), [fields, original]);
   const [error, setError] = useState<unknown>();
+  /** Whether the user has tried to send the form, so that missing values are errors. */
+  const [isTried, setIsTried] = useState(false);
   const [isSending, setIsSending] = useState(false);
   const [isLoggingIn, setIsLoggingIn] = useState(false);
-  const draft = useMemo(() => draftOf(fields, start.original), [fields, start.original]);
-  const checked = useCheck(fields.database, draft, isLoggingIn || isLoggedOut);
-  const change = (changed: Partial<FormFields>) =>
-    setFields((before) => ({ ...before, ...changed }));
+  useCheck(fields.database, draftOf(made, fields.id), isLoggingIn || isLoggedOut, setChecked);
+  const { form, focusFirstError } = useFirstError();
+  const errors = useMemo(
+    () => errorsOf(made, isTried, error, checked),
+    [made, isTried, error, checked],
+  );
+  const change = (changed: Partial<FormFields>) => {
+    setError(undefined);
+    setTyped((before) => ({ ...before, ...changed }));
+  };
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
+    setIsTried(true);
+    focusFirstError();
+    if (made.errors.size > 0) return;
     setIsSending(true);
     setError(undefined);
     try {
-      await writeDocument(fields.database, fields.id, documentOf(fields, start.original));
+      await writeDocument(fields.database, fields.id, made.document);
       announce(isEdit ? "Changed" : "Created");
       goTo(linkTo(["jobs", `${fields.database}/${fields.id}`]));
     } catch (failure) {
       setError(failure);
+      focusFirstError();
     } finally {
       setIsSending(false);
     }
   };
+  const has = (...names: readonly string[]) => names.some((name) => original?.[name] !== undefined);
   return (
     <form
+      ref={form}
+      noValidate
       class="columns replication"
       onSubmit={(event) => void submit(event)}
       onFocusIn={({ target }) => setIsLoggingIn(isOfLogin(target))}
       onFocusOut={() => setIsLoggingIn(false)}
     >
-      <div class="form-parts">
-        <Part title="Document">
-          <TextField
-            label="Database"
-            value={typed.database}
-            isFixed={isEdit}
-            onChange={(database) => change({ database })}
-            note="_replicator, or a database whose name ends in /_replicator"
-          />
-          <TextField
-            label="Id"
-            value={typed.id}
-            isFixed={isEdit}
-            onChange={(id) => change({ id })}
-          />
-          <DocumentFinding checked={checked} />
-        </Part>
-        <Endpoint
-          title="Source"
-          fields={fields.source}
-          canKeep={start.fields.source.login === "kept"}
-          onChange={(source) => change({ source })}
-        >
-          <EndpointFinding side="source" checked={checked} />
-        </Endpoint>
-        <Endpoint
-          title="Target"
-          fields={fields.target}
-          canKeep={start.fields.target.login === "kept"}
-          onChange={(target) => change({ target })}
-        >
-          <EndpointFinding side="target" checked={checked} />
-        </Endpoint>
-        <CopiedFields fields={fields} onChange={change} />
-        <TimeFields fields={fields} onChange={change} />
-        <Part title="Options">
-          {DOCUMENT_OPTIONS.map((option) => (
-            <OptionField
-              key={option.name}
-              option={option}
-              value={fields.options[option.name] ?? ""}
-              onChange={(value) => change({ options: { ...fields.options, [option.name]: value } })}
+      <FieldErrors value={errors}>
+        <div class="form-parts">
+          <Endpoint
+            side="source"
+            {...ENDPOINT}
+            fields={fields.source}
+            canKeep={start.fields.source.login === "kept"}
+            onChange={(source) => change({ source })}
+          >
+            <EndpointFinding side="source" checked={checked} />
+          </Endpoint>
+          <Endpoint
+            side="target"
+            {...ENDPOINT}
+            placeholder="https://b.example/films"
+            fields={fields.target}
+            canKeep={start.fields.target.login === "kept"}
+            onChange={(target) => change({ target })}
+          >
+            <CheckField
+              field="create_target"
+              value={fields.createTarget}
+              onChange={(createTarget) => change({ createTarget })}
             />
-          ))}
-        </Part>
-      </div>
-      <Outcome fields={fields} original={start.original} error={error} checked={checked}>
+            <EndpointFinding side="target" checked={checked} />
+          </Endpoint>
+          <Part title="Replication">
+            <CheckField
+              field="continuous"
+              note="keeps running after it has caught up"
+              value={fields.continuous}
+              onChange={(continuous) => change({ continuous })}
+            />
+            <TextField
+              field="id"
+              value={isGenerated ? generatedId : typed.id}
+              isFixed={isEdit}
+              onChange={(id) => change({ id })}
+              note={isEdit ? "" : "of the document; made from the addresses if empty"}
+            />
+            <DocumentFinding checked={checked} />
+          </Part>
+          <FoldedPart
+            title="Documents to copy"
+            isOpen={
+              fields.selection !== "all" ||
+              has("winning_revs_only", "deleted", "documents", "attachments", "since_seq")
+            }
+          >
+            <SelectedFields fields={fields} onChange={change} />
+            <CheckField
+              field="winning_revs_only"
+              note="no conflicts"
+              value={fields.winningRevisionsOnly}
+              onChange={(winningRevisionsOnly) => change({ winningRevisionsOnly })}
+            />
+            <SkippedFields fields={fields} onChange={change} />
+            <TextField
+              field="since_seq"
+              value={fields.sinceSequence}
+              onChange={(sinceSequence) => change({ sinceSequence })}
+              note="of the source; earlier changes are not copied"
+            />
+          </FoldedPart>
+          <FoldedPart title="Schedule" isOpen={has("schedule")}>
+            <ScheduleFields
+              fields={fields}
+              onChange={(changed) => {
+                const { scheduleKind: kind = "none" } = changed;
+                // Time windows are for continuous replications, the other forms for one-shot ones.
+                const continuous = kind === "none" ? fields.continuous : kind === "window";
+                change({ ...changed, continuous });
+              }}
+            />
+          </FoldedPart>
+          <FoldedPart title="Options" isOpen={Object.keys(start.fields.options).length > 0}>
+            <OptionFields values={fields.options} onChange={(options) => change({ options })} />
+          </FoldedPart>
+          <FoldedPart title="Database of the document" isOpen={fields.database !== "_replicator"}>
+            <TextField
+              field="database"
+              value={typed.database}
+              isFixed={isEdit}
+              onChange={(database) => change({ database })}
+              note="_replicator, or a database whose name ends in /_replicator"
+            />
+          </FoldedPart>
+        </div>
+      </FieldErrors>
+      <Outcome fields={fields} made={made} error={error} checked={checked}>
         <button type="submit" class="primary" disabled={isSending}>
           {isEdit ? "Save" : "Create"}
         </button>
@@ -184,47 +277,73 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   );
 }
 
-/** Whether the element is a user or secret field, which takes effect only when typing has ended. */
-function isOfLogin(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.dataset.login !== undefined;
+const ENDPOINT = {
+  note: "a URL, or the name of a database of this server",
+  placeholder: "https://a.example/films",
+};
+const CONFLICT = 409;
+
+/** Makes the document. An id that browsers cannot request is an error, too. */
+function madeFor(fields: FormFields, original: ReplicationDocument | undefined): Made {
+  const made = replicationOf(fields, original);
+  // The id is made from the addresses, so only these are missing.
+  if (fields.id === "" && (made.errors.has("source") || made.errors.has("target"))) {
+    return { ...made, errors: new Map([...made.errors].filter(([field]) => field !== "id")) };
+  }
+  if (made.errors.has("id") || made.errors.has("database")) return made;
+  try {
+    pathOfDocument(fields.database, fields.id);
+    return made;
+  } catch (fault) {
+    if (!(fault instanceof RequestError)) throw fault;
+    return {
+      ...made,
+      errors: new Map([...made.errors, ["id", new FieldError("id", fault.message)]]),
+    };
+  }
 }
 
-type Sent =
-  | { readonly kind: "whole"; readonly document: ReplicationDocument; readonly address: string }
-  | { readonly kind: "refused"; readonly fault: string };
-
-function sentOf(fields: FormFields, original: ReplicationDocument | undefined): Sent {
-  try {
-    const document = documentOf(fields, original);
-    return {
-      kind: "whole",
-      document,
-      address: addressOf(pathOfDocument(fields.database, fields.id)),
-    };
-  } catch (fault) {
-    if (fault instanceof FieldError || fault instanceof RequestError) {
-      return { kind: "refused", fault: fault.message };
-    }
-    throw fault;
+/** Errors by field: of the input itself, of the response to the form, and of the last check. */
+function errorsOf(
+  made: Made,
+  isTried: boolean,
+  error: unknown,
+  { found }: Checked,
+): ReadonlyMap<string, string> {
+  const errors = new Map<string, string>();
+  for (const fault of found?.faults ?? []) {
+    const field = fieldNamed(fault);
+    if (field !== undefined) errors.set(field, fault);
   }
+  const refused = fieldOfError(error);
+  if (refused !== undefined && error instanceof Error) errors.set(refused, error.message);
+  for (const [field, { message, isMissing }] of made.errors) {
+    if (isTried || !isMissing) errors.set(field, message);
+  }
+  return errors;
+}
+
+/** The field that an error of the node concerns, if any. */
+function fieldOfError(error: unknown): string | undefined {
+  if (!(error instanceof RequestError)) return undefined;
+  return error.status === CONFLICT ? "id" : fieldNamed(error.message);
 }
 
 /** Preview of the request, with the button that sends it. */
 function Outcome({
   fields,
-  original,
+  made: { document, errors },
   error,
   checked,
   children,
 }: {
   fields: FormFields;
-  original: ReplicationDocument | undefined;
+  made: Made;
   error: unknown;
   checked: Checked;
   children: ComponentChildren;
 }) {
-  const [sent, setSent] = useState<Sent>({ kind: "refused", fault: "" });
-  useEffect(() => setSent(sentOf(fields, original)), [fields, original]);
+  const faults = [...errors.values()];
   return (
     <section class="panel outcome" aria-labelledby="outcome-title">
       <div class="page-head spread">
@@ -232,154 +351,23 @@ function Outcome({
         {children}
       </div>
       <Problem error={error} />
-      {sent.kind === "whole" && <OtherFindings checked={checked} />}
-      {sent.kind === "refused" ? (
-        <p class="section-note" role="status">
-          {sent.fault}
-        </p>
+      {errors.size === 0 && <OtherFindings checked={checked} />}
+      {errors.size > 0 ? (
+        <div class="section-note" role="status">
+          {faults.map(({ field, message }) => (
+            <p key={field}>
+              {labelOf(field)}: {message}
+            </p>
+          ))}
+        </div>
       ) : (
         <>
           <h3>Document</h3>
-          <pre>{visibleJson(masked(sent.document))}</pre>
+          <pre>{visibleJson(masked(document))}</pre>
           <h3>Shell command</h3>
-          <pre>{curlCommand(sent.address, sent.document)}</pre>
+          <pre>{curlCommand(addressOf(pathOfDocument(fields.database, fields.id)), document)}</pre>
         </>
       )}
     </section>
-  );
-}
-
-const LOGIN_WORDS: Readonly<Record<Login, string>> = {
-  none: "none",
-  kept: "unchanged",
-  basic: "user and password",
-  bearer: "bearer token",
-  iam: "IAM key",
-};
-const SECRET_WORDS: Readonly<Partial<Record<Login, string>>> = {
-  basic: "Password",
-  bearer: "Token",
-  iam: "Key",
-};
-
-function Endpoint({
-  title,
-  fields,
-  canKeep,
-  onChange,
-  children,
-}: {
-  title: string;
-  fields: EndpointFields;
-  /** Whether there are credentials to keep. */
-  canKeep: boolean;
-  onChange: (fields: EndpointFields) => void;
-  children: ComponentChildren;
-}) {
-  const { address, login, username, secret } = fields;
-  const secretWord = SECRET_WORDS[login];
-  const logins = (Object.keys(LOGIN_WORDS) as Login[]).filter((kind) => canKeep || kind !== "kept");
-  return (
-    <Part title={title}>
-      <TextField
-        label={`${title} address`}
-        value={address}
-        onChange={(changed) => onChange({ ...fields, address: changed })}
-        note="a URL, or the name of a database of this server"
-      />
-      <label class="field">
-        {title} login
-        <select
-          value={login}
-          onChange={({ currentTarget }) =>
-            onChange({ ...fields, login: currentTarget.value as Login })
-          }
-        >
-          {logins.map((kind) => (
-            <option key={kind} value={kind}>
-              {LOGIN_WORDS[kind]}
-            </option>
-          ))}
-        </select>
-      </label>
-      {login === "basic" && (
-        <TextField
-          label={`${title} user`}
-          isOfLogin
-          value={username}
-          onChange={(changed) => onChange({ ...fields, username: changed })}
-        />
-      )}
-      {secretWord !== undefined && (
-        <label class="field">
-          {`${title} ${secretWord.toLowerCase()}`}
-          <input
-            type="password"
-            data-login
-            required
-            autoComplete="new-password"
-            value={secret}
-            onInput={({ currentTarget }) => onChange({ ...fields, secret: currentTarget.value })}
-          />
-          <span class="section-note">or a reference, env:NAME or file:/path</span>
-        </label>
-      )}
-      {children}
-    </Part>
-  );
-}
-
-function OptionField({
-  option,
-  value,
-  onChange,
-}: {
-  option: Option;
-  value: string;
-  onChange: (value: string) => void;
-}) {
-  const id = useId();
-  const noteId = `${id}-note`;
-  const choices =
-    option.kind === "boolean"
-      ? ["true", "false"]
-      : option.kind === "choice"
-        ? option.choices
-        : undefined;
-  const unit = option.kind === "integer" && option.unit !== undefined ? `, ${option.unit}` : "";
-  return (
-    <div class="field">
-      <label for={id}>
-        {option.name}
-        <span class="section-note">{unit}</span>
-      </label>
-      {choices === undefined ? (
-        <input
-          id={id}
-          aria-describedby={noteId}
-          inputMode="numeric"
-          placeholder={String(option.default)}
-          value={value}
-          onInput={({ currentTarget }) => onChange(currentTarget.value)}
-        />
-      ) : (
-        <select
-          id={id}
-          aria-describedby={noteId}
-          value={value}
-          onChange={({ currentTarget }) => onChange(currentTarget.value)}
-        >
-          <option value="">{`default (${option.default})`}</option>
-          {choices.map((choice) => (
-            <option key={choice} value={choice}>
-              {choice}
-            </option>
-          ))}
-        </select>
-      )}
-      <span id={noteId} class="section-note">
-        {option.meaning.replaceAll("`", "")}
-      </span>
-    </div>
   );
 }

@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 import type { NodeRow } from "../../contract/index.ts";
 import { readNodes, setDraining } from "../api/nodes.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { Cell, type Column, Figure, Table } from "../components/table.tsx";
-import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { Foreign, Moment, Problem, Proven } from "../components/text.tsx";
 import { AlertDeliverySection } from "./alert-delivery.tsx";
 
 const REFRESH_MS = 5_000;
@@ -26,14 +26,11 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function NodesPage() {
-  const { session, isPaused, announce } = useSurroundings();
+  const { session, announce } = useSurroundings();
   const [refusal, setRefusal] = useState<unknown>();
   const { value: nodes, error, reload } = useLoaded(readNodes, "nodes");
-  // Changes of nodes are not events; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused) reload();
-  }, REFRESH_MS);
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS);
   const drain = async (id: string, isDraining: boolean) => {
     setRefusal(undefined);
     try {
@@ -108,8 +105,12 @@ function Row({
       <Cell name="Started" isNumber>
         <Moment time={node.started} />
       </Cell>
-      <Cell name="Process">{pid ?? "–"}</Cell>
-      <Cell name="Version">{version ?? "–"}</Cell>
+      <Cell name="Process">
+        <Proven value={pid} />
+      </Cell>
+      <Cell name="Version">
+        <Proven value={version} />
+      </Cell>
       {onDrain !== undefined && (
         <Cell name="">
           {id !== null && state !== "dead" && (

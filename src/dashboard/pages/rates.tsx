@@ -1,20 +1,17 @@
 /** Charts of documents, starts and failures per second on all nodes, for the last hour. */
 import type { RateMinute } from "../../contract/index.ts";
 import { readRates } from "../api/nodes.ts";
-import { useSurroundings } from "../base/context.ts";
+import { useRefresh } from "../base/context.ts";
 import { perSecond } from "../base/rates.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { Chart } from "../components/chart.tsx";
 import { Problem } from "../components/text.tsx";
 
 const REFRESH_MS = 5_000;
 
 export function Rates() {
-  const { isPaused } = useSurroundings();
   const { value: minutes = [], error, reload } = useLoaded(readRates, "rates");
-  useInterval(() => {
-    if (!isPaused) reload();
-  }, REFRESH_MS);
+  useRefresh(reload, REFRESH_MS);
   const times = minutes.map(({ time }) => Date.parse(time) / 1000);
   const ratesOf = (countOf: (minute: RateMinute) => number | null) => perSecond(minutes, countOf);
   const perMinute = (rate: number | null) => (rate === null ? null : rate * 60);

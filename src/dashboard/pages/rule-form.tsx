@@ -1,26 +1,64 @@
-/** Form for creating or changing a rule as JSON, with a preview of its effect. */
-import { useId, useRef, useState } from "preact/hooks";
+/** Form for creating or changing a rule, also as JSON, with a preview of its effect. */
+import { useMemo, useRef, useState } from "preact/hooks";
 import { isJsonObject, parseJson } from "../../base/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
 import { planRule, putRule, type RuleBody } from "../api/rules.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
+import { fieldNamed } from "../base/field-labels.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
-import { NEW_RULE } from "../base/rule-body.ts";
+import {
+  NEW_RULE,
+  type RuleFields,
+  ruleFieldsOf,
+  ruleOf,
+  type SecurityKind,
+} from "../base/rule-fields.ts";
 import { linkTo } from "../base/view.ts";
+import {
+  AreaField,
+  CheckField,
+  FieldErrors,
+  FoldedPart,
+  OptionFields,
+  Part,
+  SelectField,
+  TextField,
+  useFirstError,
+} from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
+import { ScheduleFields, SkippedFields } from "./copied-fields.tsx";
+import { Endpoint } from "./endpoint-fields.tsx";
 import { Plan } from "./rule-plan.tsx";
+
+const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
+  ["none", "not copied"],
+  ["created", "copied to targets that the rule creates"],
+  ["matching", "also copied to existing targets that match"],
+];
+/** Fields outside the rule itself. */
+const NAME = "name";
+const JSON_FIELD = "json";
 
 export function NewRulePage() {
   const { session } = useSurroundings();
-  // This page uses no events; the feed only shows whether the connection is live.
-  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  useIdleFeed(() => {}, { state: "failed" });
   return (
     <>
       <h1>New rule</h1>
       {session.changes ? <RuleForm body={NEW_RULE} /> : <p class="problem">Read-only user.</p>}
     </>
   );
+}
+
+/** The rule as edited: its fields, or JSON from which no fields can be read. */
+interface Edited {
+  readonly name: string;
+  /** The rule to which the fields were last equal. */
+  readonly original: RuleBody;
+  readonly fields: RuleFields;
+  /** JSON as typed; absent if the fields were edited last. */
+  readonly json: string | undefined;
 }
 
 export function RuleForm({
@@ -32,28 +70,55 @@ export function RuleForm({
   body: RuleBody;
 }) {
   const { announce } = useSurroundings();
-  const textId = useId();
-  const noteId = `${textId}-note`;
-  const [name, setName] = useState(fixedName ?? "");
-  const [text, setText] = useState(() => visibleJson(body));
+  const [edited, setEdited] = useState<Edited>(() => ({
+    ...{ name: fixedName ?? "", original: body, fields: ruleFieldsOf(body), json: undefined },
+  }));
+  const { name, fields, original, json } = edited;
+  const made = useMemo(() => ruleOf(fields, original), [fields, original]);
+  const parsed = useMemo(() => (json === undefined ? undefined : parsedRule(json)), [json]);
   /** Preview for the rule in the form. */
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);
+  /** Whether the user has asked for a preview, so that missing values are errors. */
+  const [isTried, setIsTried] = useState(false);
   const [error, setError] = useState<unknown>();
-  /** Number of edits, to ignore responses for an older text. */
+  const { form, focusFirstError } = useFirstError();
+  /** Number of edits, to ignore responses for an older rule. */
   const version = useRef(0);
-  const edit = (change: () => void) => {
+  const edit = (changed: Partial<Edited>) => {
     version.current++;
-    change();
+    setEdited((before) => ({ ...before, ...changed }));
     setPlan(undefined);
+    setError(undefined);
   };
+  const change = (changed: Partial<RuleFields>) =>
+    edit({ fields: { ...fields, ...changed }, json: undefined });
+  const editJson = (text: string) => {
+    const { rule } = parsedRule(text);
+    const known = rule === undefined ? {} : { original: rule, fields: ruleFieldsOf(rule) };
+    edit({ ...known, json: text });
+  };
+  const errors = new Map<string, string>();
+  const field = error instanceof Error ? fieldNamed(error.message) : undefined;
+  if (field !== undefined && error instanceof Error) errors.set(field, error.message);
+  if (parsed === undefined) {
+    for (const [name, { message, isMissing }] of made.errors) {
+      if (isTried || !isMissing) errors.set(name, message);
+    }
+  } else if (parsed.fault !== undefined) errors.set(JSON_FIELD, parsed.fault);
+  if (isTried && name.trim() === "") errors.set(NAME, "Enter a name");
+
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
+    setIsTried(true);
+    focusFirstError();
+    const wanted = parsed === undefined ? made.document : parsed.rule;
+    const isFine = parsed === undefined ? made.errors.size === 0 : parsed.rule !== undefined;
+    if (wanted === undefined || !isFine || name.trim() === "") return;
     const asked = version.current;
     setIsAsking(true);
     setError(undefined);
     try {
-      const wanted = parsed(text);
       if (plan === undefined) {
         const found = await planRule(name, wanted);
         if (version.current === asked) setPlan(found);
@@ -63,42 +128,120 @@ export function RuleForm({
       announce(`The rule ${name} is stored`);
       goTo(linkTo(["rules", name]));
     } catch (failure) {
-      if (version.current === asked) setError(failure);
+      if (version.current !== asked) return;
+      setError(failure);
+      focusFirstError();
     } finally {
       setIsAsking(false);
     }
   };
+  const canKeep = (side: "source" | "target") => ruleFieldsOf(original)[side].login === "kept";
   return (
-    <form class="form-parts rule-form" onSubmit={(event) => void submit(event)}>
-      <label class="field">
-        Name
-        <input
-          required
-          readOnly={fixedName !== undefined}
+    <form
+      ref={form}
+      noValidate
+      class="form-parts rule-form"
+      onSubmit={(event) => void submit(event)}
+    >
+      <FieldErrors value={errors}>
+        <TextField
+          field={NAME}
           value={name}
-          autoComplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => edit(() => setName(currentTarget.value))}
+          isFixed={fixedName !== undefined}
+          onChange={(changed) => edit({ name: changed })}
+          note="letters, digits, _, . and -"
         />
-        <span class="section-note">letters, digits, _, . and -</span>
-      </label>
-      <div class="field">
-        <label for={textId}>Rule, JSON</label>
-        <textarea
-          id={textId}
-          aria-describedby={noteId}
-          rows={16}
-          spellcheck={false}
-          value={text}
-          onInput={({ currentTarget }) => edit(() => setText(currentTarget.value))}
+        <Endpoint
+          side="source"
+          placeholder="https://a.example/"
+          note="URL of a server, or local for databases of this server"
+          fields={fields.source}
+          canKeep={canKeep("source")}
+          onChange={(source) => change({ source })}
         />
-        <span id={noteId} class="section-note">
-          Each database of the source gets a job if its name matches a pattern in "databases" and
-          none in "except". In the target, {"{db}"} is replaced by the name, and {"{1}"}, {"{2}"} by
-          the parts that match each *. Other members: design_documents, create_target, concurrency,
-          options, delete (keep or stop). A secret that is shown as ***** is kept.
-        </span>
-      </div>
+        <Part title="Databases">
+          <AreaField
+            field="databases"
+            rows={3}
+            note="patterns of names, one per line, such as user-*"
+            value={fields.databases}
+            onChange={(databases) => change({ databases })}
+          />
+          <AreaField
+            field="except"
+            rows={2}
+            note="patterns of names that are left out"
+            value={fields.except}
+            onChange={(except) => change({ except })}
+          />
+        </Part>
+        <Endpoint
+          side="target"
+          placeholder="https://b.example/{db}"
+          note="URL or local name; {db} is the name of the source database, {1} and {2} are the parts that match each *"
+          fields={fields.target}
+          canKeep={canKeep("target")}
+          onChange={(target) => change({ target })}
+        >
+          <CheckField
+            field="create_target"
+            value={fields.createTarget}
+            onChange={(createTarget) => change({ createTarget })}
+          />
+        </Endpoint>
+        <FoldedPart title="What is copied, and when" isOpen={fixedName !== undefined}>
+          <CheckField
+            field="design_documents"
+            value={fields.designDocuments}
+            onChange={(designDocuments) => change({ designDocuments })}
+          />
+          <SelectField
+            field="security"
+            value={fields.security}
+            choices={SECURITY_WORDS}
+            onChange={(security) => change({ security })}
+          />
+          {fields.security === "matching" && (
+            <AreaField
+              field="security.patterns"
+              label="Patterns of these targets, one per line"
+              value={fields.overwritten}
+              onChange={(overwritten) => change({ overwritten })}
+            />
+          )}
+          <TextField
+            field="concurrency"
+            isNumber
+            value={fields.concurrency}
+            onChange={(concurrency) => change({ concurrency })}
+            note="maximum number of jobs that run at a time; empty: no limit"
+          />
+          <SelectField
+            field="delete"
+            value={fields.whenDeleted}
+            choices={[
+              ["keep", "keep its job, which then fails"],
+              ["stop", "cancel its job, and keep the copy"],
+            ]}
+            onChange={(whenDeleted) => change({ whenDeleted })}
+          />
+          <SkippedFields fields={fields} onChange={change} />
+          <ScheduleFields fields={fields} onChange={change} />
+        </FoldedPart>
+        <FoldedPart title="Options" isOpen={Object.keys(fields.options).length > 0}>
+          <OptionFields values={fields.options} onChange={(options) => change({ options })} />
+        </FoldedPart>
+        <FoldedPart title="JSON">
+          <AreaField
+            field={JSON_FIELD}
+            label="Rule, JSON"
+            rows={16}
+            note="A secret that is shown as ***** is kept."
+            value={json ?? visibleJson(made.document)}
+            onChange={editJson}
+          />
+        </FoldedPart>
+      </FieldErrors>
       <Problem error={error} />
       <div role="status">{plan !== undefined && <Plan plan={plan} />}</div>
       <div class="commands">
@@ -113,14 +256,15 @@ export function RuleForm({
   );
 }
 
-/** Parses the rule. Throws an Error with a message for the user if it is not a JSON object. */
-function parsed(text: string): RuleBody {
-  let value: unknown;
+type Parsed =
+  | { readonly rule: RuleBody; readonly fault?: undefined }
+  | { readonly rule?: undefined; readonly fault: string };
+
+function parsedRule(text: string): Parsed {
   try {
-    value = parseJson(text);
+    const rule = parseJson(text);
+    return isJsonObject(rule) ? { rule } : { fault: "A rule must be a JSON object" };
   } catch (fault) {
-    throw new Error(`Invalid JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
+    return { fault: `Invalid JSON: ${fault instanceof Error ? fault.message : String(fault)}` };
   }
-  if (isJsonObject(value)) return value;
-  throw new Error("A rule must be a JSON object");
 }

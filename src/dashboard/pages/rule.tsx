@@ -1,21 +1,22 @@
 /** A rule: its definition and the state of its databases, with controls to change or remove it. */
 import { useState } from "preact/hooks";
-import type { Rule, RuleStatus } from "../../contract/index.ts";
+import { JOB_STATES, type Rule, type RuleStatus, STATE_WORDS } from "../../contract/index.ts";
 import { RequestError } from "../api/request.ts";
 import { planRemoval, readRule, removeRule } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
-import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
+import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
+import { capitalized, formatCount, formatNumber, visibleText } from "../base/format.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
-import { bodyOf } from "../base/rule-body.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { bodyOf } from "../base/rule-fields.ts";
+import { useTitle } from "../base/title.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
-import { Dialog } from "../components/dialog.tsx";
-import { Fact, Foreign, Moment, Problem } from "../components/text.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
+import { Fact, Foreign, Moment, Problem, Proven } from "../components/text.tsx";
 import { RuleForm } from "./rule-form.tsx";
 import { Plan } from "./rule-plan.tsx";
-import { Count, Way } from "./rules.tsx";
+import { Count, LongestLag, Way } from "./rules.tsx";
 
 const REFRESH_MS = 5_000;
 
@@ -25,13 +26,13 @@ const FOLLOWED: Readonly<Record<string, string>> = {
 };
 
 export function RulePage({ name, query }: { name: string; query: Query }) {
-  const { session, isPaused } = useSurroundings();
+  const { session } = useSurroundings();
   const { value: rule, error, reload } = useLoaded((signal) => readRule(name, signal), name);
   const isEdit = query.edit === "true" && session.changes;
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused && !isEdit) reload();
-  }, REFRESH_MS);
+  const failing = rule?.status.failing ?? 0;
+  useTitle(name, failing > 0 ? `${formatNumber(failing)} failing` : "", "Rules");
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS, isEdit);
   return (
     <>
       <p class="trail">
@@ -111,9 +112,9 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
       <Fact name="Jobs">
         <Count rule={name} count={status.jobs} />
       </Fact>
-      {Object.entries(status.states).map(([state, count]) => (
-        <Fact key={state} name={state}>
-          <Count rule={name} count={count} filter={{ state }} />
+      {JOB_STATES.map((state) => (
+        <Fact key={state} name={capitalized(STATE_WORDS[state])}>
+          <Count rule={name} count={status.states[state]} filter={{ state }} />
         </Fact>
       ))}
       <Fact name="Failing">
@@ -125,12 +126,16 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
       <Fact name="Parked">
         <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
       </Fact>
-      <Fact name="Longest lag">{formatDuration(status.lag_sec)}</Fact>
+      <Fact name="Longest known lag">
+        <LongestLag status={status} />
+      </Fact>
       <Fact name="Listed">
         <Moment time={status.listed} />
       </Fact>
       <Fact name="New databases detected">
-        {status.followed_by === null ? "–" : (FOLLOWED[status.followed_by] ?? status.followed_by)}
+        <Proven
+          value={status.followed_by && (FOLLOWED[status.followed_by] ?? status.followed_by)}
+        />
       </Fact>
       <Fact name="Put">
         <Moment time={status.changed} /> by{" "}
@@ -193,10 +198,7 @@ function RemoveDialog({
         I understand that this cannot be undone
       </label>
       <Problem error={error ?? plan.error} />
-      <div class="dialog-buttons">
-        <button type="button" onClick={() => onClose(false)}>
-          Keep the rule
-        </button>
+      <DialogButtons leave="Keep the rule" onLeave={() => onClose(false)}>
         <button
           type="button"
           class="danger"
@@ -205,7 +207,7 @@ function RemoveDialog({
         >
           Remove the rule
         </button>
-      </div>
+      </DialogButtons>
     </Dialog>
   );
 }

@@ -1,14 +1,14 @@
 /** The rules, with the state of their databases. */
-import type { Rule } from "../../contract/index.ts";
+import type { Rule, RuleStatus } from "../../contract/index.ts";
 import { readRules } from "../api/rules.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
-import { addressOfSide } from "../base/rule-body.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { addressOfSide } from "../base/rule-fields.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
-import { Foreign, Problem } from "../components/text.tsx";
+import { Foreign, Problem, Proven } from "../components/text.tsx";
 
 const REFRESH_MS = 10_000;
 
@@ -20,21 +20,18 @@ const COLUMNS: readonly Column[] = [
   { name: "Failing", isNumber: true },
   { name: "Failed documents", isNumber: true },
   { name: "Parked", isNumber: true },
-  { name: "Longest lag", isNumber: true },
+  { name: "Longest known lag", isNumber: true },
   { name: "Trouble" },
 ];
 
 export function RulesPage({ query: { bookmark } }: { query: Query }) {
-  const { session, isPaused } = useSurroundings();
+  const { session } = useSurroundings();
   const { value, error, reload } = useLoaded(
     (signal) => readRules(bookmark, signal),
     bookmark ?? "",
   );
-  // The numbers are polled; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused) reload();
-  }, REFRESH_MS);
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS);
   return (
     <>
       <div class="page-head">
@@ -104,14 +101,20 @@ function Row({ rule }: { rule: Rule }) {
       <Cell name="Parked" isNumber>
         <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
       </Cell>
-      <Cell name="Longest lag" isNumber>
-        {formatDuration(status.lag_sec)}
+      <Cell name="Longest known lag" isNumber>
+        <LongestLag status={status} />
       </Cell>
       <Cell name="Trouble" isWide>
         {troubleOf(rule)}
       </Cell>
     </tr>
   );
+}
+
+/** The longest lag of the rule's jobs. That none is behind proves nothing before one has run. */
+export function LongestLag({ status: { lag_sec: lagSec, states } }: { status: RuleStatus }) {
+  const hasRun = lagSec > 0 || states.running + states.completed > 0;
+  return <Proven value={hasRun ? formatDuration(lagSec) : null} />;
 }
 
 /** Source and target, as in the rule. */

@@ -2,10 +2,10 @@
 import { useState } from "preact/hooks";
 import { PAGE_ROWS, readEndpoints, readGroups, readOtherBudgets } from "../api/servers.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useRefresh } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
-import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Pager } from "../components/pager.tsx";
 import { Problem } from "../components/text.tsx";
@@ -15,7 +15,6 @@ import { Groups } from "./groups.tsx";
 const REFRESH_MS = 5_000;
 
 export function ServersPage({ query }: { query: Query }) {
-  const { isPaused } = useSurroundings();
   const skip = Number(query.skip ?? 0) || 0;
   const [groupSkip, setGroupSkip] = useState(0);
   const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
@@ -26,11 +25,8 @@ export function ServersPage({ query }: { query: Query }) {
     endpoints.reload();
     groups.reload();
   };
-  // The numbers are polled; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
-  useInterval(() => {
-    if (!isPaused) reload();
-  }, REFRESH_MS);
+  useIdleFeed(reload);
+  useRefresh(reload, REFRESH_MS);
   return (
     <>
       <div class="page-head">

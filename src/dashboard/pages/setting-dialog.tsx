@@ -1,9 +1,16 @@
 /** Sets or resets one setting of a node, which validates the value. */
 import { useId, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
-import { HIDDEN_VALUE, readSettings, resetSetting, setSetting } from "../api/settings.ts";
+import {
+  defaultOf,
+  HIDDEN_VALUE,
+  readSettings,
+  resetSetting,
+  setSetting,
+  withUnit,
+} from "../api/settings.ts";
 import { useSurroundings } from "../base/context.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
 export function SettingDialog({
@@ -79,17 +86,16 @@ export function SettingDialog({
             {unit !== null && ` (${unit})`}
           </p>
         )}
-        <p>Default: {fallback === null ? "none" : <Foreign text={fallback || "empty"} />}</p>
+        <p>
+          Default: <Foreign text={defaultOf(setting)} />
+        </p>
         <div class="field">
           <label for={id}>Value</label>
           {isSecret ? <input type="password" {...field} /> : <input type="text" {...field} />}
           {isSecret && <span class="section-note">The secret is not shown. Enter a new one.</span>}
         </div>
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={onClose}>
-            Keep as it is
-          </button>
+        <DialogButtons leave="Keep as it is" onLeave={onClose}>
           <button
             type="button"
             class={fallback === null ? "danger" : ""}
@@ -101,7 +107,7 @@ export function SettingDialog({
           <button type="submit" class="primary" disabled={isAsking}>
             Set
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );
@@ -113,7 +119,7 @@ async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const found = settings.find((setting) => setting.section === section && setting.key === key);
   const name = `[${section}] ${key}`;
   if (found === undefined) return `${name} is not set`;
-  const { value, default: fallback } = found;
-  if (value === null) return `${name} has its default value: ${fallback ?? "none"}`;
-  return `${name} is set to ${value === "" ? "nothing" : value}`;
+  const { value } = found;
+  if (value === null) return `${name} has its default value: ${defaultOf(found)}`;
+  return `${name} is set to ${value === "" ? "nothing" : withUnit(value, found)}`;
 }

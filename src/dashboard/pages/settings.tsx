@@ -1,9 +1,9 @@
 /** The settings of the node that served the page, with defaults and differences; editable. */
 import { useRef, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
-import { readSettings } from "../api/settings.ts";
+import { defaultOf, readSettings, withUnit } from "../api/settings.ts";
 import type { Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useIdleFeed, useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -17,7 +17,8 @@ const COLUMNS: readonly Column[] = [
   { name: "Key" },
   { name: "Value" },
   { name: "Default" },
-  { name: "Note", isHidden: true },
+  { name: "Description" },
+  { name: "Takes effect" },
 ];
 
 export function SettingsPage({ query }: { query: Query }) {
@@ -25,8 +26,7 @@ export function SettingsPage({ query }: { query: Query }) {
   const { value: found, error, reload } = useLoaded(readSettings, "settings");
   const [edited, setEdited] = useState<SettingRow>();
   const settings = found?.settings;
-  // This page uses no events; the feed only shows whether the connection is live.
-  useFeed({}, { event: () => {}, gap: reload });
+  useIdleFeed(reload);
   const words = useRef<HTMLInputElement>(null);
   const isAll = query.all === "true";
   const text = query.words ?? "";
@@ -36,15 +36,17 @@ export function SettingsPage({ query }: { query: Query }) {
   };
   const shown = settings
     ?.filter((setting) => isAll || differs(setting))
-    .filter(({ section, key }) => `[${section}] ${key}`.includes(text));
+    .filter(({ section, key, meaning }) =>
+      `[${section}] ${key} ${meaning}`.toLowerCase().includes(text.toLowerCase()),
+    );
   return (
     <>
       <div class="page-head">
         <h1>Settings</h1>
         {settings !== undefined && (
           <span class="section-note" role="status">
-            {formatCount(settings.filter(differs).length, "setting")} of {settings.length} differ
-            from the defaults, on <Foreign text={found?.node ?? ""} />
+            {formatCount(settings.filter(differs).length, "setting differs", "settings differ")}, of{" "}
+            {settings.length} on <Foreign text={found?.node ?? ""} />
           </span>
         )}
       </div>
@@ -56,7 +58,7 @@ export function SettingsPage({ query }: { query: Query }) {
         }}
       >
         <label class="field">
-          Section or key
+          Name or description
           <input ref={words} defaultValue={text} autoComplete="off" />
         </label>
         <button type="submit">Find</button>
@@ -105,7 +107,7 @@ function Row({
   /** Opens the dialog for the setting; absent for read-only users. */
   onEdit: (() => void) | undefined;
 }) {
-  const { section, key, value, default: fallback, known } = setting;
+  const { section, key, value, known, meaning, values, live } = setting;
   return (
     <tr>
       <Cell name="Section" isWide className="setting-name">
@@ -115,14 +117,31 @@ function Row({
         <Foreign text={key} />
       </th>
       <Cell name="Value" className={differs(setting) ? "differs" : ""}>
-        <Value text={value ?? fallback} />
+        {value === "" ? (
+          <span class="nothing">empty</span>
+        ) : (
+          <Foreign text={value === null ? defaultOf(setting) : withUnit(value, setting)} />
+        )}
       </Cell>
       <Cell name="Default">
-        <Value text={fallback} />
+        <Foreign text={defaultOf(setting)} />
       </Cell>
-      <Cell name="">
-        {!known && <span class="badge">without effect here</span>}
-        {known && differs(setting) && <span class="badge badge-running">set</span>}
+      <Cell name="Description" isWide>
+        {meaning}
+        {values !== null && values !== "true, false" && (
+          <span class="section-note"> ({values})</span>
+        )}
+      </Cell>
+      <Cell name="Takes effect">
+        {known ? (
+          live ? (
+            "immediately"
+          ) : (
+            "at the next start"
+          )
+        ) : (
+          <span class="badge">without effect here</span>
+        )}
       </Cell>
       {onEdit !== undefined && (
         <Cell name="">
@@ -138,12 +157,6 @@ function Row({
       )}
     </tr>
   );
-}
-
-function Value({ text }: { text: string | null }) {
-  if (text === null) return <span class="nothing">none</span>;
-  if (text === "") return <span class="nothing">empty</span>;
-  return <Foreign text={text} />;
 }
 
 function differs({ value, default: fallback }: SettingRow): boolean {

@@ -1,6 +1,6 @@
 /** Keyboard shortcuts of the list of jobs. */
 import { useEffect, useState } from "preact/hooks";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { SEARCH_BOX_ID } from "./job-filters.tsx";
 
 const SHORTCUTS = [
@@ -43,11 +43,7 @@ export function Shortcuts({ onStep }: { onStep: (step: number) => void }) {
           </div>
         ))}
       </dl>
-      <div class="dialog-buttons">
-        <button type="button" onClick={() => setIsShown(false)}>
-          Close
-        </button>
-      </div>
+      <DialogButtons leave="Close" onLeave={() => setIsShown(false)} />
     </Dialog>
   );
 }

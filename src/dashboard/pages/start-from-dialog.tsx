@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { startFrom } from "../api/one-job.ts";
 import { useSurroundings } from "../base/context.ts";
 import { sequenceOf } from "../base/replication-form.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, DialogButtons } from "../components/dialog.tsx";
 import { Problem } from "../components/text.tsx";
 import { WhyField } from "../components/why-field.tsx";
 
@@ -50,14 +50,11 @@ export function StartFromDialog({
         </label>
         <WhyField value={why} onChange={setWhy} />
         <Problem error={error} />
-        <div class="dialog-buttons">
-          <button type="button" onClick={() => onClose(false)}>
-            Keep its checkpoint
-          </button>
+        <DialogButtons leave="Keep its checkpoint" onLeave={() => onClose(false)}>
           <button type="submit" class="danger">
             Start from here
           </button>
-        </div>
+        </DialogButtons>
       </form>
     </Dialog>
   );

@@ -6,9 +6,11 @@ import { filterOf } from "../api/failing-filter.ts";
 import { countJobs, type JobCount } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
 import type { Command, Query } from "../api/types.ts";
-import { useFeed, useSurroundings } from "../base/context.ts";
+import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
-import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useTitle } from "../base/title.ts";
+import { useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useIsNarrow } from "../base/use-narrow.ts";
 import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
@@ -46,14 +48,13 @@ const TILE_PAGES_MAX = 1;
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
-  const { isPaused } = useSurroundings();
   const overview = useLoaded(readOverview, "overview");
   const soon = useSoon(overview.reload, EVENTS_WAIT_MS);
   useFeed({}, { event: soon, gap: overview.reload });
-  useInterval(() => {
-    if (!isPaused) overview.reload();
-  }, REFRESH_MS);
+  useRefresh(overview.reload, REFRESH_MS);
   const { value, error } = overview;
+  const isNarrow = useIsNarrow();
+  useTitle(value?.failing.jobs ? `${formatNumber(value.failing.jobs)} failing` : "", "Overview");
   return (
     <>
       <h1 class="hidden">Overview</h1>
@@ -63,9 +64,10 @@ export function StartPage() {
         error === undefined && <p>Loading…</p>
       ) : (
         <>
-          <Tiles {...value} />
+          {!isNarrow && <Tiles {...value} />}
           <FailingGroups failing={value.failing} onChange={overview.reload} />
           <GatedLogins page={value.logins} />
+          {isNarrow && <Tiles {...value} />}
         </>
       )}
       <Rates />

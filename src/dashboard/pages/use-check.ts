@@ -1,5 +1,5 @@
 /** Checks a replication while it is being typed, after a short pause. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { parseJson, printJson } from "../../base/index.ts";
 import type { CheckedReplication } from "../../contract/index.ts";
 import { checkReplication } from "../api/check.ts";
@@ -15,25 +15,25 @@ const BUSY = 503;
 export interface Checked {
   /** Result for the document at the time of the last check. */
   readonly found: CheckedReplication | undefined;
+  /** Id of that document. */
+  readonly id: string;
   readonly isChecking: boolean;
   readonly error: unknown;
 }
 
+export const UNCHECKED: Checked = { found: undefined, id: "", isChecking: false, error: undefined };
+
 /**
- * Checks `document`, unless it is undefined. `isHeld` suspends checks while a
- * password is being typed, since servers may lock out half-typed ones, or while the user is not
- * logged in.
+ * Checks `document`, unless it is undefined, and reports results to `onChange`. `isHeld` suspends
+ * checks while a password is being typed, since servers may lock out half-typed ones, or while the
+ * user is not logged in.
  */
 export function useCheck(
   database: string,
   document: ReplicationDocument | undefined,
   isHeld: boolean,
-): Checked {
-  const [checked, setChecked] = useState<Checked>({
-    found: undefined,
-    isChecking: false,
-    error: undefined,
-  });
+  onChange: (change: (before: Checked) => Checked) => void,
+): void {
   const text = document === undefined ? undefined : printJson(document);
   useEffect(() => {
     if (text === undefined || isHeld) return;
@@ -41,19 +41,17 @@ export function useCheck(
     const { signal } = leaving;
     let timer: ReturnType<typeof setTimeout>;
     const check = async () => {
-      setChecked(({ found }) => ({ found, isChecking: true, error: undefined }));
+      onChange((before) => ({ ...before, isChecking: true, error: undefined }));
       try {
-        const found = await checkReplication(
-          database,
-          parseJson(text) as ReplicationDocument,
-          signal,
-        );
-        if (!signal.aborted) setChecked({ found, isChecking: false, error: undefined });
+        const asked = parseJson(text) as ReplicationDocument;
+        const found = await checkReplication(database, asked, signal);
+        const id = String(asked._id ?? "");
+        if (!signal.aborted) onChange(() => ({ ...UNCHECKED, found, id }));
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof RequestError && error.status === BUSY) {
           timer = setTimeout(() => void check(), BUSY_MS);
-        } else setChecked({ found: undefined, isChecking: false, error });
+        } else onChange(() => ({ ...UNCHECKED, error }));
       }
     };
     timer = setTimeout(() => void check(), QUIET_MS);
@@ -61,6 +59,5 @@ export function useCheck(
       clearTimeout(timer);
       leaving.abort();
     };
-  }, [database, text, isHeld]);
-  return checked;
+  }, [database, text, isHeld, onChange]);
 }

@@ -78,9 +78,10 @@ export class MaskedConfiguration implements NodeConfiguration {
         key,
         value: value === undefined ? null : shown(section, key, value),
         default: (setting && settingDefault(setting)) ?? null,
+        default_words: plainText(setting?.defaultWords),
         known: NAMED_SECTIONS.has(section) || configuration.known.some(isAt(place)),
-        meaning: setting === undefined ? null : plainText(setting.meaning),
-        values: setting?.values === undefined ? null : plainText(setting.values),
+        meaning: plainText(setting?.meaning),
+        values: plainText(setting?.values),
         unit: setting?.unit ?? null,
         live: setting?.waitsForStart !== true,
       };
@@ -150,7 +151,8 @@ function isAt({ section, key }: Place): (place: Place) => boolean {
 }
 
 /** The text without Markdown's links and backticks. */
-function plainText(markdown: string): string {
+function plainText(markdown: string | undefined): string | null {
+  if (markdown === undefined) return null;
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");
 }
 

@@ -1,0 +1,55 @@
+/** Labels of form fields by the document or rule member that they set. */
+import { DOCUMENT_OPTIONS } from "../../contract/index.ts";
+
+const LABELS: ReadonlyMap<string, string> = new Map([
+  ["source", "Source address"],
+  ["target", "Target address"],
+  ["create_target", "Create the target if it does not exist"],
+  ["continuous", "Continuous"],
+  ["doc_ids", "Ids, one per line"],
+  ["selector", "Selector, JSON"],
+  ["filter", "Filter function"],
+  ["query_params", "Parameters of the filter, JSON"],
+  ["winning_revs_only", "Only winning revisions"],
+  ["deleted", "Skip deletions"],
+  ["documents", "Largest document, bytes"],
+  ["attachments", "Largest attachment, bytes"],
+  ["since_seq", "Start after sequence"],
+  ["schedule", "Schedule"],
+  ["databases", "Databases"],
+  ["except", "Except"],
+  ["design_documents", "Copy design documents"],
+  ["security", "Security objects"],
+  ["concurrency", "Concurrent jobs"],
+  ["delete", "When a source database is deleted"],
+  ...DOCUMENT_OPTIONS.map(({ name, label }) => [name, label] as const),
+]);
+
+/** Labels without the name of a member as a hint. */
+const OTHER_LABELS: ReadonlyMap<string, string> = new Map([
+  ["id", "Id"],
+  ["name", "Name"],
+  ["database", "Database"],
+  ["source.auth", "Source login"],
+  ["target.auth", "Target login"],
+]);
+
+export function labelOf(field: string): string {
+  return LABELS.get(field) ?? OTHER_LABELS.get(field) ?? field;
+}
+
+/** The name of the member as a hint for those who know it from the API, unless the label has it. */
+export function hintOf(field: string): string | undefined {
+  const label = LABELS.get(field);
+  return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;
+}
+
+/** The field that an error message of the node names: "`source.url` must be a string". */
+export function fieldNamed(message: string): string | undefined {
+  const [, path = ""] = /`([^`]+)`/.exec(message) ?? [];
+  for (let prefix = path; prefix !== ""; prefix = prefix.replace(/(^|[.[])[^.[]*$/, "")) {
+    const name = prefix.replace(/^options\./, "");
+    if (LABELS.has(name) || OTHER_LABELS.has(name)) return name;
+  }
+  return undefined;
+}

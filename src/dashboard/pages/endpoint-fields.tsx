@@ -1,0 +1,86 @@
+/** Fields of an endpoint: its address, and how jobs log in there. */
+import type { ComponentChildren } from "preact";
+import { type EndpointFields, LOGINS, type Login } from "../base/replication-form.ts";
+import { Part, SelectField, TextField } from "../components/fields.tsx";
+
+const LOGIN_WORDS: Readonly<Record<Login, string>> = {
+  none: "none",
+  kept: "unchanged",
+  basic: "user and password",
+  bearer: "bearer token",
+  iam: "IAM key",
+};
+const SECRET_WORDS: Readonly<Partial<Record<Login, string>>> = {
+  basic: "password",
+  bearer: "token",
+  iam: "key",
+};
+
+export function Endpoint({
+  side,
+  note,
+  placeholder,
+  fields,
+  canKeep,
+  onChange,
+  children,
+}: {
+  side: "source" | "target";
+  note: string;
+  placeholder: string;
+  fields: EndpointFields;
+  /** Whether there are credentials to keep. */
+  canKeep: boolean;
+  onChange: (fields: EndpointFields) => void;
+  children?: ComponentChildren;
+}) {
+  const { address, login, username, secret } = fields;
+  const title = side === "source" ? "Source" : "Target";
+  const secretWord = SECRET_WORDS[login];
+  const logins = LOGINS.filter((kind) => canKeep || kind !== "kept");
+  return (
+    <Part title={title}>
+      <TextField
+        field={side}
+        also={secretWord === undefined ? `${side}.auth` : undefined}
+        value={address}
+        placeholder={placeholder}
+        onChange={(changed) => onChange({ ...fields, address: changed })}
+        note={note}
+      />
+      <SelectField
+        field={`${side}.login`}
+        label={`${title} login`}
+        value={login}
+        choices={logins.map((kind) => [kind, LOGIN_WORDS[kind]] as const)}
+        onChange={(changed) => onChange({ ...fields, login: changed })}
+      />
+      {login === "basic" && (
+        <TextField
+          field={`${side}.user`}
+          label={`${title} user`}
+          isOfLogin
+          value={username}
+          onChange={(changed) => onChange({ ...fields, username: changed })}
+        />
+      )}
+      {secretWord !== undefined && (
+        <TextField
+          field={`${side}.auth`}
+          label={`${title} ${secretWord}`}
+          isOfLogin
+          isSecret
+          value={secret}
+          onChange={(changed) => onChange({ ...fields, secret: changed })}
+          note="or a reference, env:NAME or file:/path"
+        />
+      )}
+      {children}
+    </Part>
+  );
+}
+
+/** Whether the element is a user or secret field, which takes effect only when typing has ended. */
+export function isOfLogin(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.dataset.login !== undefined;
+}
