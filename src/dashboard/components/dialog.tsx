@@ -45,11 +45,11 @@ export function Dialog({
 
 /** The last row of a dialog: a button that closes it, and others. */
 export function DialogButtons({
-  leave = "Leave",
+  leave,
   onLeave,
   children,
 }: {
-  leave?: string;
+  leave: string;
   onLeave: () => void;
   children?: ComponentChildren;
 }) {
