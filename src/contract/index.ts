@@ -65,7 +65,9 @@ export type { SecretsStatus } from "./secrets.ts";
 export {
   FAILURE_CLASSES,
   type FailureClass,
+  JOB_CHANGES,
   JOB_STATES,
+  type JobChangeName,
   type JobState,
   type StatedJob,
   stateWord,

@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); deleted after a while, but only once folded (50)",
+    "an event of a job, with its statuses before and after (null: no job); thinned after a while, but only once folded (50)",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -148,7 +148,7 @@ const ROWS = {
     27,
     [],
     "versionstamp, 12 bytes",
-    "id of the newest deleted event (25)",
+    "id of the newest thinned event (25): routine events up to it are deleted",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -305,6 +305,13 @@ const ROWS = {
     [],
     "(1, json)",
     "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
+  ),
+  keptEvents: keyRow<NoElements>(68, [], "(1, bytes)", "size of the events (25) up to 27"),
+  formerJob: keyRow<{ jobId: string }>(
+    69,
+    ["jobId"],
+    "(1, timeMs, name, rule, status)",
+    "a removed job, for its events; deleted with the event of its removal",
   ),
 };
 

@@ -1,15 +1,15 @@
 /**
  * `GET /_tandem/events`: events of jobs, as server-sent events (WHATWG HTML, "Server-sent events").
  * A client that reconnects with the id of its last event misses no event, unless it was
- * disconnected for longer than `event_max_age_sec`; such a gap is reported. `GET
+ * disconnected for longer than 15 minutes; such a gap is reported. `GET
  * /_tandem/events/_past`: past events, in pages. CouchDB has no counterpart.
  */
 
 import { errorCode, type Runtime } from "../../base/index.ts";
 import type { JobEvent, PastPage } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
-import type { FollowedEvent, JobEntry, JobFilter } from "../../replicator/index.ts";
-import { isoTime } from "../../replicator/index.ts";
+import type { EventFilter, FollowedEvent, JobEntry } from "../../replicator/index.ts";
+import { isoTime, jobName } from "../../replicator/index.ts";
 import { waitFor } from "../changes/feed-wait.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -17,7 +17,7 @@ import { integerParameter } from "../http/query.ts";
 import { json, streamedJson } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { feedFilterOf } from "./job-query.ts";
+import { type AskedEvents, eventFilterOf } from "./job-query.ts";
 import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
 
 export interface EventsParts extends JobsParts {
@@ -42,11 +42,11 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
 
 /** Lists past events, newest first. */
 async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
-  const asked = feedFilterOf(call, ["before", "limit"]);
+  const asked = eventFilterOf(call, ["before", "limit"]);
   const limit = integerParameter(call, "limit") ?? PAST_ROWS_MAX;
   if (limit < 1 || limit > PAST_ROWS_MAX) throw badRequest(`limit: expected 1 to ${PAST_ROWS_MAX}`);
   const before = call.request.query.get("before");
-  const filter = await resolvedFilter(parts, asked);
+  const filter = await resolvedEvents(parts, asked);
   const { events } = parts.replicator;
   const past = await checked(() => events.past(before, limit, filter), "before: expected", before);
   const rows = await eventRows(parts, past.events);
@@ -55,11 +55,11 @@ async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
 
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const { query, headers } = call.request;
-  const asked = feedFilterOf(call, ["since", "heartbeat", "timeout"]);
+  const asked = eventFilterOf(call, ["since", "heartbeat", "timeout"]);
   const heartbeatMs = integerParameter(call, "heartbeat") ?? HEARTBEAT_MS_DEFAULT;
   if (heartbeatMs === 0) throw badRequest("heartbeat: expected a positive number of milliseconds");
   const timeoutMs = integerParameter(call, "timeout");
-  const filter = await resolvedFilter(parts, asked);
+  const filter = await resolvedEvents(parts, asked);
   // A reconnecting browser repeats the original URL, so its `Last-Event-ID` header takes
   // precedence.
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
@@ -67,6 +67,13 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const after = since === "now" ? await events.lastId() : since;
   await checked(() => events.page(after, filter), "since: expected now or", since);
   return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
+}
+
+async function resolvedEvents(
+  parts: EventsParts,
+  { asked, own }: AskedEvents,
+): Promise<EventFilter> {
+  return { ...(await resolvedFilter(parts, asked)), ...own };
 }
 
 /** Reports an invalid event id. */
@@ -80,7 +87,7 @@ async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Pr
 }
 
 interface Followed {
-  readonly filter: JobFilter;
+  readonly filter: EventFilter;
   readonly after: string;
   readonly heartbeatMs: number;
   /** Maximum wait for an event. Without it, the feed waits until the client disconnects. */
@@ -131,14 +138,15 @@ async function eventRows(
   for (const { jobId, entry } of events) if (entry !== undefined) entries.set(jobId, entry);
   const rows = await jobRows(parts, [...entries.values()]);
   const rowOf = new Map([...entries.keys()].map((jobId, index) => [jobId, rows[index]]));
-  return events.map(({ id, timeMs, jobId, changes, before, entry, isMatch }) => {
-    const shownId = (entry?.data ?? before)?.replicationId ?? jobId;
+  return events.map(({ id, timeMs, jobId, changes, before, entry, former, isMatch }) => {
+    const shownId = (entry?.data ?? former?.status ?? before)?.replicationId ?? jobId;
     const formerId = before === undefined ? shownId : (before.replicationId ?? jobId);
     const job = rowOf.get(jobId) ?? null;
     return {
       place: id,
       time: isoTime(timeMs),
       id: shownId,
+      name: entry === undefined ? (former?.name ?? shownId) : jobName(jobId, entry.data),
       // Some replication ids are known only once the job has started.
       ...(formerId === shownId ? {} : { former_id: formerId }),
       changes,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import { commandFilterOf, feedFilterOf, pageOf } from "./job-query.ts";
+import { commandFilterOf, eventFilterOf, pageOf } from "./job-query.ts";
 
 const asking = (text: string): Call =>
   ({ request: { query: new Map(new URLSearchParams(text)) } }) as unknown as Call;
@@ -27,7 +27,18 @@ test.each([
   const expected = { filter, behindSec, database: undefined, rule: undefined };
   expect(pageOf(asking(text))).toMatchObject(expected);
   expect(commandFilterOf(asking(text))).toEqual(expected);
-  expect(feedFilterOf(asking(`since=0&${text}`), ["since"])).toEqual(expected);
+  expect(eventFilterOf(asking(`since=0&${text}`), ["since"]).asked).toEqual(expected);
+});
+
+test("events have filters of their own", () => {
+  const text = "kind=failing,Lost&job=a/b&endpoint=a.example&rule=r";
+  expect(eventFilterOf(asking(text), []).own).toEqual({
+    kinds: ["failing", "lost"],
+    job: "a/b",
+    endpoint: "a.example",
+    ruleName: "r",
+  });
+  expect(reasonOf(() => pageOf(asking("kind=failing")))).toMatch(/^Unknown parameter kind/);
 });
 
 test("a command without a filter is rejected unless it selects all jobs explicitly", () => {

@@ -2,9 +2,10 @@
  * The query of a list of jobs, or of a command for several jobs: filters, order and page. Unknown
  * parameters are rejected by name.
  */
-import { FAILURE_CLASSES, type FailureClass } from "../../contract/index.ts";
+import { FAILURE_CLASSES, type FailureClass, JOB_CHANGES } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
 import {
+  type EventFilter,
   FAILURE_SIDES,
   type JobFilter,
   type JobOrder,
@@ -25,6 +26,8 @@ export const REPLICATION_STATES: readonly ReplicationState[] = [
 const LIMIT_DEFAULT = 100;
 const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 const TEXTS = ["owner", "source", "target", "host", "reason"] as const;
+/** Filters of events alone, besides `kind`. */
+const EVENT_TEXTS = ["job", "endpoint"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** All supported filters. */
 export const FILTERS = [
@@ -77,10 +80,25 @@ export function pageOf(call: Call): AskedPage {
   return { ...asked, order, descending, after, skip, limit };
 }
 
-/** The query of a feed of events; `known` are its other parameters. Throws a ProtocolError 400. */
-export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter {
-  refuseUnknown(call, [...FILTERS, ...known]);
-  return filterOf(call);
+/** The query of a list of events. The rule is not resolved, because it may no longer exist. */
+export interface AskedEvents {
+  readonly asked: AskedFilter;
+  readonly own: Pick<EventFilter, (typeof EVENT_TEXTS)[number] | "kinds" | "ruleName">;
+}
+
+/** The query of a list of events; `known` are its other parameters. Throws a ProtocolError 400. */
+export function eventFilterOf(call: Call, known: readonly string[]): AskedEvents {
+  refuseUnknown(call, [...FILTERS, "kind", ...EVENT_TEXTS, ...known]);
+  const kinds = chosenList(call, "kind", JOB_CHANGES);
+  const { rule: ruleName, ...asked } = filterOf(call);
+  return {
+    asked: { ...asked, rule: undefined },
+    own: {
+      ...(kinds === undefined ? {} : { kinds }),
+      ...(ruleName === undefined ? {} : { ruleName }),
+      ...textsOf(call, EVENT_TEXTS),
+    },
+  };
 }
 
 /**
@@ -117,21 +135,30 @@ function filterOf(call: Call): AskedFilter {
   const flags = FLAGS.filter((flag) => query.get(flag) !== undefined).map(
     (flag) => [flag, booleanParameter(call, flag)] as const,
   );
-  const texts = TEXTS.flatMap((name) => {
-    const text = query.get(name);
-    return text === undefined ? [] : [[name, text] as const];
-  });
   const isBehind = query.get("behind") === undefined ? undefined : booleanParameter(call, "behind");
   const filter: JobFilter = {
     ...(isBehind === false ? { isCaughtUp: true } : {}),
     ...(state === undefined ? {} : { states: state }),
     ...(error === undefined ? {} : { error: error satisfies FailureClass }),
     ...(side === undefined ? {} : { side }),
-    ...Object.fromEntries([...flags, ...texts]),
+    ...Object.fromEntries(flags),
+    ...textsOf(call, TEXTS),
   };
   const behindSec = integerParameter(call, "behind_sec") ?? (isBehind === true ? 0 : undefined);
   const [name, database, rule] = ["name", "database", "rule"].map((key) => query.get(key));
   return { filter, name, database, rule, behindSec };
+}
+
+function textsOf<Name extends string>(
+  { request }: Call,
+  names: readonly Name[],
+): Readonly<Partial<Record<Name, string>>> {
+  const texts: Partial<Record<Name, string>> = {};
+  for (const name of names) {
+    const text = request.query.get(name);
+    if (text !== undefined) texts[name] = text;
+  }
+  return texts;
 }
 
 function refuseUnknown({ request }: Call, known: readonly string[]): void {

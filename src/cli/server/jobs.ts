@@ -41,6 +41,12 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["side", "<side>", "side of the last failure: 'source', 'target' or '-' (neither)"],
   ["reason", "<text>", "text contained in the reason of the last failure"],
 ];
+/** Further filters of events. */
+const EVENT_FILTERS: typeof FILTERS = [
+  ["kind", "<kinds>", "such as failing or removed; separate several kinds by commas"],
+  ["job", "<name>", "name or id of the job, which may have been removed"],
+  ["endpoint", "<host>", "host of source or target, or the name of a database of the server"],
+];
 /** Filters whose value is a number. */
 const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
   ["behind_sec", "behind-sec", "only jobs whose lag is at least this long"],
@@ -55,6 +61,7 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
   ["behind", "behind", "jobs with pending changes"],
 ];
 
+const EVENT_NAMES = EVENT_FILTERS.map(([name]) => name);
 /** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
 /** Option with the reason of a command. `--reason` is already a filter. */
@@ -104,15 +111,26 @@ export function addJobsCommand(program: Command): void {
         return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
       }),
     );
-  withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(
-    async (flags: Flags) => {
-      const { followServer } = await import("./server-feed.ts");
-      const { printEvent } = await loadOutput();
-      await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
-        flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
-      );
-    },
-  );
+  withEventFilters(
+    define("watch", "print events of jobs as they happen, until interrupted"),
+  ).action(async (flags: Flags) => {
+    const { followServer } = await import("./server-feed.ts");
+    const { printEvent } = await loadOutput();
+    const path = `/_tandem/events?${query(flags, EVENT_NAMES)}`;
+    await followServer(flags, path, ({ event, data }) =>
+      flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
+    );
+  });
+  withEventFilters(define("events", "list past events of jobs, newest first"))
+    .option("--limit <number>", "maximum number, at most 100 (default)")
+    .option("--before <place>", "continue after the previous page")
+    .action((flags: Flags) =>
+      askServer(flags, async (server) => {
+        const { printPast } = await loadOutput();
+        const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
+        return [await server.ask("GET", `/_tandem/events/_past?${asked}`), printPast];
+      }),
+    );
   define(
     "show <id>",
     "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
@@ -216,6 +234,13 @@ function withConfirmation(command: Command): Command {
 /** The body with the reason, or `undefined` if none is given. */
 function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
   return why === undefined ? undefined : { why };
+}
+
+function withEventFilters(command: Command): Command {
+  for (const [name, argument, description] of EVENT_FILTERS) {
+    command.option(`--${name} ${argument}`, `only events with this ${name}: ${description}`);
+  }
+  return withFilters(command);
 }
 
 function withFilters(command: Command): Command {

@@ -122,7 +122,7 @@ export function JobFilters({ query }: { query: Query }) {
   );
 }
 
-function Choice({
+export function Choice({
   label,
   value,
   values,
