@@ -151,8 +151,12 @@ export interface Events {
   "replication.checkpoint": { readonly source: string };
   /** An operator acted on a job. */
   "replication.controlled": Decision & { readonly action: string };
-  /** Number of documents that a run has written since its previous such event. */
-  "replication.copied": { readonly jobId: string; readonly documentCount: number };
+  /** Documents written and bytes transferred by a run since its previous such event. */
+  "replication.copied": {
+    readonly jobId: string;
+    readonly documentCount: number;
+    readonly byteCount: number;
+  };
   "replication.crashed": Failure & { readonly pauseSec: number };
   /** All jobs of a deleted `_replicator` database or rule were removed. */
   "replication.database-removed": { readonly uuid: string; readonly removedCount: number };
@@ -217,7 +221,12 @@ export interface Events {
     readonly stallCount: number;
     readonly reason: string;
   };
-  "replication.started": { readonly jobId: string; readonly replicationId: string };
+  "replication.started": {
+    readonly jobId: string;
+    readonly replicationId: string;
+    /** Whether the previous run was successful, such as that of a woken parked job. */
+    readonly hasSucceeded: boolean;
+  };
   /** Parked jobs whose sources have changed were scheduled. */
   "replication.woken": { readonly source: string; readonly jobCount: number };
   "replication.unverified-tls": { readonly jobId: string; readonly url: string };
