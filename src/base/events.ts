@@ -14,6 +14,8 @@ type Decision = {
   readonly userName: string | null;
   readonly why: string | undefined;
   readonly requestId: string | undefined;
+  /** Id of the command for many jobs, if it was one. */
+  readonly command?: string | undefined;
 };
 
 export interface Events {
@@ -211,7 +213,11 @@ export interface Events {
   };
   /** The response to another node's request could not be stored. */
   "replication.question-lost": { readonly error: string };
-  "replication.command-failed": { readonly command: string; readonly error: string };
+  "replication.command-failed": {
+    readonly command: string;
+    readonly requestId: string | undefined;
+    readonly error: string;
+  };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How sources of parked jobs are watched: by the server's feed, or by polling. */
