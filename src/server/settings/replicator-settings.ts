@@ -109,8 +109,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning:
-      "time that [events](api/jobs.md#events) are kept; those of healthy jobs that start, stop, park and catch up, for at most 15 minutes",
+    meaning: "time that [events](api/jobs.md#events) are kept; routine ones for at most 15 minutes",
   }),
   eventBytesMax: integer("event_max_bytes", DEFAULT.eventBytesMax, {
     min: 0,
