@@ -4,6 +4,7 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { JobEventLog } from "../../src/replicator/index.ts";
 import { encodeStatus, type JobStatus } from "../../src/replicator/jobs/job-status.ts";
+import { composeNode } from "../support/compose-node.ts";
 
 const STATUS: JobStatus = {
   outcome: "pending",
@@ -160,4 +161,23 @@ test("the name of a removed job is kept as long as the event of its removal", as
   expect(await former("a", "b")).toEqual(["db/a"]);
   await kv.transact((tx) => log.forget(tx, 9000, NO_LIMIT));
   expect(await former("a", "b")).toEqual([]);
+});
+
+test("a page of a filter that matches nothing tests a bounded number of events", async () => {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  stores.push(kv);
+  const node = composeNode({ runtime, kv });
+  await kv.transact(async (tx) => {
+    for (let number = 0; number < 1500; number++)
+      node.events.noteRun(tx, "a", [{ type: "crashed" }]);
+  });
+  const { events } = node.replicator;
+  const first = await events.past(undefined, 10, { kinds: ["removed"] });
+  expect(first.events).toEqual([]);
+  expect(first.before).toMatch(/^[0-9a-f]{24}$/);
+  expect(await events.past(first.before, 10, { kinds: ["removed"] })).toEqual({
+    events: [],
+    before: undefined,
+  });
 });
