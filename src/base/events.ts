@@ -14,6 +14,8 @@ type Decision = {
   readonly userName: string | null;
   readonly why: string | undefined;
   readonly requestId: string | undefined;
+  /** Id of the command for many jobs, if it was one. */
+  readonly command?: string | undefined;
 };
 
 export interface Events {
@@ -151,8 +153,12 @@ export interface Events {
   "replication.checkpoint": { readonly source: string };
   /** An operator acted on a job. */
   "replication.controlled": Decision & { readonly action: string };
-  /** Number of documents that a run has written since its previous such event. */
-  "replication.copied": { readonly jobId: string; readonly documentCount: number };
+  /** Documents written and bytes transferred by a run since its previous such event. */
+  "replication.copied": {
+    readonly jobId: string;
+    readonly documentCount: number;
+    readonly byteCount: number;
+  };
   "replication.crashed": Failure & { readonly pauseSec: number };
   /** All jobs of a deleted `_replicator` database or rule were removed. */
   "replication.database-removed": { readonly uuid: string; readonly removedCount: number };
@@ -211,7 +217,11 @@ export interface Events {
   };
   /** The response to another node's request could not be stored. */
   "replication.question-lost": { readonly error: string };
-  "replication.command-failed": { readonly command: string; readonly error: string };
+  "replication.command-failed": {
+    readonly command: string;
+    readonly requestId: string | undefined;
+    readonly error: string;
+  };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How sources of parked jobs are watched: by the server's feed, or by polling. */
@@ -221,7 +231,12 @@ export interface Events {
     readonly stallCount: number;
     readonly reason: string;
   };
-  "replication.started": { readonly jobId: string; readonly replicationId: string };
+  "replication.started": {
+    readonly jobId: string;
+    readonly replicationId: string;
+    /** Whether the previous run was successful, such as that of a woken parked job. */
+    readonly hasSucceeded: boolean;
+  };
   /** Parked jobs whose sources have changed were scheduled. */
   "replication.woken": { readonly source: string; readonly jobCount: number };
   "replication.unverified-tls": { readonly jobId: string; readonly url: string };

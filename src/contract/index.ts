@@ -43,6 +43,7 @@ export type {
 } from "./nodes.ts";
 export type { DescribedRoute } from "./openapi.ts";
 export {
+  EVENT_FILTERS,
   type IntegerParameter,
   JOB_FILTERS,
   JOB_ORDERS,
@@ -78,7 +79,9 @@ export {
   FAILURE_CLASSES,
   type FailureClass,
   isLagUnknown,
+  JOB_CHANGES,
   JOB_STATES,
+  type JobChangeName,
   type JobState,
   STATE_WORDS,
   type StatedJob,

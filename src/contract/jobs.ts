@@ -260,6 +260,7 @@ export const JobEvent = exactly({
   place: described(text, "id of the event in the log"),
   time,
   id: text,
+  name: described(text, "name of the job; of a removed job, its last one"),
   former_id: optional(text),
   changes: listOf(text),
   matches: flag,

@@ -3,7 +3,7 @@
  * and defaults. The API parses queries with these tables, the command line has an option for each
  * filter, and the OpenAPI document describes them.
  */
-import { FAILURE_CLASSES, JOB_STATES } from "./words.ts";
+import { FAILURE_CLASSES, JOB_CHANGES, JOB_STATES } from "./words.ts";
 
 interface AnyParameter {
   /** Description in one phrase, for the OpenAPI document and the help of the command line. */
@@ -135,6 +135,20 @@ export const JOB_FILTERS = {
   behind_sec: { kind: "integer", meaning: "minimum lag in seconds" },
 } as const satisfies Query;
 
+/** Additional filters of events. */
+export const EVENT_FILTERS = {
+  kind: {
+    kind: "choices",
+    values: JOB_CHANGES,
+    meaning: "such as failing or removed; separate several kinds by commas",
+  },
+  job: { kind: "text", meaning: "name or id of the job, which may have been removed" },
+  endpoint: {
+    kind: "text",
+    meaning: "host of source or target, or the name of a database of the server",
+  },
+} as const satisfies Query;
+
 /** Orders of the list of jobs. */
 export const JOB_ORDERS = ["id", "since", "tries", "lag"] as const;
 
@@ -169,6 +183,7 @@ export const QUERIES = {
   "GET /_tandem/jobs/{id}/failures": { limit: { ...limit, default: 1_000 }, skip },
   "GET /_tandem/events": {
     ...JOB_FILTERS,
+    ...EVENT_FILTERS,
     since: { kind: "text", meaning: "id of the last event received; now (default) for new events" },
     heartbeat: {
       kind: "integer",
@@ -183,6 +198,7 @@ export const QUERIES = {
   },
   "GET /_tandem/events/_past": {
     ...JOB_FILTERS,
+    ...EVENT_FILTERS,
     before: { kind: "text", meaning: "`before` of the previous page, to continue after it" },
     limit: { ...limit, min: 1, max: 100, default: 100 },
   },

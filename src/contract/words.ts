@@ -57,3 +57,33 @@ export const FAILURE_CLASSES = [
   "other",
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
+
+/**
+ * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
+ * lost; job completed, or failed permanently; failing or not; stalled or not; with failed documents
+ * or not; paused or resumed; behind or caught up; `changed` for any other change of the status.
+ */
+export const JOB_CHANGES = [
+  "added",
+  "removed",
+  "started",
+  "stopped",
+  "parked",
+  "crashed",
+  "stalled",
+  "lost",
+  "completed",
+  "failed",
+  "failing",
+  "recovered",
+  "stalling",
+  "moving",
+  "left_behind",
+  "arrived",
+  "paused",
+  "resumed",
+  "behind",
+  "caught_up",
+  "changed",
+] as const;
+export type JobChangeName = (typeof JOB_CHANGES)[number];

@@ -8,7 +8,6 @@ import { type KeyValueStore, packTuple, type Subspace, unpackTuple } from "../kv
 import type { AbandonedReplications } from "./job-changes/abandoned-replications.ts";
 import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
 import type { EndedJob, JobIndex } from "./job-lists/job-index.ts";
-import type { JobEventLog } from "./job-log/job-event-log.ts";
 import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { stepFor } from "./jobs/job-input.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
@@ -29,20 +28,22 @@ const COMPARED_PAGES_MAX = 10;
 /** Number of fair-share groups checked per clean-up; idle ones are removed. */
 const SWEPT_GROUPS_MAX = 200;
 
+/** Age up to which routine events are kept, so that followers can resume. */
+const ROUTINE_EVENT_AGE_MS_MAX = 15 * 60_000;
+
 export interface CleanUpParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
   readonly index: JobIndex;
-  readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
   readonly loginGates: Pick<StoredLoginGates, "forgetIdle">;
   readonly replicator: Pick<Replicator, "nodes" | "figures" | "bulk">;
   /** Age limits. Read at each use, so that changed settings apply. */
   readonly config: Pick<
     ReplicatorConfig,
-    "transientJobAgeSecMax" | "eventAgeSecMax" | "abandonedSecMax"
+    "transientJobAgeSecMax" | "eventAgeSecMax" | "eventBytesMax" | "abandonedSecMax"
   >;
 }
 
@@ -182,10 +183,13 @@ export class CleanUp {
 
   async #forgetEvents(): Promise<void> {
     const { kv, events, runtime, config } = this.#parts;
-    const olderThanMs = runtime.clock.nowMs() - config.eventAgeSecMax * 1000;
-    const forget = () =>
-      kv.transact((tx) => events.forget(tx, olderThanMs), { whenUnknown: "retry" });
-    while (await forget());
+    const { eventAgeSecMax, eventBytesMax } = config;
+    const nowMs = runtime.clock.nowMs();
+    const oldMs = nowMs - eventAgeSecMax * 1000;
+    const routineMs = Math.max(oldMs, nowMs - ROUTINE_EVENT_AGE_MS_MAX);
+    const once = { whenUnknown: "retry" } as const;
+    while (await kv.transact((tx) => events.thin(tx, routineMs), once));
+    while (await kv.transact((tx) => events.forget(tx, oldMs, eventBytesMax), once));
   }
 
   async #removeOld(jobId: string): Promise<void> {

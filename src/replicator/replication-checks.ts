@@ -27,7 +27,7 @@ import { type Endpoint, EndpointError } from "./endpoints/endpoint.ts";
 import type { Endpoints } from "./endpoints/endpoints.ts";
 import { classifyFailure, describeFailure } from "./failures/failure.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
-import { NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
+import type { ReplicationFailure } from "./jobs/failing.ts";
 import { persistentJobId } from "./jobs/job-data.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
@@ -265,8 +265,7 @@ export class ReplicationChecks {
         await clock.sleep(ENDPOINT_MS_MAX - (clock.monotonicMs() - startMs), signal);
         return unrecognized(opened);
       }
-      const place = { ...NO_PLACE, side };
-      return { kind: "failed", failure, class: classifyFailure(error, place) };
+      return { kind: "failed", failure, class: classifyFailure(error) };
     }
   }
 

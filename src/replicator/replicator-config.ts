@@ -63,8 +63,10 @@ export interface ReplicatorConfig {
   readonly transientJobAgeSecMax: number;
   /** `abandoned_max_age_sec`: how long failures and our own checkpoints outlive their last job. */
   readonly abandonedSecMax: number;
-  /** `event_max_age_sec`: how long events are kept for followers. */
+  /** `event_max_age_sec`: how long events are kept; routine ones for at most 15 minutes. */
   readonly eventAgeSecMax: number;
+  /** `event_max_bytes`: maximum size of the events older than 15 minutes. */
+  readonly eventBytesMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
   /**
@@ -128,7 +130,8 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
   abandonedSecMax: 30 * 86_400,
-  eventAgeSecMax: 900,
+  eventAgeSecMax: 7 * 86_400,
+  eventBytesMax: 64 * 1024 * 1024,
   fairShare: FAIR_SHARE_DEFAULT,
   shares: new Map(),
   stallTimeoutSec: 120,

@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); deleted after a while, but only once folded (50)",
+    "an event of a job, with its statuses before and after (null: no job); thinned after a while, but only once folded (50)",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -148,7 +148,7 @@ const ROWS = {
     27,
     [],
     "versionstamp, 12 bytes",
-    "id of the newest deleted event (25)",
+    "id of the newest thinned event (25): routine events up to it are deleted",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -317,6 +317,13 @@ const ROWS = {
     ["id"],
     "json, sealed if the server has a key",
     "new credentials, until the command (65) ends",
+  ),
+  keptEvents: keyRow<NoElements>(70, [], "(1, bytes)", "size of the events (25) up to 27"),
+  formerJob: keyRow<{ jobId: string }>(
+    71,
+    ["jobId"],
+    "(1, timeMs, name, rule, status)",
+    "a removed job, for its events; deleted with the event of its removal",
   ),
 };
 

@@ -119,6 +119,7 @@ export function joinNodeParts({
     controls,
     backlogs,
     runs,
+    events,
     parked,
     halted,
     loginGates,

@@ -622,7 +622,7 @@ describe("events", () => {
     ({ id, name, history: [], control: [] }) as unknown as Job;
   const event = (id: string, reported: Partial<JobEvent>): JobEvent => ({
     ...{ place: "1", time: "2026-01-01T00:00:00Z", id, changes: ["started"], matches: true },
-    ...{ job: job(id, id), ...reported },
+    ...{ name: id, job: job(id, id), ...reported },
   });
 
   test("rows keep their places, show the latest event, and disappear with their jobs", () => {
@@ -650,7 +650,7 @@ describe("events", () => {
       { action: "pause", user: "root", timestamp: "2025-12-31T00:00:00Z", why: null },
     ];
     const decided = { ...job("a", "_replicator/a"), control };
-    const reported = { changes: ["changed"], job: decided };
+    const reported = { changes: ["changed"], name: "_replicator/a", job: decided };
     expect(entryOf(event("a", reported))).toMatchObject({
       name: "_replicator/a",
       decision: { user: "ann" },

@@ -153,6 +153,26 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   await stateOnce(FOLLOW, "running");
 });
 
+test("past events are filtered and continued, also those of a removed job", async () => {
+  const job = { source: "a", target: "gone", create_target: true, continuous: true };
+  const { body } = await ask("PUT", "/_replicator/gone", job);
+  await ask("DELETE", `/_replicator/gone?rev=${body.rev}`);
+  const asked = ["events", "--job", "_replicator/gone", "--kind", "added,removed"];
+  const list = (...flags: string[]) => tandem(...asked, "--server", server, ...flags);
+  const line = (change: string) =>
+    new RegExp(`^\\d{4}-\\S+Z {2}${change} +_replicator/gone\\n`, "m");
+  const first = await list("--limit", "1");
+  expect(first.output).toMatch(line("removed"));
+  const [, place = ""] = /^More: --before (\w{24})\n$/m.exec(first.output) ?? [];
+  const second = await list("--before", place);
+  expect(second.output).toMatch(line("added"));
+  expect(second.output).not.toContain("removed");
+  const none = await list("--endpoint", "elsewhere.example");
+  expect([none.code, none.output]).toEqual([0, "no events found\n"]);
+  const wrong = await list("--kind", "fainted");
+  expect([wrong.code, wrong.errors]).toEqual([2, expect.stringContaining("Unknown kind fainted")]);
+});
+
 test("an empty failure list says so", async () => {
   const { output } = await tandem("failures", FOLLOW, "--server", server);
   expect(output).toBe("no documents failed\n");

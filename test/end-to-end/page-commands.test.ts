@@ -48,8 +48,14 @@ beforeAll(async () => {
     }),
   );
   writeFileSync(join(folder, "new.txt"), "another\n");
+  writeFileSync(join(folder, "password.txt"), "password\n");
 });
 afterAll(() => processes.close());
+
+/** Instead of entries in ~/.netrc, which have no port. */
+const CREDENTIALS = ["SOURCE", "TARGET"]
+  .map((side) => `export TANDEM_${side}_USER=user TANDEM_${side}_PASSWORD=password\n`)
+  .join("");
 
 /** Pages of which every block is run here, unless a reason is given. */
 const PAGES = [
@@ -71,10 +77,8 @@ function take(page: string, part: string): string {
   ran.add(block.text);
   return block.text
     .replaceAll(/http:\/\/(admin:password@)?127\.0\.0\.1:5984/g, node.url)
-    .replaceAll(/https:\/\/user:password@(couch|a|b)\.example/g, (_, host: string) =>
-      withPassword(serverOf(host)),
-    )
-    .replaceAll("http://user:password@couch.example:5984", withPassword(couch))
+    .replaceAll(/https:\/\/(couch|a|b)\.example/g, (_, host: string) => serverOf(host).url)
+    .replaceAll("http://couch.example:5984", couch.url)
     .replaceAll("couch.example", new URL(couch.url).host)
     .replaceAll("./data-2", join(folder, "data-2"))
     .replaceAll("./data", join(data, "data"))
@@ -107,6 +111,9 @@ async function put(
 
 test("the first examples of docs/replicating.md copy to this node and to another server", async () => {
   await put(couch, "/films");
+  const [follow = ""] = pageJson(pageText("docs/replicating.md"));
+  const job = follow.replace("https://couch.example", couch.url).replace('"secret"', '"password"');
+  writeFileSync(join(folder, "follow.json"), job);
   const output = await shell.run(take("docs/replicating.md", "/_replicate"));
   expect(output).toContain('"docs_written":1');
   expect((await node.call("GET", "/films-copy/1902:a-trip-to-the-moon")).status).toBe(200);
@@ -120,7 +127,8 @@ test("the commands of docs/replicating.md about jobs and servers succeed", async
     await shell.run(take("docs/replicating.md", "jobs failing").replace(endless, "")),
   ).not.toBe("");
   await put(source, "/user-1");
-  const servers = await shell.run(take("docs/replicating.md", "replicate --all"));
+  const block = take("docs/replicating.md", "replicate --all");
+  const servers = await shell.run(`${CREDENTIALS}${block}`);
   expect(servers).toContain("1 database gets a job: user-1");
 });
 
@@ -194,7 +202,8 @@ test("the rules of docs/five-thousand-databases.md copy users and databases, and
     (status) => status === 200,
   );
   await ofPage("--behind-sec 60");
-  expect(await ofPage("tandem verify --all")).toContain("no differences");
+  const verified = await shell.run(`${CREDENTIALS}${take(page, "tandem verify --all")}`);
+  expect(verified).toContain("no differences");
   for (const rule of ["accounts", "users", "back"]) await shell.run(`tandem rules delete ${rule}`);
   await node.onceAnswered(
     async () => (await node.call("GET", "/_tandem/jobs?rule=users")).body.total_rows,
@@ -205,7 +214,7 @@ test("the rules of docs/five-thousand-databases.md copy users and databases, and
 test("the other commands of docs/five-thousand-databases.md set a budget and make a key", async () => {
   const page = "docs/five-thousand-databases.md";
   expect(await shell.run(take(page, "budgets set"))).toContain("200");
-  await shell.run(take(page, "_global_changes"));
+  await shell.run(take(page, "_global_changes").replace("--netrc", "--user user:password"));
   await shell.run(take(page, "openssl rand"));
   const key = readFileSync(join(folder, "tandem.key"), "utf8");
   expect(Buffer.from(key, "base64")).toHaveLength(32);

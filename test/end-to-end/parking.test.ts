@@ -67,3 +67,33 @@ test.each([
     await pair.there.call("DELETE", `/${name}`);
   }
 });
+
+test("the log of a wake-up has no line above the level debug", async () => {
+  pair.reset();
+  await pair.fill("quiet", [{ _id: "first" }]);
+  const body = { ...pair.body("quiet"), continuous: true };
+  await pair.here.call("PUT", "/_replicator/quiet", body);
+  await onceParked(1);
+  const logged: string[] = [];
+  for (let number = 1; number <= 3; number++) {
+    await onceEndedParked("quiet", number);
+    const { length } = pair.here.log();
+    await pair.here.call("PUT", `/quiet/late-${number}`, {});
+    await arrives("quiet", `late-${number}`);
+    await onceEndedParked("quiet", number + 1);
+    const lines = pair.here.log().slice(length).split("\n").slice(0, -1);
+    expect(lines.some((line) => line.includes("replication.woken"))).toBe(true);
+    logged.push(...lines.filter((line) => JSON.parse(line).level !== "debug"));
+  }
+  expect(logged).toEqual([]);
+});
+
+/** Resolves once this number of runs of the job have ended by parking it. */
+async function onceEndedParked(name: string, count: number): Promise<void> {
+  let seen = 0;
+  await pair.here.events.event("replication.ended", (event) => {
+    const { job } = event as typeof event & { readonly job?: string };
+    if (job === `_replicator/${name}` && event.state === "parked") seen++;
+    return seen === count;
+  });
+}

@@ -211,7 +211,7 @@ test("breaches whose events were deleted unread are found in the job lists", asy
   world.pass(3600);
   const { kv, node } = world;
   await node.index.foldAll(kv);
-  await kv.transact((tx) => node.events.forget(tx, START_MS + 3_600_000));
+  await kv.transact((tx) => node.events.thin(tx, START_MS + 3_600_000));
   await watch.takeTurn(TURN_MS);
   expect(await followAll(watch)).toBe(true);
   await watch.compareAll();

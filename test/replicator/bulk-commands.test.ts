@@ -1,11 +1,15 @@
 /** Commands for many jobs in the store: their lists, and their end. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Trace } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
+import type { HeldJob } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
-import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { CommandJobs, parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { COMMAND_TYPE } from "../../src/replicator/job-watching/parked-jobs.ts";
 import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
+import { deferred } from "../support/deferred.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const ROOT = { userName: "root" };
@@ -18,7 +22,7 @@ function open() {
   const system = createSystemRuntime();
   const runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-  return { ...composeNode({ runtime, kv }), kv };
+  return { ...composeNode({ runtime, kv }), kv, runtime };
 }
 
 beforeEach(async () => {
@@ -86,4 +90,24 @@ test("an undo can be neither undone nor applied to jobs changed by another comma
   expect(await bulk.undo("none", ROOT)).toBe("missing");
   const { entries } = await node.replicator.lists.page({ filter: { paused: true }, limit: 10 });
   expect(entries).toHaveLength(1);
+});
+
+test("a failure of a command that continues in the background has the id of its request", async () => {
+  const logged = deferred<unknown>();
+  const trace: Trace = {
+    event(name, fields) {
+      if (name === "replication.command-failed") logged.resolve(fields);
+    },
+  };
+  const runtime = { ...node.runtime, trace };
+  const bulk = { finish: () => Promise.reject(new Error("disk full")) };
+  const config = { activityTimeoutSec: 60 };
+  const commands = new CommandJobs({ runtime, kv: node.kv, jobs: node.jobs, config, bulk });
+  const held = { type: COMMAND_TYPE, id: "c0", lock: "none" } as unknown as HeldJob;
+  void commands.run(held, { requestId: "r0" }, new AbortController().signal).catch(() => {});
+  expect(await logged.promise).toEqual({
+    command: "c0",
+    requestId: "r0",
+    error: "Error: disk full",
+  });
 });

@@ -18,7 +18,6 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   TextDocument,
 } from "../../src/replicator/index.ts";
-import { NO_PLACE } from "../../src/replicator/jobs/failing.ts";
 
 const { signal } = new AbortController();
 
@@ -530,7 +529,7 @@ test.each([
   expect(describeFailure(error).reason).toEqual(
     typeof reason === "string" ? reason : expect.stringMatching(reason),
   );
-  expect(classifyFailure(error, { ...NO_PLACE, phase: "open" })).toBe(failureClass);
+  expect(classifyFailure(error)).toBe(failureClass);
 });
 
 test.each([
@@ -547,7 +546,7 @@ test.each([
     const selection = { kind: "filter", name: "app/mine", queryParameters: "{}" };
     const failure = await changesOf(endpoint, selection, continuous).catch((thrown) => thrown);
     expect(describeFailure(failure).reason).toContain(reason);
-    expect(classifyFailure(failure, { ...NO_PLACE, phase: "changes" })).toBe(failureClass);
+    expect(classifyFailure(failure)).toBe(failureClass);
   }
 });
 

@@ -35,9 +35,9 @@ test("a process counts its runs by its events", () => {
   const tally = new RunTally({ event: (name) => void heard.push(name) });
   const jobId = "a";
   const failure = { jobId, error: "e", reason: "r" };
-  tally.event("replication.started", { jobId, replicationId: "r" });
-  tally.event("replication.copied", { jobId, documentCount: 7 });
-  tally.event("replication.copied", { jobId, documentCount: 5 });
+  tally.event("replication.started", { jobId, replicationId: "r", hasSucceeded: false });
+  tally.event("replication.copied", { jobId, documentCount: 7, byteCount: 0 });
+  tally.event("replication.copied", { jobId, documentCount: 5, byteCount: 0 });
   tally.event("replication.crashed", { ...failure, pauseSec: 2 });
   tally.event("replication.failed", failure);
   tally.event("replication.stalled", { jobId, stallCount: 1, reason: "r" });

@@ -84,6 +84,26 @@ test("the event of a decision has the request id of the response, which is not s
   }
 });
 
+test("the events of a command for many jobs have its id and its request id", async () => {
+  const announced = vi.spyOn(world.parts.runtime.trace, "event");
+  for (const [action, name] of [
+    ["_pause", "replication.controlled"],
+    ["_resume", "replication.controlled"],
+    ["_cancel", "replication.cancelled"],
+  ] as const) {
+    announced.mockClear();
+    const { headers } = await world.ask(`POST /_tandem/jobs/${action}?database=_replicator`);
+    const requestId = headers["X-Couch-Request-ID"];
+    const command = String(headers.Location).split("/").at(-1);
+    expect(command).toMatch(/^[0-9a-f]{32}$/);
+    expect(announced).toHaveBeenCalledWith(name, expect.objectContaining({ requestId, command }));
+    const { text } = await world.ask("GET /_tandem/commands");
+    expect(text).toContain(command);
+    expect(text).not.toContain(requestId);
+    expect((await world.ask("GET /_tandem/jobs")).text).not.toContain(requestId);
+  }
+});
+
 test("the event of a job that _replicate adds has the request id of the response", async () => {
   const stopping = new AbortController();
   const added = deferred<unknown>();

@@ -130,6 +130,56 @@ test("past events are returned in pages, newest first, to the start of the log",
   expect(none.events).toEqual([]);
 });
 
+/** Past events for a query, from all pages. */
+async function pastOf(query: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (let before: string | null = ""; before !== null; ) {
+    const place: string = before === "" ? "" : `&before=${before}`;
+    const { status, body } = await ask("GET", `/_tandem/events/_past?${query}${place}`);
+    expect(status).toBe(200);
+    for (const { name, changes } of body.events) found.push(`${name} ${changes}`);
+    before = body.before;
+  }
+  return found;
+}
+
+test("events of removed jobs have the job's name, and are found by it", async () => {
+  const messages = await followFromNow();
+  await ask("PUT", "/of%2F_replicator");
+  for (const name of ["one", "two"]) {
+    const doc = { source: "a", target: `former-${name}`, create_target: true, continuous: true };
+    await ask("PUT", `/of%2F_replicator/${name}`, doc);
+  }
+  await until(messages, "started");
+  const { body: doc } = await ask("GET", "/of%2F_replicator/one");
+  await ask("DELETE", `/of%2F_replicator/one?rev=${doc._rev}`);
+  const one = await until(messages, "removed");
+  expect(one.at(-1)?.data).toMatchObject({ name: "of/_replicator/one", job: null });
+  await ask("DELETE", "/of%2F_replicator");
+  const two = await until(messages, "removed");
+  expect(two.at(-1)?.data).toMatchObject({ name: "of/_replicator/two", job: null });
+  const removed = ["of/_replicator/two removed", "of/_replicator/one removed"];
+  expect(await pastOf("kind=removed&name=of/")).toEqual(removed);
+  expect(await pastOf("kind=removed,added&job=of/_replicator/two")).toEqual([
+    "of/_replicator/two removed",
+    "of/_replicator/two added",
+  ]);
+  expect(await pastOf("kind=removed&endpoint=former-one")).toEqual(["of/_replicator/one removed"]);
+  expect(await pastOf("kind=removed&endpoint=elsewhere.example")).toEqual([]);
+});
+
+test("events of a removed rule's jobs are found by the rule", async () => {
+  const messages = await followFromNow("?rule=nightly");
+  const rule = { source: "local", target: "nightly-{db}", databases: ["a"] };
+  const { status } = await ask("PUT", "/_tandem/rules/nightly", rule);
+  expect(status).toBe(201);
+  await until(messages, "added");
+  await ask("DELETE", "/_tandem/rules/nightly");
+  const gone = await until(messages, "removed");
+  expect(gone.at(-1)?.data).toMatchObject({ name: "nightly/a", job: null });
+  expect(await pastOf("rule=nightly&kind=removed")).toEqual(["nightly/a removed"]);
+});
+
 test("filters report only jobs that start or stop matching", async () => {
   const messages = await followFromNow("?failing=true");
   await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
@@ -164,6 +214,9 @@ test.each([
   ["?since=junk", "since: expected now or an event id, got junk"],
   ["/_past?before=junk", "before: expected an event id, got junk"],
   ["/_past?limit=101", "limit: expected 1 to 100"],
+  ["/_past?kind=fainted", "Unknown kind fainted. Choose from: added, removed, started"],
+  ["?kind=failing,,lost", "Unknown kind . Choose from"],
+  ["/_past?place=a", "Unknown parameter place"],
   ["?heartbeat=0", "heartbeat: expected at least 1"],
   ["?falling=true", "Unknown parameter falling"],
   ["?failing=perhaps", "Invalid boolean parameter"],

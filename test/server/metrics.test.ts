@@ -89,6 +89,14 @@ test("a replication is counted under CouchDB's names", async () => {
     checkpoints.success.value,
   );
   expect(await sample("tandem_replications_completed_total")).toBe(1);
+  expect(await sample("tandem_replications_copied_documents_total")).toBe(1);
+  // At least the replicated document passes both servers.
+  expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(100);
+  const before = await sample("tandem_replications_copied_bytes_total");
+  await ask("PUT", "/source/b", { text: "x".repeat(100_000) });
+  expect((await ask("POST", "/_replicate", body)).ok).toBe(true);
+  expect(await sample("tandem_replications_copied_documents_total")).toBe(2);
+  expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(before + 200_000);
 });
 
 test("the longest wait is measured in seconds from when a job was added", async () => {

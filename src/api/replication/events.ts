@@ -1,15 +1,15 @@
 /**
  * `GET /_tandem/events`: events of jobs, as server-sent events (WHATWG HTML, "Server-sent events").
  * A client that reconnects with the id of its last event misses no event, unless it was
- * disconnected for longer than `event_max_age_sec`; such a gap is reported. `GET
+ * disconnected for longer than 15 minutes; such a gap is reported. `GET
  * /_tandem/events/_past`: past events, in pages. CouchDB has no counterpart.
  */
 
 import { errorCode, type Runtime } from "../../base/index.ts";
 import { type JobEvent, type PastPage, QUERIES } from "../../contract/index.ts";
 import { badRequest } from "../../protocol/index.ts";
-import type { FollowedEvent, JobEntry, JobFilter } from "../../replicator/index.ts";
-import { isoTime } from "../../replicator/index.ts";
+import type { EventFilter, FollowedEvent, JobEntry } from "../../replicator/index.ts";
+import { isoTime, jobName } from "../../replicator/index.ts";
 import { waitFor } from "../changes/feed-wait.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -17,7 +17,7 @@ import { readQuery } from "../http/query.ts";
 import { json, streamedJson } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { filterOf } from "./job-query.ts";
+import { type AskedEvents, eventFilterOf } from "./job-query.ts";
 import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
 
 export interface EventsParts extends JobsParts {
@@ -40,7 +40,7 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
 async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const query = readQuery(call, QUERIES["GET /_tandem/events/_past"]);
   const { before, limit } = query;
-  const filter = await resolvedFilter(parts, filterOf(query));
+  const filter = await resolvedEvents(parts, eventFilterOf(query));
   const { events } = parts.replicator;
   const past = await checked(() => events.past(before, limit, filter), "before: expected", before);
   const rows = await eventRows(parts, past.events);
@@ -50,7 +50,7 @@ async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const query = readQuery(call, QUERIES["GET /_tandem/events"]);
   const { heartbeat: heartbeatMs, timeout: timeoutMs } = query;
-  const filter = await resolvedFilter(parts, filterOf(query));
+  const filter = await resolvedEvents(parts, eventFilterOf(query));
   // A reconnecting browser repeats the original URL, so its `Last-Event-ID` header takes
   // precedence.
   const since = call.request.headers.get("last-event-id") ?? query.since ?? "now";
@@ -58,6 +58,13 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const after = since === "now" ? await events.lastId() : since;
   await checked(() => events.page(after, filter), "since: expected now or", since);
   return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
+}
+
+async function resolvedEvents(
+  parts: EventsParts,
+  { asked, own }: AskedEvents,
+): Promise<EventFilter> {
+  return { ...(await resolvedFilter(parts, asked)), ...own };
 }
 
 /** Reports an invalid event id. */
@@ -71,7 +78,7 @@ async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Pr
 }
 
 interface Followed {
-  readonly filter: JobFilter;
+  readonly filter: EventFilter;
   readonly after: string;
   readonly heartbeatMs: number;
   /** Maximum wait for an event. Without it, the feed waits until the client disconnects. */
@@ -122,14 +129,15 @@ async function eventRows(
   for (const { jobId, entry } of events) if (entry !== undefined) entries.set(jobId, entry);
   const rows = await jobRows(parts, [...entries.values()]);
   const rowOf = new Map([...entries.keys()].map((jobId, index) => [jobId, rows[index]]));
-  return events.map(({ id, timeMs, jobId, changes, before, entry, isMatch }) => {
-    const shownId = (entry?.data ?? before)?.replicationId ?? jobId;
+  return events.map(({ id, timeMs, jobId, changes, before, entry, former, isMatch }) => {
+    const shownId = (entry?.data ?? former?.status ?? before)?.replicationId ?? jobId;
     const formerId = before === undefined ? shownId : (before.replicationId ?? jobId);
     const job = rowOf.get(jobId) ?? null;
     return {
       place: id,
       time: isoTime(timeMs),
       id: shownId,
+      name: entry === undefined ? (former?.name ?? shownId) : jobName(jobId, entry.data),
       // Some replication ids are known only once the job has started.
       ...(formerId === shownId ? {} : { former_id: formerId }),
       changes,

@@ -3,7 +3,7 @@ import { QUERIES } from "../../contract/index.ts";
 import type { ProtocolError } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { readQuery } from "../http/query.ts";
-import { commandFilterOf, filterOf, pageOf } from "./job-query.ts";
+import { commandFilterOf, eventFilterOf, filterOf, pageOf } from "./job-query.ts";
 
 const asking = (text: string): Call =>
   ({ request: { query: new Map(new URLSearchParams(text)) } }) as unknown as Call;
@@ -29,7 +29,19 @@ test.each([
   const expected = { filter, behindSec, database: undefined, rule: undefined };
   expect(pageOf(asking(text))).toMatchObject(expected);
   expect(commandFilterOf(asking(text))).toEqual({ ...expected, list: false });
-  expect(filterOf(readQuery(asking(text), QUERIES["GET /_tandem/events"]))).toEqual(expected);
+  const query = readQuery(asking(text), QUERIES["GET /_tandem/events"]);
+  expect(filterOf(query)).toEqual(expected);
+  expect(eventFilterOf(query).asked).toEqual(expected);
+});
+
+test("events have filters of their own", () => {
+  const text = "kind=failing,Lost&job=a/b&endpoint=a.example&rule=r";
+  expect(eventFilterOf(readQuery(asking(text), QUERIES["GET /_tandem/events"])).own).toEqual({
+    kinds: ["failing", "lost"],
+    job: "a/b",
+    endpoint: "a.example",
+    ruleName: "r",
+  });
 });
 
 test("a command without a filter is rejected unless it selects all jobs explicitly", () => {

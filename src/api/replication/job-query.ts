@@ -1,7 +1,13 @@
-/** The query of a list of jobs, or of a command for several jobs: filters, order and page. */
-import { JOB_FILTERS, type JOB_ORDERS, QUERIES, type QueryValues } from "../../contract/index.ts";
+/** The query of a list of jobs or events, or of a command for several jobs. */
+import {
+  type EVENT_FILTERS,
+  JOB_FILTERS,
+  type JOB_ORDERS,
+  QUERIES,
+  type QueryValues,
+} from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
-import type { JobFilter, JobOrder, JobPosition } from "../../replicator/index.ts";
+import type { EventFilter, JobFilter, JobOrder, JobPosition } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import { readQuery } from "../http/query.ts";
 
@@ -35,6 +41,24 @@ export function pageOf(call: Call): AskedPage {
   }
   const after = positionOf(query.bookmark, order, descending);
   return { ...asked, order, descending, after, skip, limit };
+}
+
+/** The query of a list of events. The rule is not resolved, because it may no longer exist. */
+export interface AskedEvents {
+  readonly asked: AskedFilter;
+  readonly own: Pick<EventFilter, "job" | "endpoint" | "kinds" | "ruleName">;
+}
+
+/** The filters among the values of a query of events. */
+export function eventFilterOf(
+  query: QueryValues<typeof JOB_FILTERS & typeof EVENT_FILTERS>,
+): AskedEvents {
+  const { kind: kinds, job, endpoint, rule: ruleName } = query;
+  const own = Object.entries({ kinds, ruleName, job, endpoint });
+  return {
+    asked: { ...filterOf(query), rule: undefined },
+    own: Object.fromEntries(own.filter(([, value]) => value !== undefined)),
+  };
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   type JobEvent,
   type JobPage,
   type JobRun,
+  type PastPage,
   type RuleStatus,
   STATE_WORDS,
   stateWord,
@@ -45,10 +46,17 @@ export function printJobs(answer: unknown): string {
 export function printEvent(event: string | undefined, data: unknown): string {
   if (event !== "job")
     return "some events were missed: run tandem jobs list for the current state\n";
-  const { time, id, changes, job } = data as JobEvent;
-  const name = job === null ? id : job.name;
+  const { time, name, changes, job } = data as JobEvent;
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
   return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
+}
+
+/** Formats a page of past events. */
+export function printPast(answer: unknown): string {
+  const { events, before } = answerWith<PastPage>(answer, { events: "array" });
+  const lines = events.map((event) => printEvent("job", event)).join("");
+  if (before !== null) return `${lines}More: --before ${before}\n`;
+  return lines === "" ? "no events found\n" : lines;
 }
 
 /** Formats the last failure of a job, which may be running again. */

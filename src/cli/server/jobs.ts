@@ -5,7 +5,7 @@
 
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
-import { JOB_FILTERS, type JobPage } from "../../contract/index.ts";
+import { EVENT_FILTERS, JOB_FILTERS, type JobPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
@@ -16,6 +16,7 @@ import {
   printFailures,
   printJob,
   printJobs,
+  printPast,
   printRuns,
   runsOf,
   type ShownJob,
@@ -40,6 +41,9 @@ const VALUE_FILTERS = {
   behind_sec: "number",
 } as const;
 const VALUE_NAMES = Object.keys(VALUE_FILTERS) as (keyof typeof VALUE_FILTERS)[];
+/** Additional filters of events, likewise. */
+const VALUES_OF_EVENTS = { kind: "kinds", job: "name", endpoint: "host" } as const;
+const EVENT_NAMES = Object.keys(VALUES_OF_EVENTS) as (keyof typeof VALUES_OF_EVENTS)[];
 /** Filters without a value; `--no-…` negates them. */
 const FLAG_FILTERS = ["failing", "left_behind", "paused", "parked", "stalled", "behind"] as const;
 
@@ -97,14 +101,24 @@ export function addJobsCommand(program: Command): void {
         return [await server.ask("GET", `/_tandem/logins?${page}`), printLogins];
       }),
     );
-  withFilters(define("watch", "print events of jobs as they happen, until interrupted")).action(
-    async (flags: Flags) => {
-      const { followServer } = await import("./server-feed.ts");
-      await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
-        flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
-      );
-    },
-  );
+  withEventFilters(
+    define("watch", "print events of jobs as they happen, until interrupted"),
+  ).action(async (flags: Flags) => {
+    const { followServer } = await import("./server-feed.ts");
+    const path = `/_tandem/events?${query(flags, EVENT_NAMES)}`;
+    await followServer(flags, path, ({ event, data }) =>
+      flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
+    );
+  });
+  withEventFilters(define("events", "list past events of jobs, newest first"))
+    .option("--limit <number>", "maximum number, at most 100 (default)")
+    .option("--before <place>", "continue after the previous page")
+    .action((flags: Flags) =>
+      askServer(flags, async (server) => {
+        const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
+        return [await server.ask("GET", `/_tandem/events/_past?${asked}`), printPast];
+      }),
+    );
   define(
     "show <id>",
     "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
@@ -205,6 +219,14 @@ function withConfirmation(command: Command): Command {
 /** The body with the reason, or `undefined` if none is given. */
 function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
   return why === undefined ? undefined : { why };
+}
+
+function withEventFilters(command: Command): Command {
+  for (const name of EVENT_NAMES) {
+    const description = `only events with this ${name}: ${EVENT_FILTERS[name].meaning}`;
+    command.option(`--${name} <${VALUES_OF_EVENTS[name]}>`, description);
+  }
+  return withFilters(command);
 }
 
 function withFilters(command: Command): Command {

@@ -86,11 +86,13 @@ export class EventFeed {
   }
 
   /**
-   * Finds the reason of a rejection. The browser hides the response, so a list with the same
-   * filters is requested, which is rejected for the same reason.
+   * Finds the reason of a rejection. The browser hides the response, so past events with the same
+   * filters are requested, which are rejected for the same reason.
    */
   async #askWhy(source: EventSource): Promise<void> {
-    const status = await get(withQuery("_tandem/jobs", { ...this.#query, limit: "0" })).then(
+    const status = await get(
+      withQuery("_tandem/events/_past", { ...this.#query, limit: "1" }),
+    ).then(
       () => OK,
       (error: unknown) => (error instanceof RequestError ? error.status : 0),
     );

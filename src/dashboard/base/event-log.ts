@@ -5,9 +5,7 @@ import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 export const LOG_BEGIN = "0".repeat(24);
 
 /** An event, reduced to what a row shows. */
-export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
-  /** The name of the job, or its replication id if it no longer exists. */
-  readonly name: string;
+export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes" | "name"> {
   readonly isGone: boolean;
   /** The operator's decision that the event reports. */
   readonly decision: ControlEvent | undefined;
@@ -17,12 +15,11 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes"> {
 
 /** The entry for an event; `undefined` if it only reports changed list properties of the job. */
 export function entryOf(event: JobEvent): LogEntry | undefined {
-  const { place, time, changes, id, job } = event;
+  const { place, time, changes, name, job } = event;
   const decision = decisionOf(event);
   if (decision === undefined && changes.every((change) => change === "changed")) return undefined;
   return {
-    ...{ place, time, changes, decision },
-    name: job === null ? id : job.name,
+    ...{ place, time, changes, decision, name },
     isGone: job === null,
     failureClass: job?.last_failure?.class,
   };

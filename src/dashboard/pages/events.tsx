@@ -1,4 +1,6 @@
 /** Events of jobs and decisions of operators, both stored and live. */
+import { useState } from "preact/hooks";
+import { JOB_CHANGES } from "../../contract/index.ts";
 import { readSettings } from "../api/settings.ts";
 import type { Query } from "../api/types.ts";
 import type { LogEntry } from "../base/event-log.ts";
@@ -9,6 +11,7 @@ import { useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Clock, ClockOfDay, Foreign, Problem } from "../components/text.tsx";
+import { Choice } from "./job-filters.tsx";
 import { useEventLog } from "./use-event-log.ts";
 
 const COLUMNS: readonly Column[] = [
@@ -21,22 +24,52 @@ const COLUMNS: readonly Column[] = [
 const AGE_SETTING = { section: "replicator", key: "event_max_age_sec" };
 const BAD = new Set(["crashed", "failed", "failing", "stalled", "lost"]);
 
+/** Filters with a text value. */
+const TEXTS = [
+  ["job", "Job"],
+  ["rule", "Rule"],
+  ["endpoint", "Host or database"],
+] as const;
+
 export function EventsPage({ query }: { query: Query }) {
-  const isDecisions = query.decisions === "true";
+  const { decisions, ...filters } = query;
+  const change = (name: string, value: string) => {
+    const kept = Object.entries({ ...query, [name]: value }).filter(([, text]) => text !== "");
+    goTo(linkTo(["events"], Object.fromEntries(kept)));
+  };
   return (
     <>
       <h1>Events</h1>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={isDecisions}
-          onChange={({ currentTarget }) =>
-            goTo(linkTo(["events"], currentTarget.checked ? { decisions: "true" } : {}))
-          }
+      <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+        <Choice
+          label="Kind"
+          value={query.kind ?? ""}
+          values={["", ...JOB_CHANGES]}
+          words={{ "": "any" }}
+          onChange={(value) => change("kind", value)}
         />
-        Only decisions of operators
-      </label>
-      <Log key={String(isDecisions)} isDecisions={isDecisions} />
+        {TEXTS.map(([name, label]) => (
+          <label key={name} class="field">
+            {label}
+            <input
+              type="search"
+              value={query[name] ?? ""}
+              onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
+            />
+          </label>
+        ))}
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={decisions === "true"}
+            onChange={({ currentTarget }) =>
+              change("decisions", currentTarget.checked ? "true" : "")
+            }
+          />
+          Only decisions of operators
+        </label>
+      </form>
+      <Log key={JSON.stringify(query)} filters={filters} isDecisions={decisions === "true"} />
     </>
   );
 }
@@ -44,8 +77,9 @@ export function EventsPage({ query }: { query: Query }) {
 const IS_DECISION = ({ decision }: LogEntry) => decision !== undefined;
 const IS_EVENT = () => true;
 
-function Log({ isDecisions }: { isDecisions: boolean }) {
-  const log = useEventLog(isDecisions ? IS_DECISION : IS_EVENT);
+function Log({ filters, isDecisions }: { filters: Query; isDecisions: boolean }) {
+  const [query] = useState(filters);
+  const log = useEventLog(query, isDecisions ? IS_DECISION : IS_EVENT);
   const { entries, end, hasOlder, isReading, error } = log;
   const noun = isDecisions ? "decision" : "event";
   const hand = useHand();
@@ -103,7 +137,7 @@ function Bound({
       .{" "}
       {Number.isFinite(ageSec) && (
         <>
-          Events are kept for {formatDuration(ageSec)} (
+          Events are kept for {formatDuration(ageSec)}, those of healthy jobs for 15 minutes (
           <a href={linkTo(["settings"], { all: "true", words: AGE_SETTING.key })}>
             {AGE_SETTING.key}
           </a>

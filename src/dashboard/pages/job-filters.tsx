@@ -136,7 +136,7 @@ export function JobFilters({ query }: { query: Query }) {
   );
 }
 
-function Choice({
+export function Choice({
   label,
   value,
   values,

@@ -1,7 +1,7 @@
 /** The event log: the newest page, older ones on demand, and live events. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { JobEvent } from "../../contract/index.ts";
 import { readPast } from "../api/past-events.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
 import { useSoon } from "../base/use-loaded.ts";
@@ -16,8 +16,8 @@ const DRAW_MS = 300;
 interface Log {
   /** Entries read so far, newest first. */
   readonly entries: readonly LogEntry[];
-  /** How far back the log has been searched: a position and its time. */
-  readonly end: Pick<JobEvent, "place" | "time"> | undefined;
+  /** How far back the log has been searched: a position, and the time of the last event found. */
+  readonly end: { readonly place: string; readonly time: string | undefined } | undefined;
   /** Whether the server stores older events. */
   readonly hasOlder: boolean;
   readonly error: unknown;
@@ -31,8 +31,8 @@ export interface EventLog extends Log {
 
 const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefined };
 
-/** Reads the event log. `isShown` selects entries, and must not change. */
-export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
+/** Reads the events that match `query`. `isShown` selects entries. Neither may change. */
+export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
   /** Start of the feed: after the newest event read; null before that. */
@@ -49,7 +49,7 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
       reading.current = own;
       setIsReading(true);
       try {
-        const { found, newest } = await lookBack(start, isShown, own.signal);
+        const { found, newest } = await lookBack(start, query, isShown, own.signal);
         const rows = start.entries.length + found.entries.length;
         rowsMax.current = Math.max(rowsMax.current, rows);
         setLog((before) => (start.end === undefined ? found : withOlder(before, start, found)));
@@ -60,7 +60,7 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
         if (reading.current === own) setIsReading(false);
       }
     },
-    [isShown],
+    [isShown, query],
   );
   useEffect(() => {
     void read(EMPTY);
@@ -71,7 +71,7 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
     setLog((before) => withEntries(before, entries, rowsMax.current));
   }, DRAW_MS);
   useFeed(
-    {},
+    query,
     {
       event: (event) => {
         const entry = entryOf(event);
@@ -92,6 +92,7 @@ export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
  */
 async function lookBack(
   start: Log,
+  query: Query,
   isShown: (entry: LogEntry) => boolean,
   signal: AbortSignal,
 ): Promise<{ readonly found: Log; readonly newest: string | undefined }> {
@@ -99,10 +100,11 @@ async function lookBack(
   let { end, hasOlder } = start;
   let newest: string | undefined;
   for (let page = 0; page < PAGES_MAX && hasOlder && entries.length < ROWS; page++) {
-    const { events, before } = await readPast(end?.place, signal);
+    const { events, before } = await readPast(query, end?.place, signal);
     newest ??= events[0]?.place;
     const last = events.at(-1);
-    if (last !== undefined) end = { place: last.place, time: last.time };
+    const place = before ?? last?.place ?? end?.place;
+    if (place !== undefined) end = { place, time: last?.time ?? end?.time };
     hasOlder = before !== null;
     for (const event of events) {
       const entry = entryOf(event);

@@ -31,6 +31,19 @@ test("a line has the level by name, the time, the event and its members", () => 
   for (const { time } of json()) expect(new Date(time).toISOString()).toBe(time);
 });
 
+test("the runs of healthy jobs are details", () => {
+  const { log, json, setLevel } = openLog();
+  setLevel("debug");
+  const started = { jobId: "j", replicationId: "r" };
+  log.event("replication.started", { ...started, hasSucceeded: true });
+  log.event("replication.started", { ...started, hasSucceeded: false });
+  for (const state of ["parked", "pending", "completed"]) {
+    log.event("replication.ended", { jobId: "j", state });
+  }
+  const levels = json().map(({ level }) => level);
+  expect(levels).toEqual(["debug", "info", "debug", "debug", "info"]);
+});
+
 test("the human-readable form is short and on one line", () => {
   const { log, lines } = openLog("pretty");
   log.event("replication.crashed", { jobId: "j", error: "e", reason: "two\nlines", pauseSec: 3 });

@@ -1,17 +1,17 @@
 /** Writes events to standard error, one line each, as JSON or in readable form. */
 import { type DestinationStream, pino, stdTimeFunctions } from "pino";
 import { prettyFactory } from "pino-pretty";
-import { type EventName, escapeControls, type Trace } from "../../base/index.ts";
+import { type EventName, type Events, escapeControls, type Trace } from "../../base/index.ts";
 import { RepeatedLines } from "./repeated-lines.ts";
 
 /**
- * Events logged as warnings. Other events are logged as `info`; single requests and statistics as
- * `debug`.
+ * Events logged as warnings. Other events are logged as `info`; single requests, statistics and
+ * what healthy jobs do for each change as `debug`.
  */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;
 const DETAILS =
-  /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.(available|retry)|replication\.reported)/;
+  /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.(available|retry)|replication\.(accepted|checkpoint|copied|parked|reported|source-watched|woken))$/;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export type LogFormat = "json" | "pretty";
@@ -60,10 +60,20 @@ export function createLogWriter({
       if (WARNINGS.test(name)) {
         const line = repeated.admit(name, fields, atMs);
         if (line !== undefined) log.warn(line, name);
-      } else if (DETAILS.test(name)) log.debug(fields, name);
+      } else if (DETAILS.test(name) || isRoutine(name, fields)) log.debug(fields, name);
       else log.info(fields, name);
     },
   };
+}
+
+/** Whether a run starts after one that succeeded, or ends without a final outcome. */
+function isRoutine(name: EventName, fields: object): boolean {
+  if (name === "replication.started") {
+    return (fields as Events["replication.started"]).hasSucceeded;
+  }
+  if (name !== "replication.ended") return false;
+  const { state } = fields as Events["replication.ended"];
+  return state === "pending" || state === "parked";
 }
 
 /** Colour sequences of pino-pretty. Values are printed as JSON, so they cannot contain any. */

@@ -7,6 +7,7 @@
  * found by checking the lists of jobs instead.
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
+import type { JobChangeName } from "../../contract/index.ts";
 import {
   type KeyBounds,
   type KeyValueStore,
@@ -16,7 +17,7 @@ import {
   type Transaction,
 } from "../../kv/index.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
-import type { JobChangeName, JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
+import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";

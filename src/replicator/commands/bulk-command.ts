@@ -28,7 +28,7 @@ export interface BulkCommand {
   /** 32 hex digits; ids sort by start time. */
   readonly id: string;
   readonly action: BulkAction;
-  readonly decider: Pick<Decider, "userName" | "why">;
+  readonly decider: Pick<Decider, "userName" | "why" | "requestId">;
   /** The command that this one undoes, if any. It uses the list of that command. */
   readonly undoes: string | undefined;
   readonly state: "running" | "completed" | "cancelled";

@@ -225,11 +225,9 @@ export class BulkCommands {
   ): Promise<BulkCommand> {
     const { runtime, kv, jobs } = this.#parts;
     const { onChanged, ...given } = asked;
-    const { requestId: _, ...decider } = asked.decider;
     const command: BulkCommand = {
       ...given,
       undoes: asked.undoes,
-      decider,
       state: "running",
       startedMs: runtime.clock.nowMs(),
       endedMs: undefined,
@@ -242,7 +240,9 @@ export class BulkCommands {
       async (tx) => {
         await store(tx);
         tx.set(this.#keys.command.key({ id: command.id }), encodeBulkCommand(command));
-        await jobs.add(tx, job, {}, { scheduledAtSec: nowSec + TAKE_OVER_SEC });
+        const { requestId } = given.decider;
+        const data = requestId === undefined ? {} : { requestId };
+        await jobs.add(tx, job, data, { scheduledAtSec: nowSec + TAKE_OVER_SEC });
       },
       { whenUnknown: "retry" },
     );
@@ -358,7 +358,11 @@ export class BulkCommands {
       const { events } = await controls.get(tx, jobId);
       if (events[0]?.command !== undoes) return "no-need";
     }
-    if (action === "retry_failures") return failures.askRetryIn(tx, jobId);
+    if (action === "retry_failures") {
+      const outcome = await failures.askRetryIn(tx, jobId);
+      if (outcome === "done") commands.announce(tx, jobId, { ...decider, action, command: id });
+      return outcome;
+    }
     if (action === REPLACE_CREDENTIALS) return replacements.apply(tx, jobId, command);
     return commands.apply(tx, jobId, action, { ...decider, command: id });
   }

@@ -27,17 +27,23 @@ export class CommandJobs implements SlotlessJobType {
     this.#parts = parts;
   }
 
-  async run(held: HeldJob, _data: JobData, signal: AbortSignal): Promise<void> {
+  async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
     const { runtime, kv, jobs, bulk } = this.#parts;
     const over = new AbortController();
     const unfollow = abortWith(signal, over);
     const life = showLife(this.#parts, held, over.signal).catch((error) => over.abort(error));
+    const fail = (error: unknown) =>
+      runtime.trace.event("replication.command-failed", {
+        command: held.id,
+        requestId: typeof data.requestId === "string" ? data.requestId : undefined,
+        error: String(error),
+      });
     let pauseSec = 0;
     try {
       await bulk.finish(held.id, over.signal);
     } catch (error) {
       pauseSec = PAUSE_SEC;
-      runtime.trace.event("replication.command-failed", { command: held.id, error: String(error) });
+      fail(error);
     } finally {
       unfollow();
       over.abort(OVER);
@@ -47,14 +53,13 @@ export class CommandJobs implements SlotlessJobType {
     await kv
       .transact(async (tx) => {
         await jobs.resubmit(tx, held, dueSec);
-        await jobs.finish(tx, held, {});
+        await jobs.finish(tx, held, data);
       })
       .catch((error: unknown) => {
         // The command has ended and its job is removed, or another node has the job.
         const code = errorCode(error);
         if (code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED") return;
-        const fields = { command: held.id, error: String(error) };
-        runtime.trace.event("replication.command-failed", fields);
+        fail(error);
       });
   }
 }

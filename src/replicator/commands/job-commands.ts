@@ -155,29 +155,37 @@ export class JobCommands {
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;
-    const { action, requestId, ...decision } = command;
+    const { action, requestId: _, ...decision } = command;
     if (action === "cancel") return;
     const event: ControlEvent = { action, ...decision, timeMs: runtime.clock.nowMs() };
     controls.decide(tx, id, control, event);
-    const trace = jobTrace(runtime.trace, describeJob(id, decodeJob(job)));
-    const { userName, why } = command;
-    tx.afterCommit(() =>
-      trace.event("replication.controlled", { jobId: id, action, userName, why, requestId }),
-    );
+    this.announce(tx, id, command, job);
+  }
+
+  /** Emits the event of an operator's decision when it is committed. */
+  announce(
+    tx: Transaction,
+    jobId: string,
+    { action, userName, why, requestId, command }: Decider & { readonly action: string },
+    job?: Job,
+  ): void {
+    const { trace } = this.#parts.runtime;
+    const described = job ? jobTrace(trace, describeJob(jobId, decodeJob(job))) : trace;
+    const fields = { jobId, action, userName, why, requestId, command };
+    tx.afterCommit(() => described.event("replication.controlled", fields));
   }
 
   async #remove(
     tx: Transaction,
     job: Job,
-    { userName, why, requestId }: Decider,
+    { userName, why, requestId, command }: Decider,
   ): Promise<CommandOutcome> {
     const { databases, runtime } = this.#parts;
     const data = decodeJob(job);
     const { document } = data;
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
-    tx.afterCommit(() =>
-      trace.event("replication.cancelled", { jobId: job.id, userName, why, requestId }),
-    );
+    const fields = { jobId: job.id, userName, why, requestId, command };
+    tx.afterCommit(() => trace.event("replication.cancelled", fields));
     // Deleting the document makes the database's hook remove the job.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));

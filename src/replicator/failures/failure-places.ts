@@ -31,6 +31,16 @@ export class FailurePlaces {
     );
   }
 
+  /** Records a failure to read the source's filter, such as a missing one. */
+  async ofFilter<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      this.#note(error, { phase: "filter", side: "source", host: this.#hosts.get("source") });
+      throw error;
+    }
+  }
+
   /**
    * Returns where the error, or one of its causes, was thrown. The host is that of the proxy if the
    * proxy failed.

@@ -27,6 +27,12 @@ test.each<[unknown, FailureClass]>([
   [request("HTTP_401"), "unauthorized"],
   [request("HTTP_503"), "server_error"],
   [new EndpointError("unauthorized", ""), "unauthorized"],
+  [
+    new EndpointError("unauthorized", "", {
+      answer: { status: 401, error: "unauthorized", reason: "You are not a server admin." },
+    }),
+    "forbidden",
+  ],
   [new EndpointError("db_not_found", ""), "not_found"],
   [new EndpointError("max_backoff", ""), "rate_limited"],
   [answered(403), "forbidden"],
@@ -37,7 +43,7 @@ test.each<[unknown, FailureClass]>([
   [new EndpointError("checkpoint_commit_failure", "", { cause: answered(502) }), "server_error"],
   [new Error("what"), "other"],
 ])("%s is %s", (error, expected) => {
-  expect(classifyFailure(error, NO_PLACE)).toBe(expected);
+  expect(classifyFailure(error)).toBe(expected);
 });
 
 test.each([
@@ -50,7 +56,7 @@ test.each([
   const details = { method: "GET", url: "http://host/db", cause, proxy: "http://p:9" };
   const error = new RequestFailedError(details);
   expect(describeFailure(error)).toEqual({ error: "http_request_failed", reason });
-  expect(classifyFailure(error, NO_PLACE)).toBe(classifyFailure(request(cause), NO_PLACE));
+  expect(classifyFailure(error)).toBe(classifyFailure(request(cause)));
 });
 
 test.each([
@@ -103,6 +109,11 @@ test("locates a failure at the first call that failed, also if it is the cause o
   expect(places.of(refused)).toEqual(place);
   expect(places.of(new Error("further out", { cause: refused }))).toEqual(place);
   expect(places.of(new Error("elsewhere"))).toEqual(NO_PLACE);
+  const missing = new EndpointError("filter_fetch_error", "");
+  await expect(places.ofFilter(Promise.reject(missing))).rejects.toBe(missing);
+  expect(places.of(missing)).toEqual({ phase: "filter", side: "source", host: "a.example:5984" });
+  await expect(places.ofFilter(Promise.reject(refused))).rejects.toBe(refused);
+  expect(places.of(refused)).toEqual(place);
   const document = new EndpointError("document_failed", "", { documentPhase: "read" });
   const read = { phase: "read", side: "source", host: "a.example:5984" };
   expect(places.of(document)).toEqual(read);

@@ -7,13 +7,7 @@ import { ProtocolError } from "../../protocol/index.ts";
 import { EndpointError, type ServerAnswer } from "../endpoints/endpoint.ts";
 import { networkError } from "../endpoints/network-errors.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
-import {
-  classOfError,
-  classOfNetworkError,
-  classOfStatus,
-  type FailurePlace,
-  NO_PLACE,
-} from "../jobs/failing.ts";
+import { classOfError, classOfNetworkError, classOfStatus } from "../jobs/failing.ts";
 
 import { parseUrl } from "../request/endpoint-url.ts";
 
@@ -97,20 +91,23 @@ function wordsOfStore({ message, details: { reason } }: OperationalError): Repli
 /** Matches errors of servers with a full disk that do not have status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
+/** CouchDB's words in a 401 for a user whose password is right. */
+const NO_RIGHT = /^You are not a (?:db or )?server admin/;
+
 /** Returns the class by which failures are listed and counted. */
-export function classifyFailure(error: unknown, { phase }: FailurePlace): FailureClass {
-  if (phase === "filter") return "filter";
+export function classifyFailure(error: unknown): FailureClass {
   const { error: word, reason } = describeFailure(error);
   if (errorCode(error) === "HTTP_REQUEST_FAILED") {
     return classOfNetworkError(String((error as OperationalError).details.cause));
   }
+  const answer = answerOf(error);
+  if (answer !== undefined && NO_RIGHT.test(answer.reason)) return "forbidden";
   const known = classOfError(word);
   if (known !== "other") return known;
-  const answer = answerOf(error);
   if (NO_ROOM.test(answer?.reason ?? reason)) return "storage_full";
   if (answer !== undefined) return classOfStatus(answer.status) ?? "other";
   const { cause } = error as { readonly cause?: unknown };
-  return cause instanceof OperationalError ? classifyFailure(cause, { ...NO_PLACE, phase }) : known;
+  return cause instanceof OperationalError ? classifyFailure(cause) : known;
 }
 
 function answerOf(error: unknown): ServerAnswer | undefined {

@@ -2,11 +2,14 @@
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Backlogs } from "../job-lists/backlogs.ts";
+import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobRuns } from "../job-log/job-runs.ts";
 import type { HaltedRuns } from "../job-watching/halted-runs.ts";
 import type { ParkedJobs } from "../job-watching/parked-jobs.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
+import { jobName } from "../jobs/job-name.ts";
+import { askedStatus, jobStatus } from "../jobs/job-status.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 
 export interface RemoveJobParts {
@@ -17,14 +20,20 @@ export interface RemoveJobParts {
   readonly runs: JobRuns;
   readonly parked: ParkedJobs;
   readonly halted: HaltedRuns;
+  readonly events: JobEventLog;
 }
 
+const NOTHING_PENDING = { hasLeftBehind: false, behindSinceMs: undefined } as const;
+
 export async function removeJob(
-  { jobs, ownership, controls, backlogs, runs, parked, halted }: RemoveJobParts,
+  { jobs, ownership, controls, backlogs, runs, parked, halted, events }: RemoveJobParts,
   tx: Transaction,
   job: Job,
 ): Promise<void> {
-  const { replicationId, userName, vouched } = decodeJob(job);
+  const data = decodeJob(job);
+  const { replicationId, userName, vouched, rule } = data;
+  const status = jobStatus(job.id, job, data, askedStatus(data), NOTHING_PENDING);
+  events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
   await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
   const run = await jobs.runOf(tx, job);
   if (run !== undefined) halted.note(tx, { ...run, jobId: job.id }, replicationId);

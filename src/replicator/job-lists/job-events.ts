@@ -1,14 +1,17 @@
 /** Job events for clients: log entries with the current job, filtered. */
+import { append } from "../../base/index.ts";
+import type { JobChangeName } from "../../contract/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
+import type { FormerJob, JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
+import { jobName } from "../jobs/job-name.ts";
 import {
+  isAmong,
   isOfDatabase,
   isProvenCaughtUp,
   type JobFilter,
-  matchesName,
   matchesReason,
   matchesStatus,
-  type NameFilter,
+  placesNamed,
 } from "./job-filter.ts";
 import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
@@ -22,10 +25,26 @@ export interface FollowedPast {
 
 /** Events read per transaction. */
 const PAGE_ROWS_MAX = 100;
+/** Events tested per page of past events. */
+const TESTED_ROWS_MAX = 1000;
+
+/** A filter for events. An event must match all members that are set. */
+export interface EventFilter extends JobFilter {
+  /** Kinds of changes, of which the event must report one. */
+  readonly kinds?: readonly JobChangeName[];
+  /** Name, id or replication id of the job. */
+  readonly job?: string;
+  /** Rule that created the job. */
+  readonly ruleName?: string;
+  /** Host of the job's source or target, or name of a local database. */
+  readonly endpoint?: string;
+}
 
 export interface FollowedEvent extends LoggedEvent {
   /** The job as it is now; undefined if it was removed. */
   readonly entry: JobEntry | undefined;
+  /** The job before it was removed, if it was. */
+  readonly former: FormerJob | undefined;
   /** Whether the filter matches now; otherwise it matched before. */
   readonly isMatch: boolean;
 }
@@ -61,30 +80,40 @@ export class JobEvents {
   }
 
   /** Returns the next events after a position. Throws REPLICATOR_EVENT_INVALID. */
-  async page(afterId: string, filter: JobFilter): Promise<FollowedPage> {
-    const { kv, log, lists } = this.#parts;
+  async page(afterId: string, filter: EventFilter): Promise<FollowedPage> {
+    const { kv, log } = this.#parts;
     const page = await kv.read((tx) => log.page(tx, afterId, PAGE_ROWS_MAX));
     const { events, forgottenId } = page;
     return {
-      events: await followedEvents(lists, events, filter),
+      events: await followedEvents(this.#parts, events, filter),
       next: events.at(-1)?.id ?? forgottenId,
       isGap: forgottenId !== undefined,
     };
   }
 
-  /** Scans up to `limit` events before a position, or the last. Throws REPLICATOR_EVENT_INVALID. */
+  /**
+   * Returns up to `limit` events before a position, or the last; fewer if too many events would be
+   * tested. Throws REPLICATOR_EVENT_INVALID.
+   */
   async past(
     beforeId: string | undefined,
     limit: number,
-    filter: JobFilter,
+    filter: EventFilter,
   ): Promise<FollowedPast> {
-    const { kv, log, lists } = this.#parts;
-    const rows = Math.min(limit, PAGE_ROWS_MAX);
-    const { events, hasOlder } = await kv.read((tx) => log.past(tx, beforeId, rows));
-    return {
-      events: await followedEvents(lists, events, filter),
-      before: hasOlder ? events.at(-1)?.id : undefined,
-    };
+    const { kv, log } = this.#parts;
+    const found: FollowedEvent[] = [];
+    let before = beforeId;
+    for (let testedCount = 0; testedCount < TESTED_ROWS_MAX; testedCount += PAGE_ROWS_MAX) {
+      const page = await kv.read((tx) => log.past(tx, before, PAGE_ROWS_MAX));
+      const matching = await followedEvents(this.#parts, page.events, filter);
+      const room = limit - found.length;
+      append(found, matching.slice(0, room));
+      if (matching.length > room) return { events: found, before: found.at(-1)?.id };
+      before = page.events.at(-1)?.id;
+      if (!page.hasOlder) return { events: found, before: undefined };
+      if (found.length === limit) break;
+    }
+    return { events: found, before };
   }
 
   /** Resolves when there is an event after this position; rejects with the signal's reason. */
@@ -104,35 +133,41 @@ export class JobEvents {
 
 /** Selects events whose job matches now, or matched before. */
 async function followedEvents(
-  lists: JobLists,
+  { kv, log, lists }: JobEventsParts,
   events: readonly LoggedEvent[],
-  filter: JobFilter,
+  filter: EventFilter,
 ): Promise<readonly FollowedEvent[]> {
-  const found = await lists.byId([...new Set(events.map(({ jobId }) => jobId))]);
-  return events
-    .map((event) => followedEvent(event, filter, found.get(event.jobId)))
-    .filter(
-      (event) =>
-        event.changes.length > 0 &&
-        (event.isMatch || wasMatch(event, filter, found.get(event.jobId))),
-    );
+  const { kinds } = filter;
+  const wanted = events.filter(({ changes }) =>
+    kinds === undefined ? changes.length > 0 : changes.some((change) => kinds.includes(change)),
+  );
+  const ids = [...new Set(wanted.map(({ jobId }) => jobId))];
+  const found = await lists.byId(ids);
+  const gone = ids.filter((id) => !found.has(id));
+  const former = gone.length === 0 ? undefined : await kv.read((tx) => log.formerJobs(tx, gone));
+  return wanted.flatMap((event): FollowedEvent[] => {
+    const { jobId } = event;
+    const job = found.get(jobId);
+    const subject = job === undefined ? former?.get(jobId) : named(job);
+    const isMatch = job !== undefined && matchesNow(job, filter);
+    if (!isMatch && !wasMatch(event, filter, subject)) return [];
+    if (!isAbout(event, filter, subject)) return [];
+    return [{ ...event, entry: job?.entry, former: job ? undefined : subject, isMatch }];
+  });
 }
 
-function followedEvent(
-  event: LoggedEvent,
-  filter: JobFilter,
-  found: FoundJob | undefined,
-): FollowedEvent {
-  const { entry, status } = found ?? {};
-  const isMatch =
-    entry !== undefined &&
-    status !== undefined &&
-    isOfDatabase(event.jobId, filter.databaseUuid) &&
+function named({ entry, status }: FoundJob): FormerJob {
+  const { jobId, data } = entry;
+  return { name: jobName(jobId, data), rule: data.rule, status };
+}
+
+function matchesNow({ entry, status }: FoundJob, filter: EventFilter): boolean {
+  return (
+    isOfDatabase(entry.jobId, filter.databaseUuid) &&
     matchesStatus(filter, status, entry.state === "running") &&
     (filter.isCaughtUp !== true || isProvenCaughtUp(entry.backlog)) &&
-    (filter.reason === undefined || matchesReason(filter.reason, entry.data)) &&
-    (filter.name === undefined || matchesName(filter.name, entry));
-  return { ...event, entry, isMatch };
+    (filter.reason === undefined || matchesReason(filter.reason, entry.data))
+  );
 }
 
 /**
@@ -141,17 +176,26 @@ function followedEvent(
  */
 function wasMatch(
   { jobId, before }: LoggedEvent,
-  filter: JobFilter,
-  found: FoundJob | undefined,
+  filter: EventFilter,
+  subject: FormerJob | undefined,
 ): boolean {
-  const status = before ?? found?.status;
+  const status = before ?? subject?.status;
   if (status === undefined || !isOfDatabase(jobId, filter.databaseUuid)) return false;
-  if (filter.name !== undefined && !mayHaveName(filter.name, jobId, found?.entry)) return false;
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
 }
 
-/** The name of a removed job is unknown, but its id is not. */
-function mayHaveName(name: NameFilter, jobId: string, entry: JobEntry | undefined): boolean {
-  if (entry !== undefined) return matchesName(name, entry);
-  return name.idPrefixes?.some((prefix) => jobId.startsWith(prefix)) ?? true;
+/** Checks the members of the filter that name the job, its rule or its endpoints. */
+function isAbout(
+  { jobId }: LoggedEvent,
+  { name, job, ruleName, endpoint }: EventFilter,
+  subject: FormerJob | undefined,
+): boolean {
+  const shown = subject?.name ?? jobId;
+  const { source = [], target = [], replicationId } = subject?.status ?? {};
+  return (
+    (name === undefined || name.glob.match(shown) !== undefined) &&
+    (ruleName === undefined || subject?.rule === ruleName) &&
+    (job === undefined || [shown, jobId, replicationId].includes(job)) &&
+    (endpoint === undefined || isAmong(placesNamed(endpoint), [...source, ...target]))
+  );
 }

@@ -96,6 +96,7 @@ export function placesNamed(place: string): readonly string[] {
   return [listedName(name), localPlace(name)];
 }
 
-function isAmong(named: readonly string[], places: readonly string[]): boolean {
+/** Whether one of the names is among the places. */
+export function isAmong(named: readonly string[], places: readonly string[]): boolean {
   return named.some((name) => places.includes(name));
 }

@@ -1,14 +1,28 @@
 /**
  * The log of job events in commit order (`GET /_tandem/events`). An event is written in the
  * transaction that changes the job, so the log is exact. It records what changed rather than the
- * new state: readers fetch the job, so that events agree with lists. Old events are deleted.
+ * new state: readers fetch the job, so that events agree with lists.
+ *
+ * Retention: after a while, the log is thinned (`thin`): routine events, such as those of a parked
+ * job that wakes up, are deleted. Others are kept until old, or the log is too large (`forget`).
  *
  * The job index lags behind the log (`index-tail.ts`). Events that change a job's status contain
  * the status before and after.
  */
-import { type Clock, hexDecode, hexEncode, Notifier, OperationalError } from "../../base/index.ts";
+import {
+  assert,
+  type Clock,
+  compareBytes,
+  hexDecode,
+  hexEncode,
+  Notifier,
+  OperationalError,
+} from "../../base/index.ts";
+import type { JobChangeName } from "../../contract/index.ts";
 import {
   firstGreaterThan,
+  type Key,
+  type KeyValue,
   keyAfter,
   packTuple,
   type ReadTransaction,
@@ -21,38 +35,18 @@ import {
   type Watch,
 } from "../../kv/index.ts";
 import type { JobEvent } from "../jobs/job-data.ts";
-import { decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/**
- * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
- * lost; job completed, or failed permanently; failing or not; stalled or not; with failed documents
- * or not; paused or resumed; behind or caught up; `changed` for any other change of the status.
- */
-export const JOB_CHANGES = [
-  "added",
-  "removed",
+/** Changes of healthy jobs. Each document that wakes a parked job causes several. */
+const ROUTINE: ReadonlySet<unknown> = new Set<JobChangeName>([
   "started",
   "stopped",
   "parked",
-  "crashed",
-  "stalled",
-  "lost",
-  "completed",
-  "failed",
-  "failing",
-  "recovered",
-  "stalling",
-  "moving",
-  "left_behind",
-  "arrived",
-  "paused",
-  "resumed",
   "behind",
   "caught_up",
   "changed",
-] as const;
-export type JobChangeName = (typeof JOB_CHANGES)[number];
+]);
 
 /** An event that a run adds to the job's history. */
 type RunEvent = Pick<JobEvent, "type">;
@@ -87,9 +81,16 @@ export interface StatusEvent {
   readonly change: StatusChange | undefined;
 }
 
+/** A removed job, while its events are kept. */
+export interface FormerJob {
+  readonly name: string;
+  readonly rule: string | undefined;
+  readonly status: JobStatus;
+}
+
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
-  /** The newest deleted event after the requested position; if set, events are missing. */
+  /** The newest thinned event after the requested position; if set, events are missing. */
   readonly forgottenId: string | undefined;
 }
 
@@ -100,7 +101,7 @@ export interface PastEvents {
   readonly hasOlder: boolean;
 }
 
-/** Events deleted per transaction. */
+/** Events thinned or deleted per transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
 /** Format version, stored as the first element. */
 const FORMAT = 1;
@@ -144,6 +145,31 @@ export class JobEventLog {
     this.#append(tx, jobId, ["lost"]);
   }
 
+  /** Records the name of a job that is being removed. */
+  noteFormer(tx: Transaction, jobId: string, { name, rule, status }: FormerJob): void {
+    const timeMs = Math.floor(this.#clock.nowMs());
+    const value = packTuple([FORMAT, timeMs, name, rule ?? null, encodeStatus(status)]);
+    tx.set(this.#keys.formerJob.key({ jobId }), value);
+  }
+
+  /** Returns those of the jobs that were removed, by id. */
+  async formerJobs(
+    tx: ReadTransaction,
+    jobIds: readonly string[],
+  ): Promise<ReadonlyMap<string, FormerJob>> {
+    const rows = await tx.snapshot.getMany(jobIds.map((jobId) => this.#formerKey(jobId)));
+    return new Map(
+      jobIds.flatMap((jobId, index) => {
+        const row = rows[index];
+        return row === undefined ? [] : [[jobId, decodeFormer(row)] as const];
+      }),
+    );
+  }
+
+  #formerKey(jobId: string): Key {
+    return this.#keys.formerJob.key({ jobId });
+  }
+
   #append(
     tx: Transaction,
     jobId: string,
@@ -169,16 +195,17 @@ export class JobEventLog {
   /** Returns events after a position, oldest first. Throws REPLICATOR_EVENT_INVALID. */
   async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
     const after = parseEventId(afterId);
+    const thinned = await this.#thinned(tx.snapshot);
+    const isGap = compareBytes(after.bytes, thinned.bytes) < 0;
     const { end } = this.#keys.event.range();
-    const begin = firstGreaterThan(this.#keys.event.key({ versionstamp: after }));
+    const versionstamp = isGap ? thinned : after;
+    const begin = firstGreaterThan(this.#keys.event.key({ versionstamp }));
     const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
-    const forgotten = await tx.snapshot.get(this.#keys.forgottenEvent.key({}));
-    const forgottenId = forgotten && hexEncode(forgotten);
     return {
       events: entries.map(({ key, value }) =>
         decodeEvent(this.#keys.event.unpack(key).versionstamp, value),
       ),
-      forgottenId: forgottenId !== undefined && afterId < forgottenId ? forgottenId : undefined,
+      forgottenId: isGap ? hexEncode(thinned.bytes) : undefined,
     };
   }
 
@@ -241,23 +268,98 @@ export class JobEventLog {
     return tx.watch(this.#keys.lastEvent.key({}));
   }
 
-  /** Deletes some folded events older than `olderThanMs`. Returns whether there may be more. */
-  async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
+  /** Returns the newest thinned event. */
+  async #thinned(tx: ReadTransaction): Promise<Versionstamp> {
+    const bytes = await tx.get(this.#keys.forgottenEvent.key({}));
+    return Versionstamp.fromBytes(bytes ?? BEFORE_ALL);
+  }
+
+  /**
+   * Thins some folded events older than `olderThanMs`: deletes the routine ones. Returns whether
+   * there may be more.
+   */
+  async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
-    const all = {
-      begin: this.#keys.event.range().begin,
-      end: keyAfter(this.#keys.event.key({ versionstamp: folded })),
-    };
-    const { entries } = await tx.snapshot.getRangePage(all, { limit: FORGOTTEN_COUNT_MAX });
-    const isOld = ({ value }: { readonly value: Uint8Array }) => timeOf(value) < olderThanMs;
-    const firstKept = entries.findIndex((entry) => !isOld(entry));
-    const old = firstKept < 0 ? entries : entries.slice(0, firstKept);
+    const begin = keyAfter(this.#keys.event.key({ versionstamp: await this.#thinned(tx) }));
+    const end = keyAfter(this.#keys.event.key({ versionstamp: folded }));
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, PAGE);
+    const old = leading(entries, ({ value }) => timeOf(value) < olderThanMs);
     const last = old.at(-1);
     if (last === undefined) return false;
-    tx.clearRange({ begin: all.begin, end: keyAfter(last.key) });
+    let keptBytes = await this.#keptBytes(tx);
+    for (const entry of old) {
+      if (isRoutine(entry)) tx.clear(entry.key);
+      else keptBytes += sizeOf(entry);
+    }
+    this.#setKeptBytes(tx, keptBytes);
     tx.set(this.#keys.forgottenEvent.key({}), this.#keys.event.unpack(last.key).versionstamp.bytes);
-    return firstKept < 0 && entries.length === FORGOTTEN_COUNT_MAX;
+    return old.length === FORGOTTEN_COUNT_MAX;
   }
+
+  /**
+   * Deletes some thinned events: the oldest ones while they are older than `olderThanMs`, or take
+   * more than `bytesMax`. Returns whether there may be more.
+   */
+  async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
+    const { begin } = this.#keys.event.range();
+    const end = keyAfter(this.#keys.event.key({ versionstamp: await this.#thinned(tx) }));
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, PAGE);
+    let keptBytes = await this.#keptBytes(tx);
+    const gone = leading(entries, (entry) => {
+      if (timeOf(entry.value) >= olderThanMs && keptBytes <= bytesMax) return false;
+      keptBytes -= sizeOf(entry);
+      return true;
+    });
+    const last = gone.at(-1);
+    if (last === undefined) return false;
+    const isEmptied = gone.length === entries.length && entries.length < FORGOTTEN_COUNT_MAX;
+    this.#setKeptBytes(tx, isEmptied ? 0 : keptBytes);
+    tx.clearRange({ begin, end: keyAfter(last.key) });
+    await this.#forgetFormer(tx, gone.filter(isRemoval));
+    return gone.length === FORGOTTEN_COUNT_MAX;
+  }
+
+  /** Deletes the names of jobs whose last event is deleted. */
+  async #forgetFormer(tx: Transaction, removals: readonly KeyValue[]): Promise<void> {
+    const keys = removals.map(({ value }) => this.#formerKey(String(unpackTuple(value)[2])));
+    const rows = await tx.getMany(keys);
+    for (const [index, key] of keys.entries()) {
+      const [row, removal] = [rows[index], removals[index]];
+      // A later row belongs to a later removal of a job with the same id.
+      if (row && removal && timeOf(row) <= timeOf(removal.value)) tx.clear(key);
+    }
+  }
+
+  async #keptBytes(tx: ReadTransaction): Promise<number> {
+    const value = await tx.get(this.#keys.keptEvents.key({}));
+    return value === undefined ? 0 : Number(unpackTuple(value)[1]);
+  }
+
+  #setKeptBytes(tx: Transaction, bytes: number): void {
+    tx.set(this.#keys.keptEvents.key({}), packTuple([FORMAT, Math.max(0, bytes)]));
+  }
+}
+
+const PAGE = { limit: FORGOTTEN_COUNT_MAX };
+
+/** Returns the first items, up to the first that fails the test. */
+function leading<T>(items: readonly T[], test: (item: T) => boolean): readonly T[] {
+  const end = items.findIndex((item) => !test(item));
+  return end < 0 ? items : items.slice(0, end);
+}
+
+function isRoutine({ value }: KeyValue): boolean {
+  return changesOf(value).every((change) => ROUTINE.has(change));
+}
+
+function isRemoval({ value }: KeyValue): boolean {
+  return changesOf(value).includes("removed");
+}
+
+/** Returns the size of an event. That of a removal includes the name, whose row is as large. */
+function sizeOf(event: KeyValue): number {
+  const bytes = event.key.length + event.value.length;
+  return isRemoval(event) ? 2 * bytes : bytes;
 }
 
 function changesBetween({ before, after }: StatusChange): readonly JobChangeName[] {
@@ -293,13 +395,28 @@ function parseEventId(id: string): Versionstamp {
 }
 
 function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
-  const [, timeMs, jobId, changes, before] = unpackTuple(value);
+  const [, timeMs, jobId, , before] = unpackTuple(value);
   return {
     id: hexEncode(stamp.bytes),
     timeMs: Number(timeMs),
     jobId: String(jobId),
-    changes: changes === "" ? [] : (String(changes).split(",") as JobChangeName[]),
+    changes: changesOf(value),
     before: decoded(before),
+  };
+}
+
+function changesOf(value: Uint8Array): readonly JobChangeName[] {
+  const changes = unpackTuple(value)[3];
+  return changes === "" ? [] : (String(changes).split(",") as JobChangeName[]);
+}
+
+function decodeFormer(value: Uint8Array): FormerJob {
+  const [, , name, rule, status] = unpackTuple(value);
+  assert(status instanceof Uint8Array, "A removed job must have a status");
+  return {
+    name: String(name),
+    rule: rule === null ? undefined : String(rule),
+    status: decodeStatus(status),
   };
 }
 

@@ -23,7 +23,7 @@ export interface Decider {
   readonly why?: string;
   /** Id of the command for many jobs that made the decision, if any. */
   readonly command?: string;
-  /** Id of the API request, if any. Included in events, but not stored. */
+  /** Id of the API request, if any. Included in log lines, but not stored with the job. */
   readonly requestId?: string;
 }
 

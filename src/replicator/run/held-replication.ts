@@ -325,7 +325,9 @@ export class HeldReplication {
     this.#data = begun;
     this.#phase = phaseAfter(this.#phase, event);
     const { trace } = this.parts.runtime;
-    trace.event("replication.started", { jobId: this.held.id, replicationId });
+    const last = begun.history.slice(1).find(({ type }) => type !== "pending")?.type;
+    const hasSucceeded = last === "parked" || last === "stopped";
+    trace.event("replication.started", { jobId: this.held.id, replicationId, hasSucceeded });
   }
 
   /**

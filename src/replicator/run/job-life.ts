@@ -16,8 +16,8 @@ export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
-  /** Number of written documents reported in events so far. */
-  #toldCount = 0;
+  /** Written documents and transferred bytes reported in events so far. */
+  #notified = { documents: 0, bytes: 0 };
   readonly #rates = new RateMeter();
 
   constructor(run: ReplicationRun, lag: LagMeter, activity: Activity) {
@@ -40,7 +40,7 @@ export class MeasuredRun {
         bytes,
       });
       job.noteCounts({ ...ownStatistics, bytes });
-      this.#report(job, ownStatistics.docsWritten);
+      this.#report(job, ownStatistics.docsWritten, bytes);
       if (lag.isKnown) job.noteBehind(lag.sinceMs);
     }
     const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
@@ -48,11 +48,12 @@ export class MeasuredRun {
     job.observe({ ...figures, sourceSequence, hasBegun, hasCheckpoint, rates, waitsFor });
   }
 
-  #report({ held, parts }: HeldReplication, writtenCount: number): void {
-    const documentCount = writtenCount - this.#toldCount;
-    if (documentCount <= 0) return;
-    this.#toldCount = writtenCount;
-    parts.runtime.trace.event("replication.copied", { jobId: held.id, documentCount });
+  #report({ held, parts }: HeldReplication, documents: number, bytes: number): void {
+    const documentCount = Math.max(0, documents - this.#notified.documents);
+    const byteCount = Math.max(0, bytes - this.#notified.bytes);
+    if (documentCount === 0 && byteCount === 0) return;
+    this.#notified = { documents, bytes };
+    parts.runtime.trace.event("replication.copied", { jobId: held.id, documentCount, byteCount });
   }
 }
 

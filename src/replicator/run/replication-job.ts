@@ -239,7 +239,8 @@ export class ReplicationJob {
     const { runtime, config } = this.#job.parts;
     const source = (): Endpoint => this.#open(replication, "source");
     const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
-    const code = await readFilterCode(replication, source, limit, signal);
+    const reading = readFilterCode(replication, source, limit, signal);
+    const code = await this.#places.ofFilter(reading);
     return replicationId(this.#parts.ids, replication, code);
   }
 
@@ -601,7 +602,7 @@ function endingOf(
     error: secrets.redact(described.error),
     reason: secrets.redact(described.reason),
   };
-  const cause = { ...place, class: classifyFailure(error, place) };
+  const cause = { ...place, class: classifyFailure(error) };
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };

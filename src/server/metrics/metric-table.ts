@@ -148,6 +148,18 @@ export const COUNTERS: readonly CounterRow[] = [
     ({ stopped }) => stopped,
   ),
   tandem(
+    "replications.copied_documents",
+    "number of documents written to targets",
+    "replication.copied",
+    ({ documentCount }) => documentCount,
+  ),
+  tandem(
+    "replications.copied_bytes",
+    "number of bytes of bodies exchanged with other servers",
+    "replication.copied",
+    ({ byteCount }) => byteCount,
+  ),
+  tandem(
     "replications.refused_revisions",
     "number of revisions that a target refused",
     "replication.refused",

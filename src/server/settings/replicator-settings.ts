@@ -109,7 +109,12 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
     unit: "s",
-    meaning: "age up to which `/_tandem/events` can be resumed",
+    meaning: "time that [events](api/jobs.md#events) are kept; routine ones for at most 15 minutes",
+  }),
+  eventBytesMax: integer("event_max_bytes", DEFAULT.eventBytesMax, {
+    min: 0,
+    unit: "bytes",
+    meaning: "maximum size of events older than 15 minutes; the oldest are deleted first",
   }),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec, {
     unit: "s",

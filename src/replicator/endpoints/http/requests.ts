@@ -331,7 +331,7 @@ export class HttpRequests {
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
     this.#isRecognized ||= hasCouchdbForm(json);
-    this.#checkRate(status);
+    this.#checkRate(status, shownText(body));
     return {
       status,
       json,
@@ -465,9 +465,11 @@ export class HttpRequests {
    * Throws if a server still responds with 429 after all retries. The job is then retried later
    * (`max_backoff`).
    */
-  #checkRate(status: number): void {
+  #checkRate(status: number, text = ""): void {
     if (status !== 429) return;
-    throw new EndpointError("max_backoff", `repeated answers 429 from ${this.shownUrl}`);
+    const described = text === "" ? "" : ` (${this.words.described(status, text)})`;
+    const reason = `repeated answers 429 from ${this.shownUrl}${described}`;
+    throw new EndpointError("max_backoff", reason);
   }
 
   /** Returns the error for a 401 or 403: CouchDB's words, and what the server has responded. */
