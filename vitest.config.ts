@@ -1,12 +1,12 @@
 import { availableParallelism } from "node:os";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import { builtSources } from "./test/support/built-sources.ts";
-import { LONG_TESTS } from "./test/support/long-tests.ts";
-import { LongestFirst } from "./test/support/longest-first.ts";
+import { LONG_TESTS } from "./test/support/runner/long-tests.ts";
+import { LongestFirst } from "./test/support/runner/longest-first.ts";
 
 /**
  * Time limit that ends a run whose event loop is blocked. Each test and hook has a lower limit, in
- * ticks (`test/support/patience.ts`).
+ * ticks (`test/support/runner/patience.ts`).
  */
 const PATIENCE_MS = 1_800_000;
 
@@ -24,7 +24,7 @@ function filesOf(
       // A process runs many files without loading the modules again, which would take a fifth of
       // the time. Test modules must therefore not carry state from one file to the next.
       isolate: false,
-      runner: "./test/support/patient-runner.ts",
+      runner: "./test/support/runner/patient-runner.ts",
       server: { deps: { external: [/\/dist\//] } },
       testTimeout: PATIENCE_MS,
       hookTimeout: PATIENCE_MS,
@@ -45,6 +45,6 @@ export default defineConfig({
     // Many tests mostly wait for other processes, so one more worker than cores is useful.
     maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongestFirst },
-    reporters: ["default", "./test/support/closing-line-reporter.ts"],
+    reporters: ["default", "./test/support/runner/closing-line-reporter.ts"],
   },
 });

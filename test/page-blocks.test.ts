@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { documentationPages, obsoleteReasons, shellBlocks } from "./support/page-blocks.ts";
+import { documentationPages, obsoleteReasons, shellBlocks } from "./support/pages/page-blocks.ts";
 
 /** Tests that run all blocks of their pages, and fail if one is omitted. */
 const ALL_OF_ITS_PAGES = [
@@ -13,9 +13,9 @@ const ALL_OF_ITS_PAGES = [
 ];
 /** Tests of one page each, which run its blocks one by one, with the number of blocks. */
 const BLOCKS_OF: Readonly<Record<string, readonly [test: string, count: number]>> = {
-  "docs/coming-from-couchdb.md": ["test/end-to-end/move.test.ts", 2],
-  "docs/per-user-databases.md": ["test/end-to-end/per-user-databases.test.ts", 4],
-  "docs/whole-servers.md": ["test/end-to-end/rules.test.ts", 4],
+  "docs/coming-from-couchdb.md": ["test/end-to-end/operations/move.test.ts", 2],
+  "docs/per-user-databases.md": ["test/end-to-end/operations/per-user-databases.test.ts", 4],
+  "docs/whole-servers.md": ["test/end-to-end/operations/rules.test.ts", 4],
 };
 
 const pages = documentationPages().filter((page) =>

@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
-import { patience } from "../support/patience.ts";
+import { patience } from "../support/runner/patience.ts";
 
 /**
  * Time limit for one step. A step takes seconds at most, so the limit allows for a busy machine,

@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { documentationPages, pageText, whyNotRun } from "../support/page-blocks.ts";
+import { documentationPages, pageText, whyNotRun } from "../support/pages/page-blocks.ts";
 import {
   jsonValues,
   type PageExample,
   pageExamples,
   textWithoutVarying,
   withoutVarying,
-} from "../support/page-examples.ts";
-import { type PageShell, pageShell } from "../support/page-shell.ts";
+} from "../support/pages/page-examples.ts";
+import { type PageShell, pageShell } from "../support/pages/page-shell.ts";
 
 /** The address and the folder of the node on the pages. */
 const ADDRESS = "http://127.0.0.1:5984";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { patience } from "../support/patience.ts";
+import { patience } from "../support/runner/patience.ts";
 
 const DEMO = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
 

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { pageText, shellBlocks } from "../support/page-blocks.ts";
-import { pageJson } from "../support/page-commands.ts";
-import { type PageShell, pageShell } from "../support/page-shell.ts";
+import { pageText, shellBlocks } from "../support/pages/page-blocks.ts";
+import { pageJson } from "../support/pages/page-commands.ts";
+import { type PageShell, pageShell } from "../support/pages/page-shell.ts";
 import { openFoundationDbStore } from "../support/shared-stores.ts";
 
 const processes = new Processes();

@@ -1,7 +1,7 @@
 /** Events that a process logs to standard error, for tests that wait for them. */
 import type { Readable } from "node:stream";
 import type { EventName, Events } from "../../src/base/index.ts";
-import { patience } from "./patience.ts";
+import { patience } from "./runner/patience.ts";
 
 /** An event of the log: its name and its other members. */
 type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;

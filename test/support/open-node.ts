@@ -15,7 +15,7 @@ import {
 } from "../../src/kv/index.ts";
 import type { ReplicatorConfig } from "../../src/replicator/index.ts";
 import { composeNode } from "./compose-node.ts";
-import { patience } from "./patience.ts";
+import { patience } from "./runner/patience.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
 

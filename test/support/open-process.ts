@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { AnnouncedEvents } from "./announced-events.ts";
-import { askUntil, patience } from "./patience.ts";
+import { askUntil, patience } from "./runner/patience.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 

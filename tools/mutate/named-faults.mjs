@@ -110,7 +110,7 @@ export const NAMED_FAULTS = [
     path: "src/api/access/authorization.ts",
     text: 'return database === "_users" ? "database-admin" : "database-member";',
     replacement: 'return "database-member";',
-    tests: ["test/server/users.test.ts"],
+    tests: ["test/server/users/users.test.ts"],
   },
   {
     rule: "a follower of a rule that lost its job continues",
@@ -124,7 +124,7 @@ export const NAMED_FAULTS = [
     path: "src/replicator/copying/compare-databases.ts",
     text: "mayBeStoredOtherwise(outline, other) && (await this.#hasSameBytes(request, name, signal))",
     replacement: "mayBeStoredOtherwise(outline, other)",
-    tests: ["test/end-to-end/shell.test.ts"],
+    tests: ["test/end-to-end/operations/shell.test.ts"],
   },
   {
     rule: "replicate --json succeeds although documents failed",
@@ -132,7 +132,7 @@ export const NAMED_FAULTS = [
     text: 'ending.kind === "stopped" || failures.length > 0 ? 1 : 0',
     replacement:
       'ending.kind === "stopped" || (failures.length > 0 && flags.json !== true) ? 1 : 0',
-    tests: ["test/end-to-end/shell.test.ts"],
+    tests: ["test/end-to-end/operations/shell.test.ts"],
   },
   {
     rule: "the selection of all matching jobs contains every job",
@@ -167,7 +167,7 @@ export const NAMED_FAULTS = [
     path: "src/api/access/session.ts",
     text: '    throw badRequest("The form is not UTF-8 encoded");',
     replacement: '    return "";',
-    tests: ["test/server/users.test.ts"],
+    tests: ["test/server/users/users.test.ts"],
   },
   {
     rule: "behind=false lists all jobs",
@@ -202,7 +202,7 @@ export const NAMED_FAULTS = [
     path: "src/replicator/endpoints/http/http-endpoint.ts",
     text: "return status >= 200 && status < 300 && asObject(json)?.ok",
     replacement: "return status > 200 && status < 300 && asObject(json)?.ok",
-    tests: ["test/replicator/http-endpoint.test.ts"],
+    tests: ["test/replicator/copying/http-endpoint.test.ts"],
   },
   {
     rule: "a request answered with 429 is not retried exactly at the time limit",
@@ -216,7 +216,7 @@ export const NAMED_FAULTS = [
     path: "src/replicator/run/held-replication.ts",
     text: "    if (isGone) throw new JobHaltedError(this.held);\n",
     replacement: "",
-    tests: ["test/replicator/held-replication.test.ts"],
+    tests: ["test/replicator/jobs/held-replication.test.ts"],
   },
   {
     rule: "the login does not name the refused user",
@@ -272,21 +272,21 @@ export const NAMED_FAULTS = [
     path: "src/replicator/jobs/job-name.ts",
     text: "if (document !== undefined) return",
     replacement: "if (false) return",
-    tests: ["test/server/job-names.test.ts"],
+    tests: ["test/server/jobs/job-names.test.ts"],
   },
   {
     rule: "an empty list of indexes is accepted",
     path: "src/api/queries/indexes.ts",
     text: "if (limit === 0) throw badRequest",
     replacement: "if (false) throw badRequest",
-    tests: ["test/api/indexes.test.ts"],
+    tests: ["test/api/queries/indexes.test.ts"],
   },
   {
     rule: "a completed retry is requested again",
     path: "src/replicator/failures/stored-run-failures.ts",
     text: "        await lists.endRetry(tx, baseId, request);\n",
     replacement: "",
-    tests: ["test/replicator/failure-lists.test.ts"],
+    tests: ["test/replicator/lists/failure-lists.test.ts"],
   },
   {
     rule: "ibrowse_options may have any value",
@@ -308,7 +308,7 @@ export const NAMED_FAULTS = [
     path: "src/databases/documents/document-writer.ts",
     text: 'judged.kind === "interactive" ? (judged.parent?.generation',
     replacement: "true ? (judged.parent?.generation",
-    tests: ["test/api/attachments.test.ts"],
+    tests: ["test/api/documents/attachments.test.ts"],
   },
   {
     rule: "a plan of a move is not printed",
@@ -320,14 +320,14 @@ export const NAMED_FAULTS = [
     );
 `,
     replacement: "",
-    tests: ["test/end-to-end/move.test.ts"],
+    tests: ["test/end-to-end/operations/move.test.ts"],
   },
   {
     rule: "a failure of the store counts as a failure of the job",
     path: "src/replicator/run/replication-job.ts",
     text: 'errorCode(error)?.startsWith("KV_")',
     replacement: 'errorCode(error)?.endsWith("KV_")',
-    tests: ["test/replicator/refusing-store.test.ts"],
+    tests: ["test/replicator/copying/refusing-store.test.ts"],
   },
   {
     rule: "the effect of a draft is shown for no group",
@@ -348,7 +348,7 @@ export const NAMED_FAULTS = [
     path: "src/cli/replicate/verify.ts",
     text: "differingCount === 0",
     replacement: "differingCount !== 0",
-    tests: ["test/end-to-end/rules.test.ts"],
+    tests: ["test/end-to-end/operations/rules.test.ts"],
   },
   {
     rule: "a demo continues after a refusal, and stops after a success",
@@ -369,7 +369,7 @@ export const NAMED_FAULTS = [
     path: "src/api/replication/budgets.ts",
     text: "json(existed ? 200 : 201",
     replacement: "json(true ? 200 : 201",
-    tests: ["test/server/job-queries.test.ts"],
+    tests: ["test/server/jobs/job-queries.test.ts"],
   },
   {
     rule: "the count of changed jobs continues after the list is read again",
@@ -460,28 +460,28 @@ export const NAMED_FAULTS = [
     path: "src/replicator/endpoints/http/revisions-difference.ts",
     text: 'typeof value === "string" && isRevision(value)',
     replacement: "isRevision(value)",
-    tests: ["test/replicator/http-endpoint.test.ts"],
+    tests: ["test/replicator/copying/http-endpoint.test.ts"],
   },
   {
     rule: "the reason of a refusal may be a number",
     path: "src/replicator/endpoints/http/document-writer.ts",
     text: 'reason: typeof reason === "string" ? words.shown(reason) : "",\n  };',
     replacement: "reason: words.shown(reason),\n  };",
-    tests: ["test/replicator/http-endpoint.test.ts"],
+    tests: ["test/replicator/copying/http-endpoint.test.ts"],
   },
   {
     rule: "redirects are not followed if the address names a system database",
     path: "src/replicator/endpoints/http/requests.ts",
     text: "namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname)",
     replacement: "!namesSystemDatabase(to.pathname)",
-    tests: ["test/replicator/http-endpoint.test.ts"],
+    tests: ["test/replicator/copying/http-endpoint.test.ts"],
   },
   {
     rule: "statistics of runs per minute are kept indefinitely",
     path: "src/replicator/nodes/run-rates.ts",
     text: "tx.clearRange({ begin: runRate.range().begin, end: runRate.prefixKey({ startMs }) });",
     replacement: "",
-    tests: ["test/replicator/run-rates.test.ts"],
+    tests: ["test/replicator/jobs/run-rates.test.ts"],
   },
   {
     rule: "a run that parked without a checkpoint resumes although a database was replaced",
@@ -516,21 +516,21 @@ export const NAMED_FAULTS = [
     path: "src/api/queries/find-query.ts",
     text: 'const match = typeof value === "string" && /',
     replacement: "const match = /",
-    tests: ["test/api/find.test.ts"],
+    tests: ["test/api/queries/find.test.ts"],
   },
   {
     rule: "removing an attachment of an unknown revision reports it as missing",
     path: "src/api/documents/attachments.ts",
     text: "throw superseded === undefined ? missingRevision() : conflict();",
     replacement: "throw conflict();",
-    tests: ["test/api/attachments.test.ts"],
+    tests: ["test/api/documents/attachments.test.ts"],
   },
   {
     rule: "a stub of a document that does not exist is a conflict",
     path: "src/databases/documents/document-writer.ts",
     text: "stub === undefined || loaded.tree.winner !== undefined",
     replacement: "true",
-    tests: ["test/api/documents.test.ts"],
+    tests: ["test/api/documents/documents.test.ts"],
   },
   {
     rule: "the key of a removal may have any length",
@@ -551,7 +551,7 @@ export const NAMED_FAULTS = [
     path: "src/replicator/scheduling/running-jobs.ts",
     text: "if (!held.id.startsWith(idPrefix)) continue;",
     replacement: "if (held.id.startsWith(idPrefix)) continue;",
-    tests: ["test/replicator/halted-jobs.test.ts"],
+    tests: ["test/replicator/jobs/halted-jobs.test.ts"],
   },
   {
     rule: "the next page of jobs is requested while another request is pending",
@@ -565,7 +565,7 @@ export const NAMED_FAULTS = [
     path: "src/server/users/user-passwords.ts",
     text: "if (password === undefined || password === null) return edit;",
     replacement: "if (edit.deleted || password === undefined || password === null) return edit;",
-    tests: ["test/server/users.test.ts"],
+    tests: ["test/server/users/users.test.ts"],
   },
   {
     rule: "a sleep that exceeds the maximum of a timer ends too early",
@@ -579,7 +579,7 @@ export const NAMED_FAULTS = [
     path: "src/api/changes/changes-reader.ts",
     text: "page.entries.at(-1)?.sequence",
     replacement: "page.entries.at(-2)?.sequence",
-    tests: ["test/api/changes.test.ts"],
+    tests: ["test/api/queries/changes.test.ts"],
   },
   {
     rule: "a key selector with a negative offset reads one key too many",
@@ -607,14 +607,14 @@ export const NAMED_FAULTS = [
     path: "src/documents/design-document-fault.ts",
     text: 'if (name === "*") {',
     replacement: 'if (name !== "*") {',
-    tests: ["test/api/design-documents.test.ts"],
+    tests: ["test/api/documents/design-documents.test.ts"],
   },
   {
     rule: "a fault of a design document names no member",
     path: "src/documents/design-document-fault.ts",
     text: "return bad && ",
     replacement: "return bad || ",
-    tests: ["test/api/design-documents.test.ts"],
+    tests: ["test/api/documents/design-documents.test.ts"],
   },
   {
     rule: "an attachment may have an empty name",
@@ -649,7 +649,7 @@ export const NAMED_FAULTS = [
     path: "src/replicator/endpoints/http/http-endpoint.ts",
     text: "const isShort = true;",
     replacement: "const isShort = false;",
-    tests: ["test/replicator/http-endpoint.test.ts"],
+    tests: ["test/replicator/copying/http-endpoint.test.ts"],
   },
   {
     rule: "a part that ends within its headers is omitted",
@@ -663,14 +663,14 @@ export const NAMED_FAULTS = [
     path: "src/cli/replicate/verify.ts",
     text: "differingCount === 0",
     replacement: "differingCount !== 0",
-    tests: ["test/end-to-end/rules.test.ts"],
+    tests: ["test/end-to-end/operations/rules.test.ts"],
   },
   {
     rule: "move prints no plan",
     path: "src/cli/move/run-move.ts",
     text: "        : uuidLine(uuids) + planTable(planned),",
     replacement: '        : "",',
-    tests: ["test/end-to-end/move.test.ts"],
+    tests: ["test/end-to-end/operations/move.test.ts"],
   },
   {
     rule: "a command can be sent twice",
@@ -839,7 +839,7 @@ export const NAMED_FAULTS = [
     path: "src/api/http/request-body.ts",
     text: "  requireJsonType(call);\n  return outlineObject",
     replacement: "  return outlineObject",
-    tests: ["test/api/bulk.test.ts"],
+    tests: ["test/api/documents/bulk.test.ts"],
   },
   {
     rule: "a node that becomes the sender of alerts does not compare all jobs",

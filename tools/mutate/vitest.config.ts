@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type Reporter, type TestCase, type TestModule } from "vitest/node";
-import { LongestFirst } from "../../test/support/longest-first.ts";
+import { LongestFirst } from "../../test/support/runner/longest-first.ts";
 import config from "../../vitest.config.ts";
 
 const ORDER = (process.env.MUTATE_FILES ?? "").split(",");

@@ -4,7 +4,7 @@
  * asleep.
  */
 import { setImmediate as turn } from "node:timers/promises";
-import { patience } from "../../support/patience.ts";
+import { patience } from "../../support/runner/patience.ts";
 
 /** Maximum calls of `run` per world. More calls mean that a test polls indefinitely. */
 const RUNS_MAX = 200_000;

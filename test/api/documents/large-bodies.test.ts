@@ -1,0 +1,278 @@
+/**
+ * Bodies that could block the event loop: refused above a limit, and processed in steps below it.
+ */
+import { gzipSync } from "node:zlib";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../../../src/base/index.ts";
+import { createSystemRuntime } from "../../../src/host/index.ts";
+import { type OpenApi, openApi } from "../api.fixture.ts";
+
+let api: OpenApi;
+/** Number of yields to the event loop. */
+let turnCount: number;
+
+/** A clock that advances a millisecond per reading, so that yields are counted in steps of work. */
+function steppingClock(clock: Clock): Clock {
+  let ms = 0;
+  return {
+    nowMs: () => clock.nowMs(),
+    monotonicMs: () => ms++,
+    sleep: (durationMs, signal) => {
+      if (durationMs === 0) turnCount++;
+      return clock.sleep(durationMs, signal);
+    },
+  };
+}
+
+beforeEach(async () => {
+  const runtime = createSystemRuntime();
+  api = await openApi({ parts: { runtime: { ...runtime, clock: steppingClock(runtime.clock) } } });
+  await api.ask("PUT /films");
+  turnCount = 0;
+});
+
+const list = (count: number, text: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => text(index)).join(",");
+const TOO_LARGE = { status: 413, json: { error: "too_large" } };
+const headers = { "Content-Type": "application/json" };
+
+describe("refuses", () => {
+  test.each([
+    ["_all_docs", (count: number) => `{"keys":[${list(count - 2, (at) => `"${at}"`)}]}`],
+    [
+      "_changes?filter=_doc_ids",
+      (count: number) => `{"doc_ids":[${list(count - 2, () => '"a"')}]}`,
+    ],
+    ["_revs_diff", (count: number) => `{"a":[${list(count - 2, (at) => `"1-${at}"`)}]}`],
+    ["_bulk_get", (count: number) => `{"docs":[${list((count - 2) / 2, () => '{"id":"a"}')}]}`],
+    ["_purge", (count: number) => `{"a":[${list(count - 2, () => '"1-a"')}]}`],
+  ])("a request with more values than allowed, at %s", async (place, bodyOf) => {
+    const few = { body: bodyOf(100), headers };
+    expect((await api.ask(`POST /films/${place}`, few)).status).toBeLessThan(300);
+    const many = { body: bodyOf(100_002), headers };
+    expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
+  });
+
+  test("a compressed list of millions of documents, before parsing the documents", async () => {
+    const body = gzipSync(`{"docs":[${"{},".repeat(2_100_000)}{}]}`);
+    const gzipped = { ...headers, "Content-Encoding": "gzip" };
+    const answer = await api.ask("POST /films/_bulk_docs", { body, headers: gzipped });
+    expect(answer).toMatchObject(TOO_LARGE);
+    expect(answer.json.reason).toContain("2000000 values");
+  });
+
+  test("a request of more than eight megabytes", async () => {
+    const body = JSON.stringify({ selector: { a: "x".repeat(8 * 1024 * 1024) } });
+    expect(await api.ask("POST /films/_find", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+
+  test("a security object over one megabyte, which every request of a user has to read", async () => {
+    const bodyOf = (length: number) => `{"admins":{"names":["${"x".repeat(length)}"]}}`;
+    const spare = bodyOf(0).length;
+    const put = (length: number) =>
+      api.ask("PUT /films/_security", { body: bodyOf(length - spare), headers });
+    expect((await put(1024 * 1024)).status).toBe(200);
+    expect(await put(1024 * 1024 + 1)).toMatchObject(TOO_LARGE);
+  });
+
+  test.each([
+    ["conditions", { $or: Array.from({ length: 1_001 }, (_, at) => ({ a: at })) }],
+    ["lists", { a: { $in: Array.from({ length: 10_001 }, (_, at) => at) } }],
+    ["nested", JSON.parse(`${'{"$not":'.repeat(101)}{"a":1}${"}".repeat(101)}`)],
+  ])("a selector over its limits: %s", async (word, selector) => {
+    for (const [place, error] of [
+      ["_find", "bad_request"],
+      ["_explain", "bad_request"],
+      ["_changes?filter=_selector", "bad_request"],
+    ]) {
+      const answer = await api.ask(`POST /films/${place}`, { body: { selector }, headers });
+      expect(answer).toMatchObject({ status: 400, json: { error } });
+      expect(answer.json.reason).toContain(word);
+    }
+  });
+
+  test("excessively nested JSON, before parsing the rest", async () => {
+    for (const request of ["POST /films", "POST /films/_find", "POST /films/_bulk_docs"]) {
+      const answer = await api.ask(request, { body: "[".repeat(5_000_000), headers });
+      expect(answer).toMatchObject({
+        status: 400,
+        json: { error: "bad_request", reason: "The JSON is nested too deeply" },
+      });
+    }
+    expect(turnCount).toBe(0);
+  });
+
+  test("too many queries per request, and too many documents per purge", async () => {
+    const queries = `{"queries":[${list(1_001, () => "{}")}]}`;
+    const asked = await api.ask("POST /films/_all_docs/queries", { body: queries, headers });
+    expect(asked).toMatchObject(TOO_LARGE);
+    expect(asked.json.reason).toContain("at most 1000 queries");
+    const purged = `{${list(1_001, (at) => `"${at}":["1-a"]`)}}`;
+    expect(await api.ask("POST /films/_purge", { body: purged, headers })).toMatchObject({
+      status: 400,
+      json: { error: "bad_request", reason: expect.stringContaining("at most 1000") },
+    });
+  });
+
+  test("too many revisions of one document per request", async () => {
+    for (const place of ["_revs_diff", "_missing_revs"]) {
+      const bodyOf = (count: number) => `{"a":[${list(count, (at) => `"1-${at}"`)}]}`;
+      const few = { body: bodyOf(10_000), headers };
+      expect((await api.ask(`POST /films/${place}`, few)).status).toBe(200);
+      const many = { body: bodyOf(10_001), headers };
+      expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
+    }
+  });
+
+  test.each([
+    [
+      "views",
+      (count: number) =>
+        `"language":"query","views":{${list(count, (at) => `"${at}":{"map":{}}`)}}`,
+    ],
+    ["filters", (count: number) => `"filters":{${list(count, (at) => `"${at}":""`)}}`],
+  ])("a design document with more functions than allowed: %s", async (group, membersOf) => {
+    const put = (count: number) =>
+      api.ask("PUT /films/_design/a", { body: `{${membersOf(count)}}`, headers });
+    expect(await put(10_001)).toMatchObject({
+      status: 400,
+      json: {
+        error: "invalid_design_doc",
+        reason: `\`${group}\` field has more than 10000 members`,
+      },
+    });
+    expect((await put(10_000)).status).toBe(201);
+  });
+
+  test("a document with more values than the store accepts, before parsing the rest", async () => {
+    const body = `[${"1,".repeat(5_300_000)}, and what is no JSON`;
+    expect(await api.ask("PUT /films/a", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+
+  test("a list of more documents than a request may contain", async () => {
+    const body = `{"docs":[${list(100_001, () => "{}")}]}`;
+    expect(await api.ask("POST /films/_bulk_docs", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+});
+
+describe("yields to other requests while", () => {
+  test.each([
+    ["values", `{"a":[${list(1_500_000, () => "1")}]}`],
+    ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
+  ])("scanning a long document: %s", async (_, body) => {
+    expect((await api.ask("POST /films", { body, headers })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
+    ["filters", `{"filters":{${list(9_000, (at) => `"${at}":""`)}}}`],
+    ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
+  ])("scanning a design document again: %s", async (_, body) => {
+    await api.ask("PUT /films/a", { body, headers });
+    const turnCountOfOthers = turnCount;
+    turnCount = 0;
+    expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(turnCountOfOthers);
+  });
+
+  test("scanning a long design document for filters and metadata", async () => {
+    const code = { filters: { all: "function () { return true; }" } };
+    const long = `${JSON.stringify(code).slice(0, -1)},"a":"${"x".repeat(3_000_000)}"}`;
+    await api.ask("PUT /films/_design/a", { body: long, headers });
+    turnCount = 0;
+    expect((await api.ask("PUT /films/b", { body: {} })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(0);
+    turnCount = 0;
+    expect((await api.ask("GET /films/_changes?filter=a/all")).json.results).toHaveLength(2);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["_revs_diff", `{${list(33_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_bulk_docs", `{"docs":[${list(2_000, (at) => `{"_id":"${at}"}`)}]}`],
+    ["_all_docs/queries", `{"queries":[${list(1_000, () => '{"limit":0}')}]}`],
+    ["_all_docs", `{"keys":[${list(2_000, (at) => `"${at}"`)}]}`],
+    ["_bulk_get", `{"docs":[${list(2_000, (at) => `{"id":"${at}"}`)}]}`],
+    ["_purge", `{${list(1_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_changes?filter=_doc_ids", `{"doc_ids":[${list(20_000, (at) => `"${at}"`)}]}`],
+  ])("%s iterates over a long list", async (place, body) => {
+    expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test("_find tests documents that do not match", async () => {
+    const docs = Array.from({ length: 100 }, () => ({}));
+    await api.ask("POST /films/_bulk_docs", { body: { docs } });
+    turnCount = 0;
+    const body = { selector: { a: 1 } };
+    expect((await api.ask("POST /films/_find", { body })).json.docs).toEqual([]);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+});
+
+describe("_bulk_docs with more documents than are parsed immediately", () => {
+  const many = (count: number) => Array.from({ length: count }, (_, at) => ({ _id: `d${at}` }));
+  const write = (docs: readonly object[], mode: object = {}) =>
+    api.ask("POST /films/_bulk_docs", { body: { docs, ...mode } });
+
+  test("reports all in order", async () => {
+    const docs = [...many(2_100), { _id: "d1" }];
+    const { status, json } = await write(docs);
+    expect(status).toBe(201);
+    expect(json.map(({ id }: { id: string }) => id)).toEqual(docs.map(({ _id }) => _id));
+    expect(json.at(-1)).toMatchObject({ error: "conflict" });
+    expect((await api.ask("GET /films")).json.doc_count).toBe(2_100);
+  });
+
+  test.each([
+    ["an id", { _id: "_x" }],
+    ["a member", { _id: "x", _x: 1 }],
+    ["an attachment", { _id: "x", _attachments: { a: { data: "!" } } }],
+  ])("writes none if one is malformed: %s", async (_, bad) => {
+    expect((await write([...many(1_100), bad])).status).toBe(400);
+    expect((await api.ask("GET /films")).json.doc_count).toBe(0);
+  });
+
+  test("writes those of another server, and reports the others", async () => {
+    const docs = many(1_100).map((document) => ({ ...document, _rev: "1-a" }));
+    const { status, json } = await write([...docs, { _id: "_x", _rev: "1-a" }], {
+      new_edits: false,
+    });
+    expect(status).toBe(201);
+    expect(json).toMatchObject([{ id: "_x" }]);
+    expect((await api.ask("GET /films")).json.doc_count).toBe(1_100);
+    const refused = await write([...docs, 5 as unknown as object], { new_edits: false });
+    expect(refused.status).toBe(400);
+  });
+});
+
+describe("a document", () => {
+  const hash = (at: number) => String(at).padStart(32, "0");
+  const write = (docs: readonly object[]) =>
+    api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+
+  test("has at most a thousand leaves; existing leaves can be extended", async () => {
+    const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
+    const { json } = await write(leaves);
+    const reason = "A document must not have more than 1000 conflicting revisions";
+    const error = "document_too_large";
+    expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
+    // Each leaf that is written rewrites the tree.
+    expect(turnCount).toBeGreaterThan(50);
+    const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
+    expect((await write([next])).json).toEqual([]);
+    const alone = { body: { _rev: "1-c" } };
+    expect(await api.ask("PUT /films/a?new_edits=false", alone)).toMatchObject({
+      status: 413,
+      json: { error, reason },
+    });
+  });
+
+  test("has at most two thousand attachments", async () => {
+    const names = Array.from({ length: 2_001 }, (_, at) => [String(at), { data: "" }]);
+    const body = { _attachments: Object.fromEntries(names) };
+    const error = "document_too_large";
+    expect(await api.ask("PUT /films/a", { body })).toMatchObject({ status: 413, json: { error } });
+  });
+});

@@ -1,0 +1,223 @@
+import { describe, expect, test } from "vitest";
+import { type Asked, openApi, openFilms } from "../api.fixture.ts";
+import { FILMS, refusal, testRows } from "../rows.ts";
+
+/** Database `films` with `a`, two leaves of `b`, and the deleted `c`. */
+async function openPurgeable(open: () => Promise<Asked> = openFilms) {
+  const api = await open();
+  await api.ask("POST /films/_bulk_docs", {
+    body: {
+      new_edits: false,
+      docs: [
+        { _id: "a", _rev: "1-a" },
+        { _id: "b", _revisions: { start: 2, ids: ["x", "r"] } },
+        { _id: "b", _revisions: { start: 2, ids: ["y", "r"] } },
+        { _id: "c", _revisions: { start: 2, ids: ["d", "c"] }, _deleted: true },
+      ],
+    },
+  });
+  return api;
+}
+
+const many = Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`k${n}`, ["1-a"]]));
+const manyRevisions = [...Array.from({ length: 1_001 }, (_, n) => `1-${n}`), "2-y"];
+
+describe("_purge", () => {
+  testRows(openPurgeable, [
+    {
+      name: "reports what it purged",
+      ask: "POST /films/_purge",
+      body: { a: ["1-a"], c: ["2-d"] },
+      status: 201,
+      json: { purge_seq: null, purged: { a: ["1-a"], c: ["2-d"] } },
+    },
+    {
+      name: "purges leaves only",
+      ask: "POST /films/_purge",
+      body: { b: ["1-r", "2-y", "9-q"] },
+      status: 201,
+      json: { purge_seq: null, purged: { b: ["2-y"] } },
+    },
+    {
+      name: "finds nothing of an unknown document",
+      ask: "POST /films/_purge",
+      body: { nope: ["1-r"], _odd: ["1-r"] },
+      status: 201,
+      json: { purge_seq: null, purged: { nope: [], _odd: [] } },
+    },
+    {
+      name: "purges nothing for an empty request",
+      ask: "POST /films/_purge",
+      body: {},
+      status: 201,
+      json: { purge_seq: null, purged: {} },
+    },
+    {
+      name: "requires an object",
+      ask: "POST /films/_purge",
+      body: [],
+      ...refusal(400, "bad_request", "Request body must be a JSON object"),
+    },
+    {
+      name: "requires lists",
+      ask: "POST /films/_purge",
+      body: { a: "1-a" },
+      ...refusal(400, "bad_request", "Invalid list of revisions"),
+    },
+    {
+      name: "requires revisions",
+      ask: "POST /films/_purge",
+      body: { a: ["x"] },
+      ...refusal(400, "bad_request", "Invalid rev format"),
+    },
+    {
+      name: "requires revisions that are strings",
+      ask: "POST /films/_purge",
+      body: { a: [1] },
+      ...refusal(400, "bad_request", "Invalid rev format"),
+    },
+    {
+      name: "accepts any number of documents",
+      ask: "POST /films/_purge",
+      body: { ...many, a: ["1-a"] },
+      status: 201,
+      json: {
+        purge_seq: null,
+        purged: { ...Object.fromEntries(Object.keys(many).map((id) => [id, []])), a: ["1-a"] },
+      },
+      differs: "CouchDB limits a purge to 100 documents",
+    },
+    {
+      name: "accepts any number of revisions",
+      ask: "POST /films/_purge",
+      body: { b: manyRevisions, a: ["1-a"] },
+      status: 201,
+      json: { purge_seq: null, purged: { b: ["2-y"], a: ["1-a"] } },
+      differs: "CouchDB limits a purge to 1,000 revisions",
+    },
+    {
+      name: "requires JSON",
+      ask: "POST /films/_purge",
+      headers: { "Content-Type": "text/plain" },
+      body: "{}",
+      ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
+    },
+    {
+      name: "requires POST",
+      ask: "GET /films/_purge",
+      ...refusal(405, "method_not_allowed", "Only POST allowed"),
+      answers: { Allow: "POST" },
+    },
+    {
+      name: "requires a database",
+      ask: "POST /nowhere/_purge",
+      body: {},
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+    {
+      name: "has a limit of infos",
+      ask: "GET /films/_purged_infos_limit",
+      status: 200,
+      json: 1000,
+    },
+    {
+      name: "has a limit of infos that can be set",
+      ask: "PUT /films/_purged_infos_limit",
+      body: "50",
+      status: 200,
+      json: { ok: true },
+    },
+    {
+      name: "has a positive limit of infos",
+      ask: "PUT /films/_purged_infos_limit",
+      body: "0",
+      ...refusal(400, "bad_request", "`purged_infos_limit` must be positive integer"),
+    },
+    {
+      name: "has a limit of infos that is a number",
+      ask: "PUT /films/_purged_infos_limit",
+      body: '"x"',
+      ...refusal(400, "bad_request", "`purged_infos_limit` must be positive integer"),
+    },
+  ]);
+
+  test("is visible everywhere", async () => {
+    const { ask } = await openPurgeable();
+    await ask("POST /films/_purge", { body: { a: ["1-a"], b: ["2-y"] } });
+    expect((await ask("GET /films/a")).json).toEqual({ error: "not_found", reason: "missing" });
+    expect((await ask("GET /films/b")).json).toEqual({ _id: "b", _rev: "2-x" });
+    const { json: changes } = await ask("GET /films/_changes?style=all_docs");
+    expect(changes.results.map((row: { id: string }) => row.id)).toEqual(["c", "b"]);
+    expect(changes.results[1].changes).toEqual([{ rev: "2-x" }]);
+    expect((await ask("GET /films/_all_docs")).json.total_rows).toBe(1);
+    expect((await ask("GET /films")).json).toMatchObject({
+      doc_count: 1,
+      doc_del_count: 1,
+      purge_seq: "2",
+    });
+    expect((await ask("GET /films/_purged_infos")).json).toEqual({
+      purged_infos: [
+        { id: "a", revs: ["1-a"] },
+        { id: "b", revs: ["2-y"] },
+      ],
+    });
+  });
+
+  test("requires a server admin", async () => {
+    const { ask } = await openApi({ user: { name: "ann", roles: [], isAdmin: false } });
+    expect((await ask("POST /films/_purge", { body: {} })).status).toBe(401);
+    const limit = { body: "5" };
+    expect((await ask("PUT /films/_purged_infos_limit", limit)).status).toBe(401);
+  });
+});
+
+describe("purging by age", () => {
+  const later = "CouchDB 3.5 does not have it; a later one does, and answers like this";
+  testRows(FILMS, [
+    {
+      name: "is disabled by default",
+      onlyHere: later,
+      ask: "GET /films/_auto_purge",
+      status: 200,
+      json: {},
+    },
+    {
+      name: "can be disabled",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: "infinity" },
+      status: 201,
+      json: { ok: true },
+    },
+    {
+      name: "cannot be enabled",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: "3_days" },
+      ...refusal(
+        501,
+        "not_implemented",
+        "Purging by age is not part of Tandem; deleted_document_ttl must be infinity.",
+      ),
+    },
+    {
+      name: "accepts a time that is a string",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: 3 },
+      ...refusal(400, "bad_request", "deleted_document_ttl must be a valid string"),
+    },
+    {
+      name: "has no other property",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { ttl: "infinity" },
+      ...refusal(400, "bad_request", "invalid auto purge property"),
+    },
+    {
+      name: "requires an existing database",
+      ask: "GET /nope/_auto_purge",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+  ]);
+});

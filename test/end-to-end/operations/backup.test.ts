@@ -1,0 +1,190 @@
+/** `tandem backup` of a running node, and `tandem restore` elsewhere when it is gone. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { onceThere } from "../../support/changes-feed.ts";
+import { canMountMemory, memoryDisk, withMount } from "../../support/mounts.ts";
+import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { load, sampleLines } from "../../support/sample-data.ts";
+
+const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
+
+const INI = `
+[replicator]
+worker_lease_sec = 2
+checkpoint_interval = 100
+worker_processes = 1
+worker_batch_size = 50
+park_after_sec = 1
+`;
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+/** Runs the command until it exits. */
+async function tandem(...flags: string[]): Promise<{ code: number; text: string }> {
+  const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  child.stdout.on("data", (chunk) => (text += chunk));
+  child.stderr.on("data", (chunk) => (text += chunk));
+  const [code] = await once(child, "exit");
+  return { code, text };
+}
+
+/** Writes documents one after the other until it is stopped. Returns those acknowledged so far. */
+function startWriter(node: TandemProcess, database: string) {
+  const acknowledged: string[] = [];
+  let isStopped = false;
+  const ended = (async () => {
+    for (let number = 0; !isStopped; number++) {
+      const id = `written-${number}`;
+      const { status } = await node.call("PUT", `/${database}/${id}`, { number });
+      if (status === 201) acknowledged.push(id);
+    }
+  })().catch(() => {});
+  return {
+    acknowledged,
+    stop: (): Promise<void> => {
+      isStopped = true;
+      return ended;
+    },
+  };
+}
+
+/** Resolves when the job of a document has copied everything, and has its checkpoint. */
+async function onceParked(node: TandemProcess, id: string): Promise<void> {
+  await node.onceAnswered(
+    () => node.call("GET", `/_tandem/jobs/_replicator%2F${id}`),
+    ({ body }) => body.parked === true,
+  );
+}
+
+async function revisions(node: TandemProcess, database: string): Promise<Record<string, string[]>> {
+  const { body } = await node.call("GET", `/${database}/_all_docs`);
+  const rows = body.rows as { id: string; value: { rev: string } }[];
+  return Object.fromEntries(rows.map(({ id, value }) => [id, [value.rev]]));
+}
+
+test("a backup of a running node, restored elsewhere after kill -9, has all acknowledged data, and its jobs continue", async () => {
+  const target = await processes.open();
+  const oldDirectory = processes.directory();
+  const first = await processes.open({ ini: INI, directory: oldDirectory });
+  const { uuid } = (await first.call("GET", "/")).body;
+  await load(first, "films", sampleLines("films"));
+  await first.call("PUT", "/notes");
+  for (const source of ["films", "notes"]) {
+    await first.call("PUT", `/_replicator/${source}`, {
+      source,
+      target: `${target.url}/${source}`,
+      create_target: true,
+      continuous: true,
+    });
+  }
+  // One job copies continuously. The other is parked: its number of checkpoints until the kill does
+  // not depend on time.
+  await onceParked(first, "films");
+  const writer = startWriter(first, "notes");
+  await onceThere(first.url, "notes", ({ size }) => size >= 20);
+  const folder = processes.directory();
+  const acknowledgedBefore = [...writer.acknowledged];
+  const made = await tandem("backup", "--data-dir", join(oldDirectory, "data"), folder);
+  expect(made).toMatchObject({ code: 0, text: expect.stringContaining("complete") });
+  const [name = ""] = readdirSync(folder);
+  const file = join(folder, name);
+  await first.call("PUT", "/films/lost", {});
+  await onceThere(target.url, "films", (ids) => ids.has("lost"));
+  await first.kill();
+  await writer.stop();
+  expect(writer.acknowledged.length).toBeGreaterThan(acknowledgedBefore.length);
+
+  expect(await tandem("backup", "verify", file)).toMatchObject({ code: 0 });
+  const directory = processes.directory();
+  const restored = await tandem("restore", file, "--data-dir", join(directory, "data"));
+  expect(restored).toMatchObject({ code: 0 });
+  // Secrets are sealed in the backup, with a key that is not part of it.
+  cpSync(join(oldDirectory, "data.key"), join(directory, "data.key"));
+  const second = await processes.open({ ini: INI, directory });
+  expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
+  const notes = await revisions(second, "notes");
+  expect(acknowledgedBefore.filter((id) => notes[id] === undefined)).toEqual([]);
+  // The restored jobs belonged to a worker that no longer exists, so they are requeued and
+  // continue.
+  await second.call("PUT", "/films/later", {});
+  await second.call("PUT", "/notes/later", {});
+  expect(Object.keys(await revisions(second, "films"))).toHaveLength(3024);
+  for (const database of ["films", "notes"]) {
+    const there = await revisions(second, database);
+    await onceThere(target.url, database, (ids) => Object.keys(there).every((id) => ids.has(id)));
+    expect((await target.call("POST", `/${database}/_revs_diff`, there)).body).toEqual({});
+  }
+  await onceParked(second, "films");
+  const { body: checkpoints } = await second.call("GET", "/films/_local_docs?include_docs=true");
+  const [{ doc }] = checkpoints.rows;
+  expect(doc.history[0].start_last_seq).not.toBe(0);
+});
+
+test("a damaged backup is refused with a message and exit code 1, and creates no store", async () => {
+  const directory = processes.directory();
+  const node = await processes.open({ directory });
+  const data = join(directory, "data");
+  await load(node, "films", sampleLines("films").slice(0, 500));
+  const folder = processes.directory();
+  const file = join(folder, "whole");
+  expect((await tandem("backup", "--data-dir", data, file)).code).toBe(0);
+  const bytes = readFileSync(file);
+  const damaged = join(folder, "damaged");
+  const middle = Buffer.from(bytes);
+  middle[Math.floor(bytes.length / 2)] = (bytes[Math.floor(bytes.length / 2)] as number) ^ 1;
+  for (const [content, reason] of [
+    [middle, "the checksum of a block is wrong"],
+    [bytes.subarray(0, -100), "the file is truncated"],
+    [Buffer.from("not a backup at all"), "the file does not have a known backup format"],
+  ] as const) {
+    writeFileSync(damaged, content);
+    const text = expect.stringContaining(`tandem: The backup is damaged: ${reason}`);
+    expect(await tandem("backup", "verify", damaged)).toMatchObject({ code: 1, text });
+    const store = join(folder, "store");
+    expect(await tandem("restore", damaged, "--data-dir", store)).toMatchObject({ code: 1, text });
+    expect(existsSync(store)).toBe(false);
+  }
+  const missing = join(folder, "missing");
+  for (const [path, reason] of [
+    [missing, `${missing}: there is no such file or folder`],
+    [folder, `${folder} is a folder`],
+  ] as const) {
+    const text = expect.stringContaining(reason);
+    expect(await tandem("backup", "verify", path)).toMatchObject({ code: 1, text });
+    const into = join(folder, "into", "store");
+    expect(await tandem("restore", path, "--data-dir", into)).toMatchObject({ code: 1, text });
+    expect(existsSync(join(folder, "into"))).toBe(false);
+  }
+  // A second backup does not replace the first, and a restoration does not replace the store in
+  // use.
+  expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
+  expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(
+      /^tandem: \S+ already has a store, and nothing was restored; .*with --replace/,
+    ),
+  });
+  expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
+    code: 1,
+    text: expect.stringContaining("a process has open"),
+  });
+  expect(readFileSync(file).equals(bytes)).toBe(true);
+});
+
+test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () => {
+  const directory = processes.directory();
+  const node = await processes.open({ directory });
+  const data = join(directory, "data");
+  await load(node, "films", sampleLines("films").slice(0, 1_500));
+  await withMount(processes.directory(), memoryDisk(1), async (folder) => {
+    const ended = await tandem("backup", "--data-dir", data, join(folder, "copy"));
+    expect(ended).toMatchObject({ code: 1, text: expect.stringContaining("the disk is full") });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});

@@ -1,0 +1,293 @@
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs` from a user's view. */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../../support/open-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
+const ADMIN = { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" };
+const FOLLOW = "_replicator/follow";
+const processes = new Processes();
+let node: TandemProcess;
+let server: string;
+
+beforeAll(async () => {
+  await open();
+  await ask("PUT", "/a");
+  await ask("PUT", "/a/one", {});
+  const follow = { source: "a", target: "b", create_target: true, continuous: true };
+  await ask("PUT", "/_replicator/follow", follow);
+  await ask("PUT", "/_replicator/broken", { source: "nowhere", target: "b" });
+});
+afterAll(() => processes.close());
+
+const directory = processes.directory();
+
+async function open(): Promise<void> {
+  node = await processes.open({ directory, environment: ADMIN });
+  server = node.url.replace("http://", "http://adm:pass@");
+}
+
+async function ask(method: string, path: string, body?: unknown) {
+  const response = await fetch(node.url + path, {
+    method,
+    headers: {
+      "content-type": "application/json",
+      authorization: `Basic ${Buffer.from("adm:pass").toString("base64")}`,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+interface Ran {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
+
+function tandem(...flags: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [MAIN, "jobs", ...flags], (_error, output, errors) =>
+      resolve({ code: child.exitCode ?? -1, output, errors }),
+    );
+  });
+}
+
+function stateOnce(documentId: string, state: string) {
+  return node.onceAnswered(
+    () => ask("GET", `/_tandem/jobs/${encodeURIComponent(documentId)}`),
+    ({ body }) => body.state === state,
+  );
+}
+
+test("jobs are listed and filtered", async () => {
+  await stateOnce(FOLLOW, "running");
+  await stateOnce("_replicator/broken", "crashing");
+  const all = await tandem("list", "--server", server);
+  expect(all).toMatchObject({ code: 0, errors: "" });
+  expect(all.output).toContain("_replicator/follow");
+  expect(all.output).toContain("_replicator/broken");
+  const crashing = await tandem("list", "--server", server, "--error", "not_found", "--json");
+  expect(JSON.parse(crashing.output)).toMatchObject({
+    total_rows: 1,
+    jobs: [{ doc_id: "broken", failing: true, paused: false, control: [] }],
+  });
+  const failing = await tandem("list", "--server", server, "--failing", "--sort", "tries");
+  expect(failing.output).toContain("_replicator/broken");
+  expect(failing.output).toContain("db_not_found");
+  const others = await tandem("list", "--server", server, "--no-failing");
+  expect(others.output).not.toContain("_replicator/broken");
+  expect(others.output).toContain("_replicator/follow");
+});
+
+test("a name without jobs is reported with exit code 1", async () => {
+  const list = (...flags: readonly string[]) => tandem("list", "--server", server, ...flags);
+  const unknown = ["--source", "nowhere.example", "--name", "typo/*"];
+  expect(await list(...unknown)).toEqual({
+    code: 1,
+    output: "no jobs match --name typo/* --source nowhere.example\n",
+    errors: "",
+  });
+  const { code, output } = await list(...unknown, "--json");
+  expect([code, JSON.parse(output).jobs]).toEqual([1, []]);
+  // No job in a state is a good answer.
+  const stalled = await list("--stalled", "--no-left-behind");
+  expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
+  expect(await list("--source", "a")).toMatchObject({ code: 0 });
+});
+
+test("failing jobs are shown in groups, with the command that applies to a group", async () => {
+  const { code, output } = await tandem("failing", "--server", server);
+  expect(code).toBe(0);
+  const [head = "", row = "", ...rest] = output.split("\n");
+  expect(head).toMatch(/^JOBS +ERROR +SIDE +HOST +SINCE \(UTC\) +NEXT$/);
+  expect(row).toMatch(/^1 +not_found +source +- +\d{4}-\d\d-\d\d \d\d:\d\d +(\d\d:\d\d|-)$/);
+  expect(output.split("\n").every((line) => line.length <= 80)).toBe(true);
+  const command = rest.find((line) => line.startsWith("    tandem jobs ")) ?? "";
+  const [, , ...flags] = command.trim().split(" ");
+  expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
+  const steered = await tandem(...flags, "--yes", "--server", server);
+  expect(steered.output).toMatch(/^1 job found, /);
+});
+
+test("a paused job stays paused after a restart, with the user who paused it", async () => {
+  const paused = await tandem("pause", FOLLOW, "--server", server);
+  expect(paused).toMatchObject({ code: 0, output: "done\n" });
+  await stateOnce(FOLLOW, "pending");
+  await node.stop();
+  await open();
+  const shown = await tandem("show", FOLLOW, "--server", server);
+  expect(shown.output).toMatch(/state +paused \(pending\)/);
+  expect(shown.output).toMatch(/pause +by adm/);
+  const all = await tandem("resume", "--source", "a", "--yes", "--server", server);
+  expect(all.output).toMatch(/^1 job found, 1 changed\nTo undo: tandem jobs undo [0-9a-f]{32}\n$/);
+  await stateOnce(FOLLOW, "running");
+});
+
+test("a command for several jobs is previewed, confirmed and undone", async () => {
+  const preview = await tandem("pause", "--all", "--dry-run", "--server", server);
+  expect(preview).toMatchObject({ code: 0, errors: "" });
+  expect(preview.output).toBe("would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n");
+  const refused = await tandem("pause", "--name", "_replicator/", "--server", server);
+  expect(refused.code).toBe(2);
+  expect(refused.errors).toContain("add --yes to pause 2 jobs, such as _replicator/");
+  expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
+  const paused = await tandem("pause", "--name", "*/follow", "--yes", "--server", server);
+  expect(paused.output).toMatch(/^1 job found, 1 changed\n/);
+  // A job paused on purpose remains paused.
+  expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
+    /^2 jobs found, 1 changed, 1 did not need it\n/,
+  );
+  const undone = await tandem("undo", "--server", server);
+  expect(undone).toMatchObject({ code: 0, output: "2 jobs found, 1 changed, 1 did not need it\n" });
+  const { body } = await ask("GET", "/_tandem/jobs?paused=true");
+  expect(body.jobs.map(({ name }: { readonly name: string }) => name)).toEqual([FOLLOW]);
+  const [, , id = ""] = /undo ((\w+))/.exec(paused.output) ?? [];
+  expect((await tandem("undo", id, "--server", server)).output).toMatch(/^1 job found, 1 changed/);
+  const listed = await tandem("commands", "--server", server);
+  expect(listed.output.split("\n")[1]).toMatch(/^[0-9a-f]{32} +resume .* completed +1 of 1 +adm$/);
+  await stateOnce(FOLLOW, "running");
+});
+
+test("past events are filtered and continued, also those of a removed job", async () => {
+  const job = { source: "a", target: "gone", create_target: true, continuous: true };
+  const { body } = await ask("PUT", "/_replicator/gone", job);
+  await ask("DELETE", `/_replicator/gone?rev=${body.rev}`);
+  const asked = ["events", "--job", "_replicator/gone", "--kind", "added,removed"];
+  const list = (...flags: string[]) => tandem(...asked, "--server", server, ...flags);
+  const line = (change: string) =>
+    new RegExp(`^\\d{4}-\\S+Z {2}${change} +_replicator/gone\\n`, "m");
+  const first = await list("--limit", "1");
+  expect(first.output).toMatch(line("removed"));
+  const [, place = ""] = /^More: --before (\w{24})\n$/m.exec(first.output) ?? [];
+  const second = await list("--before", place);
+  expect(second.output).toMatch(line("added"));
+  expect(second.output).not.toContain("removed");
+  const none = await list("--endpoint", "elsewhere.example");
+  expect([none.code, none.output]).toEqual([0, "no events found\n"]);
+  const wrong = await list("--kind", "fainted");
+  expect([wrong.code, wrong.errors]).toEqual([2, expect.stringContaining("Unknown kind fainted")]);
+});
+
+test("an empty failure list says so", async () => {
+  const { output } = await tandem("failures", FOLLOW, "--server", server);
+  expect(output).toBe("no documents failed\n");
+});
+
+test.each([
+  [["pause"], 2, "expected the id of one job"],
+  [["pause", ""], 2, "argument 'id' is empty: expected a value"],
+  [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
+  [
+    ["pause", "_replicator/unknown"],
+    1,
+    "There is no job _replicator/unknown: use DATABASE/DOCUMENT, RULE/DATABASE",
+  ],
+  [
+    ["show", "j4"],
+    1,
+    "There is no job j4: use DATABASE/DOCUMENT, RULE/DATABASE, or an id shown by",
+  ],
+  [["list", "--limit", "x"], 2, "query_parse_error"],
+  [["list", "--sort", "foo"], 2, "sort"],
+  [["watch", "--error", "foo"], 2, "error"],
+  [["retry", "--state"], 2, "argument missing"],
+])("tandem jobs %j ends with %i: %s", async (flags, code, text) => {
+  const ran = await tandem(...flags, ...(flags.includes("--state") ? [] : ["--server", server]));
+  expect(ran.code).toBe(code);
+  expect(ran.errors).toContain(text);
+  expect(ran.errors).not.toContain("pass@");
+});
+
+test("an unresponsive server is named without its password", async () => {
+  const ran = await tandem("list", "--server", "http://adm:secret@127.0.0.1:9");
+  expect(ran.code).toBe(1);
+  expect(ran.errors).not.toContain("secret");
+});
+
+test.each([
+  ["GET", "/_tandem/budgets", undefined, 200, { total_rows: 0, budgets: [] }],
+  ["PUT", "/_tandem/budgets/a.example", { read: { requests_per_sec: 5 } }, 201, { ok: true }],
+  ["PUT", "/_tandem/budgets/a.example", { read: { megabytes_per_sec: 1.5 } }, 200, { ok: true }],
+  [
+    "GET",
+    "/_tandem/budgets/A.example",
+    undefined,
+    200,
+    { read: { megabytes_per_sec: 1.5 }, write: {} },
+  ],
+  ["DELETE", "/_tandem/budgets/a.example", undefined, 200, { ok: true }],
+  [
+    "DELETE",
+    "/_tandem/budgets/a.example",
+    undefined,
+    404,
+    {
+      error: "not_found",
+      reason:
+        "There is no budget a.example: /_tandem/budgets and `tandem budgets list` show the names",
+    },
+  ],
+  [
+    "PUT",
+    "/_tandem/budgets/a.example",
+    { read: { requests_per_sec: "5" } },
+    400,
+    {
+      error: "bad_request",
+      reason: '`read.requests_per_sec` = "5": expected a number above 0',
+    },
+  ],
+  [
+    "POST",
+    "/_tandem/jobs/_pause",
+    undefined,
+    400,
+    {
+      error: "bad_request",
+      reason:
+        "Select jobs by name, state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or select all jobs with all=true",
+    },
+  ],
+  [
+    "POST",
+    "/_tandem/jobs/_replicator%2Ffollow/_start_from",
+    {},
+    400,
+    {
+      error: "bad_request",
+      reason: "`since` must be an update sequence of the source, but is null",
+    },
+  ],
+  ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
+])("%s %s %j answers %i", async (method, path, body, status, expected) => {
+  expect(await ask(method, path, body)).toEqual({ status, body: expected });
+});
+
+test("job events are shown as they occur, even after the server was unreachable", async () => {
+  const child = spawn(process.execPath, [MAIN, "jobs", "watch", "--paused", "--server", server]);
+  const ended = once(child, "exit");
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
+  const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
+  // The running job also reports stops and starts at about that time, which are skipped.
+  const reported = async (change: string): Promise<void> => {
+    const { value, done } = await lines.next();
+    expect(done, "the command goes on").toBe(false);
+    if (!new RegExp(`^2.*Z  ${change} +_replicator/follow$`).test(value)) await reported(change);
+  };
+  expect((await errors.next()).value).toBe("tandem: watching");
+  await decide("pause");
+  await reported("paused");
+  await node.stop();
+  expect((await errors.next()).value).toMatch(/reconnecting$/);
+  node = await processes.open({ directory, port: node.port, environment: ADMIN });
+  await decide("resume");
+  await reported("resumed");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([0, null]);
+});

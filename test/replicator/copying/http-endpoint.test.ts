@@ -1,0 +1,744 @@
+/** Responses of servers other than Tandem: older, limited, or faulty ones. */
+import { describe, expect, test } from "vitest";
+import { createSystemRuntime } from "../../../src/host/index.ts";
+import { openClock, openServer, type Reply } from "../../../src/http-client/fetch.fixture.ts";
+import {
+  type FetchRequest,
+  Grants,
+  RateLimits,
+  SecretsInUse,
+  type TlsSettings,
+} from "../../../src/http-client/index.ts";
+import { parseWireDocument } from "../../../src/protocol/index.ts";
+import { classifyFailure, describeFailure } from "../../../src/replicator/failures/failure.ts";
+import {
+  type Endpoint,
+  HttpEndpoint,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+  TextDocument,
+} from "../../../src/replicator/index.ts";
+
+const { signal } = new AbortController();
+
+function open(
+  answer: (request: FetchRequest) => Reply | Promise<Reply>,
+  {
+    tls = REPLICATOR_CONFIG_DEFAULT.tls,
+    retryCountMax = 0,
+    named = "http://host/db",
+    grants = new Grants(),
+  }: {
+    readonly tls?: TlsSettings;
+    readonly retryCountMax?: number;
+    readonly grants?: Grants;
+    /** The source as a user specifies it. */
+    readonly named?: string | object;
+  } = {},
+): Endpoint {
+  const { client, options } = REPLICATOR_CONFIG_DEFAULT;
+  const { source } = parseReplication({ source: named, target: "b" });
+  if (source.kind !== "http") throw new Error("It is a URL");
+  const runtime = { ...createSystemRuntime(), clock: openClock() };
+  return new HttpEndpoint(
+    {
+      runtime,
+      fetch: openServer(answer).fetch,
+      retry: { retryCountMax, failingMsMax: 60_000 },
+      rateLimits: new RateLimits(),
+      grants,
+      secrets: new SecretsInUse(),
+      tls,
+      client,
+      userAgent: "Tandem",
+      parseMultipart: async function* () {},
+    },
+    source,
+    options,
+  );
+}
+
+async function changesOf(
+  endpoint: Endpoint,
+  selection: object,
+  continuous = false,
+): Promise<unknown[]> {
+  const request = { since: 0, continuous, winningRevisionsOnly: false };
+  const found: unknown[] = [];
+  const all = { ...request, selection } as Parameters<Endpoint["changes"]>[0];
+  for await (const items of endpoint.changes(all, signal)) {
+    for (const item of items) {
+      if (item.kind === "change") found.push([item.change.id, ...item.change.revisions]);
+    }
+  }
+  return found;
+}
+
+const ROWS = [
+  { seq: 1, id: "a", changes: [{ rev: "1-a" }] },
+  { seq: 2, id: "b", changes: [{ rev: "2-b" }, { rev: "2-c" }], removed: true },
+  { seq: 3, id: "", changes: [{ rev: "1-a" }] },
+];
+const page = JSON.stringify({ results: ROWS, last_seq: 3 });
+
+test("skips removed revisions and rows with an empty id", async () => {
+  const endpoint = open(() => ({ status: 200, body: page }));
+  expect(await changesOf(endpoint, { kind: "all" })).toEqual([
+    ["a", "1-a"],
+    ["b", "2-c"],
+  ]);
+});
+
+describe.each([false, true])("a feed (continuous: %j)", (continuous) => {
+  test.each([
+    '{"results":[]}',
+    '{"results":[],"last_seq":null}',
+    '{"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"}]}]}',
+    '{"results":[null],"last_seq":1}',
+    '{"results":[5],"last_seq":1}',
+    '{"results":[[]],"last_seq":1}',
+    '{"results":[{"seq":1}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":5,"changes":[{"rev":"1-a"}]}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":"a","changes":"x"}],"last_seq":1}',
+    '{"results":[{"seq":1,"id":"a"}],"last_seq":1}',
+  ])("rejects the answer %s", async (body) => {
+    let requestCount = 0;
+    const endpoint = open(() => {
+      requestCount++;
+      if (requestCount > 1) throw new Error("It was taken for an answer");
+      return { status: 200, body };
+    });
+    const reading = changesOf(endpoint, { kind: "all" }, continuous);
+    await expect(reading).rejects.toMatchObject({ error: "changes_req_failed" });
+  });
+});
+
+test("short requests about one database may be batched", async () => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open((request) => {
+    asked.push(request);
+    return { status: 200, body: '{"update_seq":7,"instance_start_time":"0","pending":3}' };
+  });
+  await endpoint.info(signal);
+  await endpoint.pendingChangeCount("5-x", signal);
+  await endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal).catch(() => {});
+  expect(asked.map(({ batchRoot }) => batchRoot)).toEqual(Array(3).fill("http://host/"));
+});
+
+test("accepts rows with a document or without a revision", async () => {
+  const rows = [
+    { seq: "1-x", id: "a", changes: [{ rev: "2-a" }], deleted: true, doc: { _id: "a" } },
+    { seq: null, id: "b", changes: [] },
+  ];
+  const body = JSON.stringify({ results: rows, last_seq: "2-x", pending: 0 });
+  const endpoint = open(() => ({ status: 200, body }));
+  expect(await changesOf(endpoint, { kind: "all" })).toEqual([["a", "2-a"], ["b"]]);
+});
+
+test("the client certificate is sent to the configured host only", async () => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open(
+    (request) => {
+      asked.push(request);
+      const location = "http://elsewhere/db/_changes";
+      if (request.url.startsWith("http://host/")) return { status: 307, headers: { location } };
+      return { status: 200, body: page };
+    },
+    {
+      tls: { ...REPLICATOR_CONFIG_DEFAULT.tls, certificateFile: "our.pem", keyFile: "our-key.pem" },
+    },
+  );
+  await changesOf(endpoint, { kind: "all" });
+  const [first, second] = asked.map(({ connection }) => connection?.tls);
+  expect(first).toMatchObject({ certificateFile: "our.pem", keyFile: "our-key.pem" });
+  expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
+});
+
+test("jobs of a user share a session at one server, however its name is spelled, and at no other", async () => {
+  const logins: string[] = [];
+  const grants = new Grants();
+  const sources = ["http://u:p@host/a", "http://u:p@HOST:80/b", "http://u:p@host:81/c"];
+  for (const named of sources) {
+    const answer = ({ url }: FetchRequest) => {
+      if (!url.endsWith("/_session")) return { status: 200, body: page };
+      logins.push(url);
+      return { status: 200, headers: { "set-cookie": "AuthSession=s" }, body: "{}" };
+    };
+    await changesOf(open(answer, { named, grants }), { kind: "all" });
+  }
+  expect(logins).toEqual(["http://host/_session", "http://host:81/_session"]);
+});
+
+test.each([
+  ["http://elsewhere/db/_changes", false],
+  ["http://host:81/db/_changes", false],
+  ["https://host/db/_changes", false],
+  ["http://host/moved/_changes", true],
+])("headers and password of a user are sent to %s: %s", async (location, isKept) => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open(
+    (request) => {
+      // A server without sessions gets the password with each request.
+      if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
+      asked.push(request);
+      if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
+      return { status: 200, body: page };
+    },
+    { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
+  );
+  await changesOf(endpoint, { kind: "all" });
+  expect(asked).toHaveLength(2);
+  const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
+  const own = ["secret", `Basic ${btoa("joe:secret")}`];
+  expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
+  expect(asked[1]?.headers?.accept).toBe("application/json");
+});
+
+test("filters by id locally if the server does not know _doc_ids", async () => {
+  const endpoint = open(({ method }) =>
+    method === "POST" ? { status: 405, body: "{}" } : { status: 200, body: page },
+  );
+  const selection = { kind: "doc-ids", ids: ["b"] };
+  expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
+});
+
+test("drops rows of other documents if the server ignores doc_ids", async () => {
+  const endpoint = open(() => ({ status: 200, body: page }));
+  const selection = { kind: "doc-ids", ids: ["b"] };
+  expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
+});
+
+test.each([400, 405, 501])(
+  "a continuous job continues if the source filters by ids in feed=normal only (%i)",
+  async (status) => {
+    const endpoint = open(({ url, method }) =>
+      method === "POST" && url.includes("feed=longpoll")
+        ? { status, body: '{"error":"bad_request","reason":"feed"}' }
+        : { status: 200, body: page },
+    );
+    const selection = { kind: "doc-ids", ids: ["b"] } as const;
+    const request = { since: 0, selection, winningRevisionsOnly: false, continuous: true };
+    for await (const items of endpoint.changes(request, signal)) {
+      const ids = items.flatMap((item) => (item.kind === "change" ? [item.change.id] : []));
+      expect(ids).toEqual(["b"]);
+      break;
+    }
+    expect.assertions(1);
+  },
+);
+
+const row = (id: string) => {
+  const ok = { _id: id, _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
+  return { id, docs: [{ ok }] };
+};
+const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
+
+test("rejects a bulk read in another order or of another length", async () => {
+  for (const [ids, isRead] of [
+    [["a", "b"], true],
+    [["b", "a"], false],
+    [["a"], false],
+  ] as const) {
+    const endpoint = open(() => ({ status: 200, body: JSON.stringify({ results: ids.map(row) }) }));
+    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+  }
+});
+
+const TOO_DEEP = "The JSON is nested more than 10000 levels deep";
+
+test("rejects a bulk read with a document that is nested too deeply; parsing it reports the reason", async () => {
+  for (const [nesting, isRead] of [
+    [10_000, true],
+    [10_001, false],
+  ] as const) {
+    const deep = JSON.stringify(row("a").docs[0]?.ok).replace(
+      "{",
+      `{"deep":${"[".repeat(nesting - 1)}1${"]".repeat(nesting - 1)},`,
+    );
+    const body = `{"results":[{"id":"a","docs":[{"ok":${deep}}]},${JSON.stringify(row("b"))}]}`;
+    const endpoint = open(() => ({ status: 200, body }));
+    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+    const parse = () => parseWireDocument(deep);
+    if (isRead) expect(parse().id).toBe("a");
+    else expect(parse).toThrow(expect.objectContaining({ reason: TOO_DEEP }));
+
+    const alone = open(() => ({ status: 200, body: `[{"ok":${deep}}]` }));
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const reading = alone.readRevision(request, async () => {}, signal);
+    if (isRead) expect(await reading).toBe(true);
+    else await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
+  }
+});
+
+test("treats 202 of a cluster as accepted", async () => {
+  const endpoint = open(() => ({ status: 202, body: "[]" }));
+  const documents = [new TextDocument("a", '{"_id":"a"}')];
+  expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
+});
+
+test.each([
+  '[{"foo":1},5,null]',
+  '[{"ok":true,"id":"a","rev":"1-a"},5]',
+  '[{"ok":true}]',
+  '[{"rev":"1-a"}]',
+  '[{"ok":true,"id":"a","rev":"2-b"}]',
+  '[{"ok":true,"id":"b","rev":"1-a"}]',
+  '[{"id":"a","rev":"1-a"},null]',
+  "[[]]",
+  "[{}]",
+])("rejects the answer %s to documents", async (body) => {
+  const endpoint = open(() => ({ status: 201, body }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const writing = endpoint.writeDocuments(documents, signal);
+  await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
+});
+
+test("requires confirmation of every document that the server does not refuse", async () => {
+  const row = (id: string) => ({ ok: true, id, rev: "1-a" });
+  const refused = { id: "b", error: "forbidden", reason: "no" };
+  const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
+  const write = (rows: readonly object[]) =>
+    open(() => ({ status: 201, body: JSON.stringify(rows) })).writeDocuments(documents, signal);
+  await expect(write([row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
+  await expect(write([row("a"), row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
+  expect(await write([row("b"), row("a")])).toEqual([]);
+  expect(await write([row("a"), refused])).toMatchObject([{ id: "b", error: "forbidden" }]);
+  expect(await write([refused])).toMatchObject([{ id: "b", error: "forbidden" }]);
+});
+
+test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
+  "treats the answer %s as acceptance of the document",
+  async (body) => {
+    const endpoint = open(() => ({ status: 201, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
+  },
+);
+
+/** Successful responses that confirm nothing. */
+const UNCONFIRMING = [
+  "",
+  "<html>Please log in</html>",
+  "[]",
+  "{}",
+  "null",
+  '"ok"',
+  '{"ok":false}',
+  '{"error":"unauthorized","reason":"x"}',
+] as const;
+
+describe.each([200, 201, 202])("an answer with status %i", (status) => {
+  test.each([
+    ...UNCONFIRMING,
+    '{"ok":true}',
+    '{"ok":true,"id":"a"}',
+    '{"ok":true,"id":"b","rev":"1-a"}',
+    '{"ok":true,"id":"a","rev":"2-a"}',
+    '{"ok":true,"id":"a","rev":{"toString":"1-a"}}',
+    '[{"ok":true,"id":"a","rev":"1-a"}]',
+  ])("%s does not answer the write of a document", async (body) => {
+    const endpoint = open(() => ({ status, body }));
+    const text = '{"_id":"a","_rev":"1-a"}';
+    const attachments = (async function* () {})();
+    const document = { id: "a", text, hasStubs: false, outline: [], attachments };
+    const writing = endpoint.writeDocument(document, signal);
+    const error =
+      body === ""
+        ? { code: "HTTP_REQUEST_FAILED" }
+        : { error: "doc_write_failed", answer: { status } };
+    await expect(writing).rejects.toMatchObject(error);
+  });
+
+  test.each([...UNCONFIRMING, '{"ok":true,"id":"_local/b","rev":"0-1"}', '{"id":"_local/a"}'])(
+    "%s does not answer the write of a checkpoint",
+    async (body) => {
+      const writing = open(() => ({ status, body })).writeLocal("a", "{}", undefined, signal);
+      await expect(writing).rejects.toBeDefined();
+    },
+  );
+
+  test.each([...UNCONFIRMING, '{"_id":"_local/b","_rev":"0-1"}', '{"_rev":"0-1"}'])(
+    "%s is not a checkpoint",
+    async (body) => {
+      await expect(open(() => ({ status, body })).readLocal("a", signal)).rejects.toBeDefined();
+    },
+  );
+
+  test.each([
+    ...UNCONFIRMING,
+    '{"ok":false,"instance_start_time":"0"}',
+    '{"error":"x","instance_start_time":"0"}',
+  ])("%s does not confirm a commit", async (body) => {
+    await expect(open(() => ({ status, body })).commit(signal)).rejects.toBeDefined();
+  });
+
+  test.each([200, 201, 202])('{"ok":true} with status %d confirms a commit', async (status) => {
+    const info = { db_name: "db", update_seq: 1, instance_start_time: "7" };
+    const endpoint = open(({ method }) =>
+      method === "POST"
+        ? { status, body: '{"ok":true}' }
+        : { status: 200, body: JSON.stringify(info) },
+    );
+    expect(await endpoint.commit(signal)).toBe("7");
+  });
+
+  test.each(UNCONFIRMING)("%s does not answer the write of a security object", async (body) => {
+    await expect(open(() => ({ status, body })).setSecurity("{}", signal)).rejects.toBeDefined();
+  });
+
+  test.each(UNCONFIRMING)("%s does not answer the creation of a database", async (body) => {
+    const endpoint = open(({ method }) =>
+      method === "PUT" ? { status, body } : { status: 404, body: '{"error":"not_found"}' },
+    );
+    expect(await endpoint.create({}, signal).catch(() => false)).toBe(false);
+    await expect(endpoint.info(signal)).rejects.toBeDefined();
+  });
+
+  test.each(UNCONFIRMING.filter((body) => body !== "{}"))(
+    "%s does not mean that no revisions are missing",
+    async (body) => {
+      const asked = new Map([["a", ["1-a"]]]);
+      const endpoint = open(() => ({ status, body }));
+      await expect(endpoint.missingRevisions(asked, signal)).rejects.toBeDefined();
+    },
+  );
+
+  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is not a document", async (body) => {
+    await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
+  });
+});
+
+test("splits a batch that the server refuses as a whole, down to the documents that it refuses", async () => {
+  const answers: Readonly<Record<string, Reply>> = {
+    long: { status: 413, body: '{"error":"document_too_large","reason":"long"}' },
+    odd: { status: 400, body: "" },
+  };
+  const written: string[] = [];
+  let requestCount = 0;
+  const endpoint = open(({ body }) => {
+    requestCount++;
+    const ids = JSON.parse(textOf(body)).docs.map(({ _id }: { _id: string }) => _id) as string[];
+    const refusing = ids.find((id) => answers[id] !== undefined);
+    if (refusing !== undefined) return answers[refusing] as Reply;
+    written.push(...ids);
+    return { status: 201, body: "[]" };
+  });
+  const ids = ["a", "b", "long", "d", "e", "f", "odd", "h"];
+  const documents = ids.map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-${id}"}`));
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toEqual([
+    {
+      id: "long",
+      revision: "1-long",
+      status: 413,
+      error: "document_too_large",
+      reason: "long",
+    },
+    { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
+  ]);
+  expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
+  // Requests: the batch, its two halves, and in each half two quarters and both parts of one
+  // quarter.
+  expect(requestCount).toBe(11);
+});
+
+test("a one-time request is not retried, and its failure contains the server's answer", async () => {
+  const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
+  const { status, ...body } = answer;
+  let count = 0;
+  const endpoint = open(
+    () => {
+      count++;
+      return { status, body: JSON.stringify(body) };
+    },
+    { retryCountMax: 3 },
+  );
+  const documents = [new TextDocument("a", '{"_id":"a"}')];
+  for (const [once, requestCount] of [
+    [false, 4],
+    [true, 1],
+  ] as const) {
+    count = 0;
+    const writing = endpoint.writeDocuments(documents, signal, { once });
+    await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed", answer });
+    expect(count).toBe(requestCount);
+    count = 0;
+    const revisions = new Map([["a", ["1-a"]]]);
+    const asking = endpoint.missingRevisions(revisions, signal, { once });
+    await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed", answer });
+    expect(count).toBe(requestCount);
+    count = 0;
+    expect(await endpoint.readRevisions(asked, signal, { once })).toBeUndefined();
+    expect(count).toBe(requestCount);
+  }
+});
+
+test("asks a server that counts its changes for the count", async () => {
+  const endpoint = open(({ url }) => {
+    expect(url).not.toContain("_changes");
+    return { status: 200, body: '{"update_seq":12}' };
+  });
+  expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
+});
+
+test("reports why a missing database was not created", async () => {
+  const why = { error: "illegal_database_name", reason: "Name: 'B'." };
+  let exists = false;
+  const endpoint = open(({ method }) => {
+    if (method === "PUT") return { status: 400, body: JSON.stringify(why) };
+    return exists ? { status: 200, body: '{"update_seq":1}' } : { status: 404, body: "{}" };
+  });
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
+  await endpoint.create({}, signal);
+  await expect(endpoint.info(signal)).rejects.toMatchObject({
+    error: "db_create_failed",
+    reason: "400 from http://host/db/ illegal_database_name: Name: 'B'.",
+    answer: { status: 400, ...why },
+  });
+  exists = true;
+  expect(await endpoint.info(signal)).toMatchObject({ updateSequence: 1 });
+});
+
+const COULD_NOT_OPEN = "could not open http://host/db/";
+const UNAUTHORIZED = "unauthorized to access or create database http://host/db/";
+const LONG_PAGE = `<html>\n<body>Bad   gateway ${"x".repeat(300)}`;
+
+test.each([
+  [404, '{"error":"not_found","reason":"Database does not exist."}', "not_found", COULD_NOT_OPEN],
+  [404, "<h1>No such site</h1>", "not_found", `${COULD_NOT_OPEN} (404: <h1>No such site</h1>)`],
+  [500, '{"error":"oops","reason":"bad"}', "server_error", `${COULD_NOT_OPEN} (500 oops: bad)`],
+  [501, "", "server_error", `${COULD_NOT_OPEN} (501)`],
+  [502, LONG_PAGE, "server_error", /\(502: <html> <body>Bad gateway x{150,180}…?\)$/],
+  [200, "<html>Log in</html>", "other", `${COULD_NOT_OPEN} (200: <html>Log in</html>)`],
+  [
+    401,
+    '{"error":"unauthorized","reason":"Name or password is incorrect."}',
+    "unauthorized",
+    `${UNAUTHORIZED} (401 unauthorized: Name or password is incorrect.)`,
+  ],
+  [
+    403,
+    '{"error":"forbidden","reason":"Account is temporarily locked."}',
+    "forbidden",
+    `${UNAUTHORIZED} (403 forbidden: Account is temporarily locked.)`,
+  ],
+])("opening a database that answers %i %s fails with class %s", async (...row) => {
+  const [status, body, failureClass, reason] = row;
+  const endpoint = open(() => ({ status, body }));
+  const error = await endpoint.info(signal).catch((failure: unknown) => failure);
+  expect(describeFailure(error).reason).toEqual(
+    typeof reason === "string" ? reason : expect.stringMatching(reason),
+  );
+  expect(classifyFailure(error)).toBe(failureClass);
+});
+
+test.each([
+  [404, "not_found", "missing json key: filters", "filter"],
+  [404, "not_found", "missing", "filter"],
+  [500, "TypeError", "doc.type is undefined", "filter"],
+  [404, "not_found", "Database does not exist.", "not_found"],
+  [503, "service_unavailable", "overloaded", "server_error"],
+  [403, "forbidden", "members only", "forbidden"],
+])("a filtered feed that answers %i %s: %s fails with class %s", async (...row) => {
+  const [status, error, reason, failureClass] = row;
+  for (const continuous of [false, true]) {
+    const endpoint = open(() => ({ status, body: JSON.stringify({ error, reason }) }));
+    const selection = { kind: "filter", name: "app/mine", queryParameters: "{}" };
+    const failure = await changesOf(endpoint, selection, continuous).catch((thrown) => thrown);
+    expect(describeFailure(failure).reason).toContain(reason);
+    expect(classifyFailure(failure)).toBe(failureClass);
+  }
+});
+
+test("a database that existed at creation and is gone afterwards is reported as not found", async () => {
+  const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
+  await endpoint.create({}, signal);
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
+});
+
+test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
+  "an object in place of %s, which cannot be a number, is not an internal error",
+  async (member) => {
+    const body = `{"update_seq":1,"doc_count":1,"${member}":{"toString":1,"valueOf":1}}`;
+    const endpoint = open(() => ({ status: 200, body }));
+    expect(await endpoint.info(signal)).toMatchObject({ isEmpty: false });
+  },
+);
+
+test("a server that keeps answering 429 is rate-limited", async () => {
+  const endpoint = open(() => ({ status: 429, body: "{}" }));
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
+});
+
+test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
+  "an answer with a document's revisions that is %j can be requested again",
+  async (body) => {
+    const endpoint = open(() => ({ status: 200, body }));
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const reading = endpoint.readRevision(request, async () => {}, signal);
+    await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
+  },
+);
+
+const LONG = " ".repeat(65 * 1024 * 1024);
+
+test("an answer over the limit ends the request, and disables bulk reads", async () => {
+  let count = 0;
+  const endpoint = open(
+    () => {
+      count++;
+      return { status: 200, body: LONG };
+    },
+    { retryCountMax: 3 },
+  );
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "answer_too_long" });
+  expect(await endpoint.readRevisions(asked, signal)).toBeUndefined();
+  const request = { id: "a", revision: "1-a", ancestors: [] };
+  const reading = endpoint.readRevision(request, async () => {}, signal);
+  await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
+  expect(count).toBe(3);
+});
+
+test.each([
+  '{"b":{"missing":["1-a"]}}',
+  '{"a":{"missing":["1-b"]}}',
+  '{"a":{"missing":5}}',
+  '{"a":null}',
+  '{"a":{"missing":["1-a"],"possible_ancestors":5}}',
+])("rejects the missing revisions %s of a", async (body) => {
+  const endpoint = open(() => ({ status: 200, body }));
+  const asking = endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal);
+  await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });
+});
+
+test("reports missing revisions as requested, however the server writes them", async () => {
+  const body = '{"a":{"missing":["1-ab","1-ab"],"possible_ancestors":["1-c",5,"x"]}}';
+  const endpoint = open(() => ({ status: 200, body }));
+  const missing = await endpoint.missingRevisions(new Map([["a", ["1-AB", "1-b"]]]), signal);
+  expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
+});
+
+test("distinguishes revisions that differ only in case, and reports both as missing if the server does not", async () => {
+  const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
+  const missingBy = async (named: readonly string[]) => {
+    const body = JSON.stringify({ a: { missing: named } });
+    const missing = await open(() => ({ status: 200, body })).missingRevisions(asked, signal);
+    return missing.get("a")?.missing;
+  };
+  expect(await missingBy(["1-aB", "1-Ab"])).toEqual(["1-aB", "1-Ab"]);
+  expect(await missingBy(["1-Ab"])).toEqual(["1-Ab"]);
+  expect(await missingBy(["1-AB"])).toEqual(["1-aB", "1-Ab"]);
+});
+
+test("shortens errors that are long or not strings", async () => {
+  const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
+  const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const [failure] = await endpoint.writeDocuments(documents, signal);
+  expect(failure).toMatchObject({ status: undefined, error: '{"toString":1}' });
+  expect(failure?.reason.length).toBeLessThan(2_000);
+  const broken = open(() => ({ status: 400, body: '{"error":{"toString":1},"reason":[1]}' }));
+  const asking = broken.missingRevisions(new Map([["a", ["1-a"]]]), signal);
+  const reason = '400 from http://host/db/_revs_diff {"toString":1}: [1]';
+  await expect(asking).rejects.toMatchObject({ reason });
+});
+
+test.each([
+  ["deeply nested", `${"[".repeat(2_000)}${"]".repeat(2_000)}`],
+  ["long", `"${"s".repeat(40_000)}"`],
+])("rejects a sequence that is %s", async (_, sequence) => {
+  for (const body of [
+    `{"results":[{"seq":${sequence},"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
+    `{"results":[],"last_seq":${sequence}}`,
+  ]) {
+    const endpoint = open(() => ({ status: 200, body }));
+    await expect(changesOf(endpoint, { kind: "all" })).rejects.toMatchObject({
+      code: expect.stringMatching(/^(REPLICATOR_ENDPOINT_FAILED|HTTP_REQUEST_FAILED)$/),
+    });
+  }
+});
+
+test("treats another document than the requested one as not sent", async () => {
+  const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
+  const endpoint = open(() => ({ status: 200, body }));
+  const request = { id: "a", revision: "1-a", ancestors: [] };
+  const reading = endpoint.readRevision(request, async () => {}, signal);
+  await expect(reading).rejects.toMatchObject({ code: "REPLICATOR_DOCUMENT_INVALID" });
+});
+
+test("the type of an attachment cannot end a header", async () => {
+  let sent = "";
+  const endpoint = open(async ({ body }) => {
+    const { stream } = body as { stream(): AsyncIterable<Uint8Array> };
+    for await (const piece of stream()) sent += Buffer.from(piece).toString();
+    return { status: 201, body: '{"ok":true,"id":"a","rev":"1-a"}' };
+  });
+  const item = { name: "n", length: 1, contentType: "a/b\r\nx-more: 1", encoding: "g\r\n\r\nz" };
+  const attachments = async function* () {
+    yield { ...item, body: pieces() };
+  };
+  const text = '{"_id":"a","_rev":"1-a"}';
+  const document = { id: "a", text, hasStubs: false, outline: [item], attachments: attachments() };
+  await endpoint.writeDocument(document, signal);
+  expect(sent).toContain("Content-Type: a/b  x-more: 1\r\nContent-Length: 1\r\n");
+  expect(sent).toContain("Content-Encoding: g    z\r\n\r\n1");
+});
+
+async function* pieces(): AsyncIterable<Uint8Array> {
+  yield Buffer.from("1");
+}
+
+function textOf(body: FetchRequest["body"]): string {
+  return Buffer.from(body as Uint8Array).toString();
+}
+
+test("omits possible ancestors that are not revisions", async () => {
+  const ancestors = '["1-a",["1-b"],5,null,"x",{"a":1},"2-c"]';
+  const body = `{"a":{"missing":["3-a"],"possible_ancestors":${ancestors}}}`;
+  const endpoint = open(() => ({ status: 200, body }));
+  const missing = await endpoint.missingRevisions(new Map([["a", ["3-a"]]]), signal);
+  expect(missing.get("a")?.possibleAncestors).toEqual(["1-a", "2-c"]);
+});
+
+test.each([
+  ['"error":"forbidden","reason":7', { error: "forbidden", reason: "7" }],
+  ['"error":"forbidden","reason":null', { error: "forbidden" }],
+  ['"error":"forbidden"', { error: "forbidden" }],
+  ['"error":7,"reason":"no","status":403', { error: "7", reason: "no" }],
+])("the refusal of a document may have any members: %s", async (members, expected) => {
+  const body = `[{"id":"a","rev":"1-a",${members}}]`;
+  const endpoint = open(() => ({ status: 201, body }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toMatchObject([{ id: "a", ...expected }]);
+});
+
+test.each([
+  ['{"error":"too_large","reason":7}', { error: "too_large", reason: "" }],
+  ['{"error":7,"reason":null}', { error: "too_large", reason: "" }],
+  ['{"error":"big","reason":"no"}', { error: "big", reason: "no" }],
+  ["<html>", { error: "too_large", reason: "" }],
+])("the refusal of all documents may have any members: %s", async (body, expected) => {
+  const endpoint = open(() => ({ status: 413, body }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
+});
+
+test.each([
+  ["http://host/db", "http://host/_users", false],
+  ["http://host/db", "http://host/other", true],
+  ["http://host/_users", "http://host/other/_users", true],
+  ["http://host/_users", "http://host/db", true],
+])("follows a server that redirects %s to %s: %s", async (named, place, isFollowed) => {
+  const endpoint = open(
+    ({ url }) =>
+      url.startsWith(`${named}/`) || url === named
+        ? { status: 302, headers: { location: `${place}/` } }
+        : { status: 200, body: '{"db_name":"x","update_seq":3,"instance_start_time":"1"}' },
+    { named },
+  );
+  const asking = endpoint.info(signal);
+  if (isFollowed) expect(await asking).toMatchObject({ updateSequence: 3 });
+  else await expect(asking).rejects.toThrow();
+});

@@ -1,0 +1,245 @@
+/** Jobs that refer to credentials of the node instead of containing them. */
+import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { FetchRequest } from "../../../src/http-client/index.ts";
+import { adminOnlyRefusal, parseReplication } from "../../../src/replicator/index.ts";
+import { readConfig } from "../../../src/server/index.ts";
+import { secretLookup } from "../../../src/server/secrets/secret-lookup.ts";
+import { openVirtualNode } from "../../support/virtual-node.ts";
+import { withDirectory } from "../../support/with-directory.ts";
+
+const URL = "http://far/a";
+
+/** Every place where a reference may be, and the resulting header of a request. */
+const PLACES: readonly (readonly [string, object, string])[] = [
+  [
+    "basic.password",
+    { auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } } },
+    `authorization: Basic ${btoa("jan:resolved-a")}`,
+  ],
+  ["headers.x-key", { headers: { "x-key": "env:CREDENTIAL_A" } }, "x-key: resolved-a"],
+  [
+    "headers.Authorization",
+    { headers: { Authorization: "Bearer env:CREDENTIAL_A" } },
+    "authorization: Bearer resolved-a",
+  ],
+  [
+    "headers.authorization",
+    { auth: { bearer: { token: "env:CREDENTIAL_A" } } },
+    "authorization: Bearer resolved-a",
+  ],
+];
+
+describe("a job", () => {
+  /** Runs a job until it fails, and returns its requests. */
+  async function ran(
+    source: object,
+    lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),
+  ) {
+    const sent: FetchRequest[] = [];
+    const node = openVirtualNode({
+      lookUpSecret,
+      config: { client: { usesSessions: false } as never },
+      fetch: async (request) => {
+        sent.push(request);
+        throw new Error("No network here");
+      },
+    });
+    await node.start();
+    await node.createDatabase("_replicator");
+    await node.put("_replicator", "one", { source: { url: URL, ...source }, target: "b" });
+    const entry = await node.document("one", ({ data }) => data.failure !== undefined);
+    await node.stop();
+    const headers = sent.flatMap(({ headers = {} }) => Object.entries(headers));
+    return { entry, lines: headers.map(([name, value]) => `${name}: ${value}`) };
+  }
+
+  test.each(PLACES)(
+    "resolves %s when it runs, and stores the reference",
+    async (_, source, line) => {
+      const { entry, lines } = await ran(source);
+      expect(lines).toContain(line);
+      expect(JSON.stringify(entry.data)).not.toContain("resolved-a");
+      expect(JSON.stringify(entry.data)).toContain("env:CREDENTIAL_A");
+    },
+  );
+
+  test("sends a password in a URL unchanged, even if it looks like a reference", async () => {
+    const { lines } = await ran({ url: "http://jan:env%3ACREDENTIAL_A@far/a" });
+    expect(lines).toContain(`authorization: Basic ${btoa("jan:env:CREDENTIAL_A")}`);
+  });
+
+  test.each([
+    [{}, "env:CREDENTIAL_A is not set on this node"],
+    [
+      { CREDENTIAL_A: "two\nlines" },
+      "env:CREDENTIAL_A has a character that is not allowed in a header",
+    ],
+  ])("crashes without its secret, and names the reference", async (environment, reason) => {
+    const { entry, lines } = await ran(
+      PLACES[0]?.[1] as object,
+      secretLookup(environment, ["env:*"]),
+    );
+    expect(entry.data.failure).toEqual({ error: "secret_missing", reason });
+    expect(entry.state).toBe("crashing");
+    expect(lines).toEqual([]);
+  });
+});
+
+describe("only a server admin", () => {
+  test.each([
+    ...PLACES,
+    ["iam.apiKey", { auth: { iam: { api_key: "env:A" } } }, ""] as const,
+    ["tls.password", { password: "file:/run/secrets/a" }, ""] as const,
+  ])("may use a reference for %s", (place, source) => {
+    const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
+    expect(adminOnlyRefusal(replication)).toBe(
+      `\`source.${place}\` refers to a secret of the server, which only a server admin may do`,
+    );
+  });
+
+  test.each([
+    { auth: { basic: { username: "env:A", password: "x env:A" } } },
+    { headers: { "x-key": "environment: file:" } },
+  ])("is required where a reference is: %j", (source) => {
+    const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
+    expect(adminOnlyRefusal(replication)).toBeUndefined();
+  });
+});
+
+describe("a node", () => {
+  const environment = { CREDENTIAL_A: "a", HOME: "/root", TANDEM_SECRETS_KEY: "key" };
+
+  test("looks up only the secrets that the operator has released", () =>
+    withDirectory(async (directory) => {
+      const file = join(directory, "secret");
+      writeFileSync(file, "of a file\n");
+      writeFileSync(join(directory, "other"), "other");
+      const lookUp = secretLookup(environment, ["env:CREDENTIAL_*", `file:${file}`]);
+      expect(lookUp("env:CREDENTIAL_A")).toEqual({ kind: "found", secret: "a" });
+      expect(lookUp(`file:${file}`)).toEqual({ kind: "found", secret: "of a file" });
+      for (const reference of ["env:HOME", "env:TANDEM_SECRETS_KEY", `file:${directory}/other`]) {
+        const reason = `${reference} is not among the [secrets] references of this node`;
+        expect(lookUp(reference)).toEqual({ kind: "missing", reason });
+      }
+      const below = secretLookup(environment, [`file:${directory}/sub/*`]);
+      expect(below(`file:${directory}/sub/../secret`).kind).toBe("missing");
+    }));
+
+  test.each([
+    ["/", "is not a regular file on this node"],
+    ["/dev/zero", "is not a regular file on this node"],
+    ["/none/there", "cannot be read on this node (ENOENT)"],
+    ["", "is empty", ""],
+    ["", "is too long", "x".repeat(70_000)],
+  ])("reports why file %s cannot be used as a secret: it %s", (path, reason, content = "") =>
+    withDirectory(async (directory) => {
+      const file = path === "" ? join(directory, "file") : path;
+      if (path === "") writeFileSync(file, content);
+      expect(secretLookup({}, ["file:*"])(`file:${file}`)).toEqual({
+        kind: "missing",
+        reason: `file:${file} ${reason}`,
+      });
+    }),
+  );
+
+  describe("never looks up", () => {
+    const KEY = new Uint8Array(32).fill(7);
+    const BASE64 = Buffer.from(KEY).toString("base64");
+    const ALL = ["env:*", "file:*"];
+    const FORBIDDEN = {
+      kind: "missing",
+      reason: expect.stringContaining("is never available to jobs"),
+    };
+    const kubernetes = (claims: object): string =>
+      ["e30", Buffer.from(JSON.stringify(claims)).toString("base64url"), "c2ln"].join(".");
+
+    test("a variable that contains or names a key", () => {
+      const given = {
+        TANDEM_SECRETS_KEY: "key",
+        TANDEM_SECRETS_KEY_FILE: "/run/key",
+        tandem_secrets_key: "key",
+        OTHER: `${Buffer.from(KEY).toString("base64")},x`,
+        URL_SAFE: Buffer.from(KEY).toString("base64url"),
+        HEX: Buffer.from(KEY).toString("hex").toUpperCase(),
+        TOKEN: kubernetes({ sub: "system:serviceaccount:shop:tandem" }),
+        CREDENTIAL: "a password",
+      };
+      const lookUp = secretLookup(given, ALL, { files: [], keys: () => [KEY] });
+      for (const name of Object.keys(given).filter((each) => each !== "CREDENTIAL")) {
+        expect([name, lookUp(`env:${name}`)]).toEqual([name, FORBIDDEN]);
+      }
+      expect(lookUp("env:CREDENTIAL")).toEqual({ kind: "found", secret: "a password" });
+    });
+
+    test("a key file, its folder, or a link to either", () =>
+      withDirectory(async (directory) => {
+        const [keys, open] = [join(directory, "keys"), join(directory, "open")];
+        for (const each of [keys, open]) mkdirSync(each);
+        const key = join(keys, "data.key");
+        writeFileSync(key, `# keys\n${BASE64}\n`);
+        writeFileSync(join(keys, "data.key.old"), "old");
+        writeFileSync(join(keys, "beside"), "beside");
+        symlinkSync(key, join(open, "link"));
+        symlinkSync(keys, join(open, "folder"));
+        symlinkSync(join(open, "link"), join(open, "link-to-link"));
+        linkSync(key, join(open, "hard"));
+        writeFileSync(join(open, "copy"), `x ${BASE64}`);
+        writeFileSync(join(open, "credential"), "a password");
+        const lookUp = secretLookup({}, ALL, { files: [key], keys: () => [KEY] });
+        const paths = [
+          ...["data.key", "data.key.old", "beside"].map((name) => join(keys, name)),
+          ...["link", "link-to-link", "hard", "copy", "folder/data.key", "folder/beside"].map(
+            (name) => join(open, name),
+          ),
+        ];
+        for (const path of paths) expect([path, lookUp(`file:${path}`)]).toEqual([path, FORBIDDEN]);
+        for (const path of [
+          `${open}/../keys/data.key`,
+          `${open}//credential`,
+          `${keys}/./beside`,
+        ]) {
+          expect(lookUp(`file:${path}`).kind).toBe("missing");
+        }
+        const found = lookUp(`file:${join(open, "credential")}`);
+        expect(found).toEqual({ kind: "found", secret: "a password" });
+        // A lookup that does not know the key's folder recognizes the key by its content.
+        const byContent = secretLookup({}, ALL, { files: [], keys: () => [KEY] });
+        expect(byContent(`file:${key}`)).toEqual(FORBIDDEN);
+      }));
+
+    test("a token of the platform, or the environment of a process", () =>
+      withDirectory(async (directory) => {
+        for (const folder of ["kubernetes.io/serviceaccount", "eks.amazonaws.com/x", "tokens"]) {
+          mkdirSync(join(directory, folder), { recursive: true });
+          const file = join(directory, folder, "token");
+          writeFileSync(file, "a token");
+          expect(secretLookup({}, ALL)(`file:${file}`)).toEqual(FORBIDDEN);
+        }
+        const file = join(directory, "projected");
+        writeFileSync(file, kubernetes({ "kubernetes.io": { namespace: "shop" } }));
+        expect(secretLookup({}, ALL)(`file:${file}`)).toEqual(FORBIDDEN);
+        writeFileSync(file, kubernetes({ sub: "jan" }));
+        expect(secretLookup({}, ALL)(`file:${file}`).kind).toBe("found");
+        expect(secretLookup({}, ALL)(`file:/proc/${process.pid}/environ`)).toEqual(FORBIDDEN);
+      }));
+
+    test("the keys of a node, wherever its configuration names them", () =>
+      withDirectory(async (directory) => {
+        const at = (name: string): string => join(directory, name);
+        for (const folder of ["tls", "named", "data", "free"]) mkdirSync(at(folder));
+        writeFileSync(at("tls/server.pem"), "a TLS key");
+        writeFileSync(at("named/node.key"), `${BASE64}\n`);
+        writeFileSync(at("free/credential"), "a password");
+        const ini = `[secrets]\nkey_file = ${at("named/node.key")}\nreferences = file:*, env:*\n[ssl]\nkey_file = ${at("tls/server.pem")}\n`;
+        writeFileSync(at("tandem.ini"), ini);
+        const environment = { TANDEM_CONFIG: at("tandem.ini") };
+        const { secrets } = readConfig({ dataDirectory: at("data") }, environment);
+        for (const name of ["tls/server.pem", "named/node.key"]) {
+          expect(secrets.lookUp(`file:${at(name)}`)).toEqual(FORBIDDEN);
+        }
+        expect(secrets.lookUp(`file:${at("free/credential")}`).kind).toBe("found");
+      }));
+  });
+});

@@ -1,0 +1,61 @@
+/** Attachments that a source omits because the target should have them. */
+import { expect, test } from "vitest";
+import { TextDocument } from "../../../src/replicator/index.ts";
+import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
+
+const FOREVER = new AbortController().signal;
+
+/** A revision with two attachments: `placed`, of position 1, and `poster`. */
+function film(hashes: readonly string[], poster: string, position: number): TextDocument {
+  const attachment = (bytes: string, revpos: number) => ({
+    content_type: "image/png",
+    revpos,
+    data: Buffer.from(bytes).toString("base64"),
+  });
+  const document = {
+    _id: "film",
+    _rev: `${hashes.length}-${hashes[0]}`,
+    _revisions: { start: hashes.length, ids: hashes },
+    _attachments: { placed: attachment("the same", 1), poster: attachment(poster, position) },
+  };
+  return new TextDocument("film", JSON.stringify(document));
+}
+
+/**
+ * Copies the second revision of `film` to a target that has the first. Returns the attachments
+ * sent.
+ */
+async function sentWithSecond(place: "local" | "own API", position: number): Promise<string[][]> {
+  const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
+  for (const endpoint of [source, target]) {
+    await endpoint.create({}, FOREVER);
+    await endpoint.writeDocuments([film(["a"], "first", Math.min(position, 1))], FOREVER);
+  }
+  await source.writeDocuments([film(["b", "a"], "second", position)], FOREVER);
+  const sent: string[][] = [];
+  const watched = overriding(target, {
+    writeDocument: (document, signal) => {
+      sent.push(document.outline.map(({ name }) => name));
+      return target.writeDocument(document, signal);
+    },
+  });
+  const { copier, failures } = openCopier({ source, target: watched });
+  await copier.copy([{ id: "film", revisions: ["2-b"] }], FOREVER);
+  expect(failures.failures).toEqual([]);
+  return sent;
+}
+
+test("a local database sends an attachment without a position again", async () => {
+  expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
+});
+
+test("requests all attachments from a server that omits one without a position", async () => {
+  expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
+});
+
+test.each(["local", "own API"] as const)(
+  "an attachment that the target's revision has is not sent again: %s",
+  async (place) => {
+    expect(await sentWithSecond(place, 2)).toEqual([["poster"]]);
+  },
+);

@@ -1,0 +1,104 @@
+/**
+ * Cost of a short job for the store over its whole life: transactions, reads and timers, in virtual
+ * time.
+ */
+import { afterEach, expect, test, vi } from "vitest";
+import { Utf8Text } from "../../../src/base/index.ts";
+import { KeyValueStore } from "../../../src/kv/index.ts";
+import { parseReplication } from "../../../src/replicator/index.ts";
+import { World } from "../../simulation/kernel/world.ts";
+import { responseOf } from "../../simulation/network/simulated-network.ts";
+import { SERVER_URL, SimulatedServer } from "../../simulation/network/simulated-server.ts";
+import { composeNode } from "../../support/compose-node.ts";
+import { ADMIN } from "../../support/open-node.ts";
+import { openVirtualNode } from "../../support/virtual-node.ts";
+
+const ADMINISTRATOR = { userName: null, isAdmin: true };
+
+afterEach(() => vi.restoreAllMocks());
+
+/**
+ * A node, and a server with this many pairs of databases: one with ten documents and an empty one.
+ */
+async function openPairs(pairCount: number) {
+  const world = new World("short-jobs");
+  const { kv, databases, ...parts } = composeNode(world.openNode());
+  const server = new SimulatedServer({ kv, databases, ...parts });
+  let requestCount = 0;
+  const node = openVirtualNode({
+    world,
+    fetch: async (request) => {
+      requestCount++;
+      await world.time.sleep(1, request.signal);
+      return responseOf(await server.serve(request));
+    },
+  });
+  await node.start();
+  const edit = { mode: "interactive", parent: undefined, deleted: false, attachments: [] } as const;
+  for (let number = 0; number < pairCount; number++) {
+    await world.until(
+      kv.transact(async (tx) => {
+        await databases.create(tx, `b-${number}`);
+        const database = await databases.create(tx, `a-${number}`);
+        for (let at = 0; at < 10; at++) {
+          await database.write(tx, { ...edit, id: `doc-${at}`, body: Utf8Text.of("{}") }, ADMIN);
+        }
+      }),
+    );
+  }
+  return { ...node, requestCount: () => requestCount };
+}
+
+/** Counts the requests of a node to its store, and the sleepers. */
+function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
+  const counts = { transactions: 0, reads: 0, timers: 0 };
+  const count = (method: "transact" | "read", kind: "transactions" | "reads"): void => {
+    const called = KeyValueStore.prototype[method] as (...args: unknown[]) => unknown;
+    vi.spyOn(KeyValueStore.prototype, method).mockImplementation(function (
+      this: KeyValueStore,
+      ...args: unknown[]
+    ) {
+      if (this === kv) counts[kind]++;
+      return called.apply(this, args);
+    } as never);
+  };
+  count("transact", "transactions");
+  count("read", "reads");
+  const { clock } = simulated.runtime;
+  const sleep = clock.sleep.bind(clock);
+  vi.spyOn(clock, "sleep").mockImplementation((durationMs, signal) => {
+    counts.timers++;
+    return sleep(durationMs, signal);
+  });
+  return counts;
+}
+
+test("adding, accepting, starting and ending a job of ten documents takes one transaction each, and waiting for it four", async () => {
+  const jobCount = 50;
+  const node = await openPairs(jobCount);
+  const { world, replicator, requestCount } = node;
+  const copy = async (number: number): Promise<void> => {
+    const source = `${SERVER_URL}/a-${number}`;
+    const replication = parseReplication({ source, target: `${SERVER_URL}/b-${number}` });
+    const id = await replicator.start(replication, ADMINISTRATOR);
+    const outcome = await replicator.ended(id, new AbortController().signal);
+    expect(outcome).toMatchObject({ result: { history: [{ docs_written: 10 }] } });
+  };
+  const counts = countCalls(node);
+  const before = requestCount();
+  await world.until(Promise.all(Array.from({ length: jobCount }, (_, number) => copy(number))));
+  const ofEach = (count: number): number => Math.round((count / jobCount) * 10) / 10;
+  // Requests per job: the descriptions and checkpoints of both sides, the changes, the documents,
+  // the bulk write, and both checkpoints in one batch.
+  expect(ofEach(requestCount() - before)).toBe(8);
+  // Transactions per job: the four of the job, and four reads of the waiting client, one at the
+  // start and one after each change of the job.
+  expect(ofEach(counts.transactions)).toBeLessThanOrEqual(8.1);
+  // Reads per job: the state at the start of the wait, the operator's decision, the failure list,
+  // the local checkpoint, and the lock before the checkpoint.
+  expect(ofEach(counts.reads)).toBeLessThanOrEqual(5);
+  // Timers per job: two in the run, two in the scheduler, which wakes for the job's start and end,
+  // and four for batches of requests.
+  expect(ofEach(counts.timers)).toBeLessThanOrEqual(9);
+  await node.stop();
+});

@@ -1,0 +1,255 @@
+/** Alerts: each breach and its end are reported once, whichever node derives them. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createSystemRuntime } from "../../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
+import {
+  type AlertKind,
+  AlertWatch,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+} from "../../../src/replicator/index.ts";
+import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
+import { jobOutcome, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
+import { SUBSPACES } from "../../../src/server/layout.ts";
+import { composeNode } from "../../support/compose-node.ts";
+
+const TURN_MS = 10_000;
+const LAG_SEC = 100;
+const START_MS = 1_800_000_000_000;
+const FAILURE = { error: "error", reason: "refused" };
+const CAUSE = { ...NO_PLACE, class: "unreachable" } as const;
+
+let world: ReturnType<typeof open>;
+
+function open() {
+  let nowMs = START_MS;
+  const system = createSystemRuntime();
+  const runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const node = composeNode({ runtime, kv });
+  const settings: { kinds: AlertKind[]; lagSec: number } = {
+    kinds: ["failing", "stalled", "left_behind", "lag", "finished"],
+    lagSec: LAG_SEC,
+  };
+  const watch = () =>
+    new AlertWatch({
+      runtime,
+      kv,
+      subspace: SUBSPACES.replicator,
+      events: node.events,
+      index: node.index,
+      settings,
+    });
+  return { node, kv, settings, watch, pass: (sec: number) => (nowMs += sec * 1000) };
+}
+
+beforeEach(async () => {
+  world = open();
+  await world.node.replicator.prepare();
+});
+afterEach(() => world.kv.close());
+
+/** A watch that has become the leader. */
+async function begun(): Promise<AlertWatch> {
+  const watch = world.watch();
+  expect(await watch.takeTurn(TURN_MS)).toBe("taken");
+  expect(await followAll(watch)).toBe(true);
+  return watch;
+}
+
+/** Returns whether some events were missing. */
+async function followAll(watch: AlertWatch): Promise<boolean> {
+  for (let isGap = false; ; ) {
+    const followed = await watch.follow();
+    if (followed === "gap") isGap = true;
+    else if (followed !== "more") return isGap;
+  }
+}
+
+function addJob(name: string): Promise<string> {
+  const asked = parseReplication({ source: "http://far.example/db", target: name });
+  return world.node.replicator.start(asked, { userName: "ann", isAdmin: true });
+}
+
+async function change(id: string, changed: Partial<ReplicationJobData>): Promise<void> {
+  const { kv, node } = world;
+  await kv.transact(async (tx) => {
+    const job = await node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    if (job === undefined) throw new Error("The job is there");
+    const data = { ...decodeJob(job), ...changed };
+    await node.jobs.resubmit(tx, job, 2 ** 33, encodeProgress(data as ReplicationJobData));
+  });
+}
+
+async function fail(id: string): Promise<void> {
+  const found = (await world.node.replicator.lists.byId([id])).get(id);
+  const failing = failingAfter(found?.entry.data.failing, FAILURE, CAUSE, START_MS);
+  await change(id, { ...jobOutcome("crashing", FAILURE), failing });
+}
+
+const recover = (id: string): Promise<void> =>
+  change(id, { ...jobOutcome("pending"), failing: undefined });
+
+async function behindSince(id: string, sinceMs: number | undefined): Promise<void> {
+  const backlog = { sinceMs, pending: 1, seenMs: START_MS };
+  await world.kv.transact((tx) => world.node.backlogs.set(tx, id, backlog));
+}
+
+interface SentAlert {
+  readonly what: string;
+  readonly id: string;
+  readonly breachId: string;
+}
+
+/** Takes the pending alerts, oldest first. */
+async function reported(watch: AlertWatch): Promise<SentAlert[]> {
+  const found: SentAlert[] = [];
+  for (;;) {
+    const group = await watch.nextGroup(() => false);
+    const [waiting] = group;
+    if (waiting === undefined) break;
+    const { kind, status, id, breachId } = waiting.alert;
+    found.push({ what: `${kind} ${status}`, id, breachId });
+    await watch.settle([waiting], { kind: "sent" });
+  }
+  return found;
+}
+
+const whats = async (watch: AlertWatch) => (await reported(watch)).map(({ what }) => what);
+
+test("alerts once for a job that keeps failing and once for its recovery, then rearms", async () => {
+  const watch = await begun();
+  const id = await addJob("a");
+  for (let tries = 0; tries < 3; tries++) {
+    await fail(id);
+    await followAll(watch);
+  }
+  const [firing, ...others] = await reported(watch);
+  expect([firing?.what, others]).toEqual(["failing firing", []]);
+  await recover(id);
+  await followAll(watch);
+  const [resolved] = await reported(watch);
+  expect(resolved).toMatchObject({ what: "failing resolved", breachId: firing?.id });
+  expect(resolved?.id).not.toBe(firing?.id);
+  // A breach that ends before it is noticed is reported nevertheless.
+  await fail(id);
+  await recover(id);
+  await followAll(watch);
+  expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
+});
+
+test("alerts on stalled and ended jobs; a removed job has no breaches", async () => {
+  const watch = await begun();
+  const [id, done] = [await addJob("a"), await addJob("b")];
+  await change(id, { stallCount: 1 });
+  await change(id, { stallCount: 2 });
+  await change(done, jobOutcome("completed"));
+  await followAll(watch);
+  expect(await whats(watch)).toEqual(["stalled firing", "finished completed"]);
+  await world.node.replicator.commands.cancel(id, { userName: null });
+  await followAll(watch);
+  expect(await whats(watch)).toEqual(["stalled resolved"]);
+});
+
+test("alerts on failed documents and on their later arrival", async () => {
+  const watch = await begun();
+  const id = await addJob("a");
+  const { kv, node } = world;
+  const entry = (await node.replicator.lists.byId([id])).get(id)?.entry;
+  const baseId = String(entry?.data.replicationId).replace(/\+.*$/, "");
+  for (const isLeft of [true, true, false]) {
+    await kv.transact((tx) => node.index.leftBehind(tx, baseId, isLeft));
+    await followAll(watch);
+  }
+  expect(await whats(watch)).toEqual(["left_behind firing", "left_behind resolved"]);
+});
+
+test("alerts on a long lag and clears it once the lag has halved", async () => {
+  const watch = await begun();
+  const id = await addJob("a");
+  await behindSince(id, START_MS);
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual([]);
+  world.pass(LAG_SEC);
+  await watch.takeTurn(TURN_MS);
+  await watch.compareLags();
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual(["lag firing"]);
+  await behindSince(id, START_MS + (LAG_SEC / 2) * 1000);
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual([]);
+  await behindSince(id, START_MS + (LAG_SEC / 2 + 1) * 1000);
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual(["lag resolved"]);
+});
+
+test("a paused job has no lag: none is reported, and one reported before is resolved", async () => {
+  const watch = await begun();
+  const [first, second] = (await Promise.all(["a", "b"].map(addJob))) as [string, string];
+  const { commands } = world.node.replicator;
+  await commands.pause(first, { userName: null });
+  await behindSince(first, START_MS - (LAG_SEC + 1) * 1000);
+  await behindSince(second, START_MS - (LAG_SEC + 1) * 1000);
+  await watch.compareLags();
+  const [firing, ...others] = await reported(watch);
+  expect([firing?.what, others]).toEqual(["lag firing", []]);
+  await commands.pause(second, { userName: null });
+  await watch.compareLags();
+  expect(await whats(watch)).toEqual(["lag resolved"]);
+});
+
+test("breaches whose events were deleted unread are found in the job lists", async () => {
+  const watch = await begun();
+  const ids = await Promise.all(["a", "b", "c"].map(addJob));
+  const [first, second] = ids as [string, string];
+  await fail(first);
+  await followAll(watch);
+  expect(await whats(watch)).toEqual(["failing firing"]);
+  await recover(first);
+  await fail(second);
+  world.pass(3600);
+  const { kv, node } = world;
+  await node.index.foldAll(kv);
+  await kv.transact((tx) => node.events.thin(tx, START_MS + 3_600_000));
+  await watch.takeTurn(TURN_MS);
+  expect(await followAll(watch)).toBe(true);
+  await watch.compareAll();
+  expect((await whats(watch)).toSorted()).toEqual(["failing firing", "failing resolved"]);
+  await watch.compareAll();
+  expect(await whats(watch)).toEqual([]);
+});
+
+test("one node derives alerts; after it stops another continues without repeating any", async () => {
+  const watch = await begun();
+  const other = world.watch();
+  const id = await addJob("a");
+  expect(await other.takeTurn(TURN_MS)).toBe("others");
+  await fail(id);
+  expect(await other.follow()).toBe("lost");
+  await other.compareAll();
+  expect(await whats(watch)).toEqual([]);
+  await followAll(watch);
+  world.pass(TURN_MS / 1000 + 1);
+  expect(await other.takeTurn(TURN_MS)).toBe("taken");
+  expect(await watch.follow()).toBe("lost");
+  await recover(id);
+  await followAll(other);
+  await other.compareAll();
+  expect(await whats(other)).toEqual(["failing firing", "failing resolved"]);
+  await other.leaveTurn();
+  expect(await watch.takeTurn(TURN_MS)).toBe("taken");
+});
+
+test("a disabled kind of alert is not sent; once it is enabled, current breaches are", async () => {
+  const watch = await begun();
+  const id = await addJob("a");
+  world.settings.kinds = ["stalled"];
+  await fail(id);
+  await followAll(watch);
+  await watch.compareAll();
+  expect(await whats(watch)).toEqual([]);
+  world.settings.kinds = ["failing"];
+  await watch.compareAll();
+  expect(await whats(watch)).toEqual(["failing firing"]);
+});

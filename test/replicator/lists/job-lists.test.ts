@@ -1,0 +1,261 @@
+/**
+ * Pages of jobs: together they contain all matching jobs once, in order, and a page reads as many
+ * keys as it has rows.
+ */
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createSystemRuntime } from "../../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
+import type { DocumentFailure } from "../../../src/replicator/failures/run-failures.ts";
+import {
+  type JobPageRequest,
+  type JobPosition,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+} from "../../../src/replicator/index.ts";
+import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
+import { jobOutcome } from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
+import { composeNode } from "../../support/compose-node.ts";
+import { countingEngine } from "../../support/kv/counting-engine.ts";
+
+const JOBS = 1500;
+const FAILURE = { error: "error", reason: "refused" };
+
+let node: ReturnType<typeof open>;
+const ids: string[] = [];
+
+function open() {
+  const runtime = createSystemRuntime();
+  const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
+  const kv = new KeyValueStore({ runtime, engine });
+  return { ...composeNode({ runtime, kv }), kv, counts };
+}
+
+/** Adds jobs. One in ten fails, with failure times in the reverse order of ids. */
+beforeEach(async () => {
+  node = open();
+  await node.replicator.prepare();
+  ids.length = 0;
+  for (let n = 0; n < JOBS; n++) {
+    const source = n % 2 === 0 ? "http://even.example/db" : "odd";
+    const replication = parseReplication({ source, target: `t${n}`, continuous: true });
+    ids.push(await node.replicator.start(replication, { userName: "ann", isAdmin: true }));
+  }
+  ids.sort();
+  for (let n = 0; n < JOBS; n += 10) {
+    const name = { type: REPLICATION_JOB_TYPE, id: ids[n] as string };
+    await node.kv.transact(async (tx) => {
+      const job = await node.jobs.get(tx, name);
+      if (job === undefined) throw new Error("The job is there");
+      const cause = { ...NO_PLACE, class: "unreachable" } as const;
+      const failing = { ...failingAfter(undefined, FAILURE, cause, JOBS - n), tries: n % 7 };
+      const data = { ...decodeJob(job), ...jobOutcome("crashing", FAILURE), failing };
+      await node.jobs.resubmit(tx, name, 2 ** 35, encodeProgress(data));
+    });
+  }
+});
+afterEach(() => node.kv.close());
+
+async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> {
+  const found: string[] = [];
+  let after: JobPosition | undefined;
+  do {
+    const page = await node.replicator.lists.page({ ...request, after });
+    expect(page.entries.length).toBeLessThanOrEqual(request.limit);
+    found.push(...page.entries.map(({ jobId }) => jobId));
+    after = page.next;
+  } while (after !== undefined);
+  return found;
+}
+
+/** Makes one job in five lag behind, with times in the order of ids. */
+async function fallBehind(): Promise<void> {
+  for (let n = 0; n < JOBS; n += 5) {
+    const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };
+    await node.kv.transact((tx) => node.backlogs.set(tx, ids[n] as string, backlog));
+  }
+}
+
+const behindIds = () => ids.filter((_, n) => n % 5 === 0);
+
+const failingIds = () => ids.filter((_, n) => n % 10 === 0);
+
+test("the pages together contain all matching jobs, in either direction", async () => {
+  expect(await pages({ filter: {}, limit: 333 })).toEqual(ids);
+  expect(await pages({ filter: {}, limit: 250, descending: true })).toEqual(ids.toReversed());
+  const both = { states: ["crashing", "pending"] } as const;
+  expect(await pages({ filter: both, limit: 400 })).toEqual(ids);
+  expect(await pages({ filter: both, limit: 400, descending: true })).toEqual(ids.toReversed());
+  expect(await pages({ filter: { failing: true }, limit: 7 })).toEqual(failingIds());
+  expect(await pages({ filter: {}, order: "since", limit: 7 })).toEqual(failingIds().toReversed());
+  const rest = await pages({ filter: { failing: false }, limit: 100 });
+  expect(rest).toEqual(ids.filter((_, n) => n % 10 !== 0));
+  const even = await pages({ filter: { failing: true, source: "even.example" }, limit: 7 });
+  const odd = await pages({ filter: { failing: true, source: "odd" }, limit: 7 });
+  expect([...even, ...odd].toSorted()).toEqual(failingIds());
+});
+
+test("skip and limit slice a list like an array", async () => {
+  for (const [skip, limit] of [
+    [0, 1],
+    [3, 5],
+    [199, 2],
+    [200, 200],
+    [1499, 3],
+    [1600, 3],
+  ] as const) {
+    const { entries, total } = await node.replicator.lists.page({ filter: {}, skip, limit });
+    expect(entries.map(({ jobId }) => jobId)).toEqual(ids.slice(skip, skip + limit));
+    expect(total).toBe(JOBS);
+  }
+});
+
+test("lists failing jobs by their number of attempts", async () => {
+  const { entries, total } = await node.replicator.lists.page({
+    filter: {},
+    order: "tries",
+    descending: true,
+    limit: 20,
+  });
+  expect(total).toBe(JOBS / 10);
+  expect(new Set(entries.map(({ data }) => data.failing?.tries))).toEqual(new Set([6]));
+});
+
+test("a first page reads as many keys as it has rows, however many jobs exist", async () => {
+  const requests: readonly JobPageRequest[] = [
+    { filter: {}, limit: 10 },
+    { filter: { states: ["crashing"] }, limit: 10 },
+    { filter: { failing: true }, order: "since", limit: 10 },
+    { filter: {}, order: "shown-id", limit: 10 },
+    { filter: { source: "odd" }, limit: 10 },
+  ];
+  await node.index.foldAll(node.kv);
+  for (const request of requests) {
+    const before = node.counts.readCount;
+    const { entries } = await node.replicator.lists.page(request);
+    expect(entries.length).toBe(10);
+    expect(node.counts.readCount - before).toBeLessThan(80);
+  }
+});
+
+test("a filtered page tests few more rows than it shows", async () => {
+  await node.index.foldAll(node.kv);
+  const tested = vi.spyOn(node.index.statuses, "getMany");
+  const { entries } = await node.replicator.lists.page({ filter: { failing: false }, limit: 50 });
+  expect(entries.map(({ jobId }) => jobId)).toEqual(
+    ids.filter((_, n) => n % 10 !== 0).slice(0, 50),
+  );
+  const testedIds = tested.mock.calls.flatMap(([, jobIds]) => jobIds);
+  expect(testedIds.length).toBeLessThan(75);
+});
+
+test("reads the details of all jobs on a page in one transaction", async () => {
+  const { replicator, kv, failureLists } = node;
+  const left = ids[7] as string;
+  const { entries } = await replicator.lists.page({ filter: {}, limit: 100 });
+  const baseId = entries[7]?.data.replicationId?.replace(/\+.*$/, "") as string;
+  const failure = { id: "d", revision: "1-a", status: 403, error: "e", reason: "", phase: "write" };
+  const change = { failed: [failure as DocumentFailure], arrived: [], nowMs: 1 };
+  await kv.transact((tx) => failureLists.change(tx, baseId, change));
+  await replicator.commands.pause(ids[8] as string, { userName: null });
+  const read = vi.spyOn(kv, "read");
+  const totals = await replicator.failures.totals(entries);
+  const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
+  expect(read).toHaveBeenCalledTimes(2);
+  expect(totals).toEqual(entries.map(({ jobId }) => (jobId === left ? 1 : 0)));
+  expect(controls.map(({ isPaused }) => isPaused)).toEqual(
+    entries.map(({ jobId }) => jobId === ids[8]),
+  );
+});
+
+test("reads named jobs in pages, each job once", async () => {
+  const named = ["nobody", ...ids.slice(0, 450), ids[0] as string];
+  const read = vi.spyOn(node.kv, "read");
+  const found = await node.replicator.lists.entries(named);
+  expect(read).toHaveBeenCalledTimes(3);
+  expect([...found.keys()]).toEqual(ids.slice(0, 450));
+  for (const [id, { jobId }] of found) expect(jobId).toBe(id);
+});
+
+test("a page reads each unfolded change once, however many pages follow", async () => {
+  await node.index.foldAll(node.kv);
+  const id = ids[0] as string;
+  const { commands } = node.replicator;
+  for (let n = 0; n < 100; n++) {
+    await commands[n % 2 === 0 ? "pause" : "resume"](id, { userName: null });
+  }
+  const reads: number[] = [];
+  for (let page = 0; page < 3; page++) {
+    const before = node.counts.readCount;
+    await node.replicator.lists.page({ filter: { paused: false }, limit: 10 });
+    reads.push(node.counts.readCount - before);
+    await commands.pause(ids.at(-1 - page) as string, { userName: null });
+  }
+  expect(reads[0]).toBeGreaterThan(100);
+  expect(reads.slice(1).every((count) => count < 80)).toBe(true);
+});
+
+test("lists jobs that are behind by their lag and by a minimum lag", async () => {
+  await fallBehind();
+  const list = (request: Omit<JobPageRequest, "after" | "limit">) =>
+    pages({ ...request, limit: 41 });
+  expect(await list({ filter: {}, order: "lag" })).toEqual(behindIds().toReversed());
+  expect(await list({ filter: {}, order: "lag", descending: true })).toEqual(behindIds());
+  const long = { behindSinceMs: 1100 };
+  expect(await list({ filter: long })).toEqual(behindIds().slice(0, 21));
+  expect(await list({ filter: long, order: "lag" })).toEqual(behindIds().slice(0, 21).toReversed());
+  const failing = { ...long, failing: true };
+  const both = behindIds().filter((id, n) => n < 21 && failingIds().includes(id));
+  expect(await list({ filter: failing })).toEqual(both);
+  expect(await list({ filter: failing, order: "lag", descending: true })).toEqual(both);
+  const total = async (filter: JobPageRequest["filter"], order: "id" | "lag") =>
+    (await node.replicator.lists.page({ filter, order, limit: 1 })).total;
+  expect(await total({}, "lag")).toBe(300);
+  expect(await total(long, "id")).toBe(21);
+  expect(await total(long, "lag")).toBe(21);
+});
+
+test("a job that has caught up is not listed as behind", async () => {
+  await fallBehind();
+  const caughtUp = { sinceMs: undefined, pending: 0, seenMs: 6000 };
+  await node.kv.transact((tx) => node.backlogs.set(tx, ids[0] as string, caughtUp));
+  const listed = await pages({ filter: {}, order: "lag", limit: 500, descending: true });
+  expect(listed).toEqual(behindIds().slice(1));
+});
+
+test("only jobs whose source has confirmed it are listed as caught up", async () => {
+  await fallBehind();
+  expect(await pages({ filter: { isCaughtUp: true }, limit: 500 })).toEqual([]);
+  const proven = fc.uniqueArray(fc.nat({ max: JOBS - 1 }), { maxLength: 20 });
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(proven, async (numbers) => {
+      const caughtUp = { sinceMs: undefined, pending: 0, seenMs: 6000 };
+      for (const n of numbers) {
+        const id = ids[n] as string;
+        seen.add(id);
+        await node.kv.transact((tx) => node.backlogs.set(tx, id, caughtUp));
+      }
+      const listed = await pages({ filter: { isCaughtUp: true }, limit: 100 });
+      expect(listed).toEqual([...seen].toSorted());
+    }),
+    { numRuns: 10 },
+  );
+});
+
+test("scans all jobs if too many are behind to be sorted", async () => {
+  const requester = { userName: "ann", isAdmin: true };
+  for (let n = 0; n < 600; n++) {
+    const replication = parseReplication({ source: "more", target: `m${n}`, continuous: true });
+    ids.push(await node.replicator.start(replication, requester));
+  }
+  ids.sort();
+  for (const id of ids) {
+    await node.kv.transact((tx) =>
+      node.backlogs.set(tx, id, { sinceMs: 1000, pending: 1, seenMs: 5000 }),
+    );
+  }
+  expect(await pages({ filter: { behindSinceMs: 1000 }, limit: 400 })).toEqual(ids);
+  expect(await pages({ filter: { behindSinceMs: 999 }, limit: 400 })).toEqual([]);
+});

@@ -1,0 +1,82 @@
+/** Shell blocks in README and docs: which test runs them, and which are not run. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+
+type Reason = readonly [page: string, begins: string, why: string];
+
+const NO_CLUSTER = "FDB_CLUSTER_FILE does not name a live cluster";
+/** Blocks that `page-commands.test.ts` runs if a cluster is available. */
+const NEED_A_CLUSTER: readonly Reason[] = [
+  ["docs/clusters.md", "sudo dpkg", NO_CLUSTER],
+  ["docs/clusters.md", "tandem store copy", NO_CLUSTER],
+  ["docs/configuration.md", "npm install", NO_CLUSTER],
+];
+
+/** Beginnings of the blocks that no test runs. */
+const NOT_RUN: readonly Reason[] = [
+  ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
+  ["docs/five-minutes.md", "npm ci", "the same"],
+  ["docs/clusters.md", "docker build", "needs Docker, and images that have not been built yet"],
+  ["docs/clusters.md", "openssl rand", "draws a key; `docs/secrets.md` mentions it in a list"],
+  ["docs/clusters.md", "fdbcli", "changes the versions of a cluster that other tests use"],
+  ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
+  ["docs/clusters.md", "fdbrestore", "the same"],
+  [
+    "docs/installing.md",
+    "npm install --global",
+    "`packaging.test.ts` installs the package elsewhere",
+  ],
+  ["docs/installing.md", "docker build", "needs Docker; the image has not been built yet"],
+  ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
+  ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
+  [
+    "docs/five-thousand-databases.md",
+    "cp tandem-backup.service",
+    "needs systemd; `packaging.test.ts` runs the commands of the unit",
+  ],
+  ["docs/five-thousand-databases.md", "systemctl stop", "needs systemd"],
+  ["docs/performance.md", "npx vitest run", "a test itself, which takes long"],
+  ...(process.env.FDB_CLUSTER_FILE === undefined ? NEED_A_CLUSTER : []),
+];
+
+export interface ShellBlock {
+  readonly page: string;
+  readonly text: string;
+  /** Reason why no test runs the block, unless one must. */
+  readonly whyNotRun: string | undefined;
+}
+
+/** All pages that may have such blocks, by path from the project's root. */
+export function documentationPages(): readonly string[] {
+  const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
+  return [
+    "README.md",
+    ...docs.filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`),
+  ];
+}
+
+export function pageText(page: string): string {
+  return readFileSync(join(ROOT, page), "utf8");
+}
+
+export function shellBlocks(page: string): readonly ShellBlock[] {
+  return [...pageText(page).matchAll(/```sh\n(.*?)```/gs)].map(([, text = ""]) => ({
+    page,
+    text,
+    whyNotRun: whyNotRun(page, text),
+  }));
+}
+
+export function whyNotRun(page: string, text: string): string | undefined {
+  return NOT_RUN.find(([of, begins]) => of === page && text.startsWith(begins))?.[2];
+}
+
+/** Entries of the list that no longer match a block. */
+export function obsoleteReasons(): readonly string[] {
+  return NOT_RUN.filter(
+    ([page, begins]) => !shellBlocks(page).some(({ text }) => text.startsWith(begins)),
+  ).map(([page, begins]) => `${page}: ${begins}`);
+}

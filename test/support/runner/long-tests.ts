@@ -1,0 +1,37 @@
+/**
+ * Test files run by `npm run test:long` but not by `npm test`: they simulate clusters, kill
+ * processes and machines, wait for leases and outages to end, or run foreign programs. Together
+ * they take nearly half of the time of all tests. CI runs both. The slowest come first.
+ */
+export const LONG_TESTS: readonly string[] = [
+  "test/simulation/replication.test.ts",
+  "test/jobs/worker-processes.test.ts",
+  "test/end-to-end/faults/guilty-documents.test.ts",
+  "test/end-to-end/operations/night.test.ts",
+  "test/end-to-end/operations/rules.test.ts",
+  "test/simulation/jobs.test.ts",
+  "test/end-to-end/faults/faults.test.ts",
+  "test/kv/lmdb-failed-disks.test.ts",
+  "test/peers/pouchdb-server.test.ts",
+  "test/end-to-end/faults/stalls.test.ts",
+  "test/simulation/fair-share.test.ts",
+  "test/kv/lmdb-processes.test.ts",
+  "test/end-to-end/faults/node-kills.test.ts",
+  "test/end-to-end/operations/per-user-databases.test.ts",
+  "test/end-to-end/node-types.test.ts",
+  "test/end-to-end/operations/alerts.test.ts",
+  "test/end-to-end/operations/backup.test.ts",
+  "test/end-to-end/operations/drain.test.ts",
+  "test/simulation/scale.test.ts",
+  "test/peers/pouchdb.test.ts",
+  "test/jobs/accept-cost.test.ts",
+  "test/kv/lmdb-power-failure.test.ts",
+  "test/end-to-end/faults/rolling-restart.test.ts",
+  "test/replicator/outages.test.ts",
+  "test/kv/lmdb-disk-copies.test.ts",
+  "test/end-to-end/operations/move.test.ts",
+  "test/end-to-end/faults/slow-readers.test.ts",
+  "test/peers/couchbackup.test.ts",
+  "test/kv/lmdb-machine.test.ts",
+  "test/end-to-end/faults/full-disk.test.ts",
+];

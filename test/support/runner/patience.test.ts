@@ -1,0 +1,84 @@
+import { spawn } from "node:child_process";
+import { EventEmitter, once } from "node:events";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { askUntil, Patience } from "./patience.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const never = new Promise<never>(() => {});
+
+test("a wait without activity ends, and names everything that is waited for", async () => {
+  const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
+  const waits = [patience.until("a document", never), patience.until("an event", never)];
+  const outcomes = await Promise.allSettled(waits);
+  const message = expect.stringMatching(/for 20 ticks .* waits for a document, an event$/);
+  expect(outcomes).toEqual([
+    { status: "rejected", reason: expect.objectContaining({ message }) },
+    { status: "rejected", reason: expect.objectContaining({ message }) },
+  ]);
+});
+
+test("a wait with activity continues beyond the silence limit", async () => {
+  const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
+  const ticks = new EventEmitter();
+  const beat = setInterval(() => ticks.emit("tick"), 1);
+  let isOver = false;
+  const waiting = patience.until("an end", never).finally(() => {
+    isOver = true;
+  });
+  for (let count = 0; count < 60; count++) {
+    patience.heard();
+    await once(ticks, "tick");
+  }
+  expect(isOver).toBe(false);
+  await expect(waiting).rejects.toThrow("an end");
+  clearInterval(beat);
+});
+
+test("a wait with constant activity ends, and names everything that is waited for", async () => {
+  const patience = new Patience({ tickMs: 1, silentTicksMax: 20, ticksMax: 40 });
+  const beat = setInterval(() => patience.heard(), 1);
+  const whole = patience.until("a test", never, 80);
+  await expect(patience.until(() => "an event", never)).rejects.toThrow(
+    "Not over after 40 ticks of this process, which waits for a test, an event",
+  );
+  await expect(whole).rejects.toThrow("Not over after 80 ticks");
+  clearInterval(beat);
+});
+
+test("a poll that never succeeds ends with the last answer", async () => {
+  let last = -1;
+  const ask = async (): Promise<number> => {
+    last += 2;
+    return last;
+  };
+  const options = { ask, passes: (answer: number) => answer % 2 === 0 };
+  const asking = askUntil("an even number", { ...options, changed: () => async () => {} }, 10);
+  await expect(asking).rejects.toThrow("Asked 10 times for an even number; the last answer is 21");
+});
+
+test("hooks and tests that wait in vain end, with the name of what they wait for", async () => {
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const config = join(ROOT, "test/support/runner/hanging.config.ts");
+  const env = { ...process.env, TEST_PATIENCE: "0.01", VITEST_POOL_ID: undefined };
+  const child = spawn(process.execPath, [vitest, "run", "--config", config], { env, cwd: ROOT });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk) => {
+      output += chunk;
+    });
+  }
+  const [code] = await once(child, "close");
+  expect(code).toBe(1);
+  for (const what of [
+    'beforeAll of "a hook"',
+    'afterAll of "a last hook"',
+    'beforeEach of "a hook of each test"',
+    'the test "waits for nothing"',
+    'an answer; the last answer is 7, the test "asks without end"',
+    'onTestFinished of "ends late"',
+  ]) {
+    expect(output).toContain(`which waits for ${what}`);
+  }
+});
