@@ -3,10 +3,32 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { checkCircles, checkOtherFolders, checkSource, checkSources } from "../tools/tidy.ts";
+import {
+  checkCircles,
+  checkFolders,
+  checkOtherFolders,
+  checkSource,
+  checkSources,
+} from "../tools/tidy.ts";
 
 test("the sources follow the rules", () => {
   expect(checkSources(fileURLToPath(new URL("../src", import.meta.url)))).toEqual([]);
+});
+
+test("no folder has too many files", () => {
+  expect(checkFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
+});
+
+test("detects a folder with too many files", () => {
+  const root = mkdtempSync(join(tmpdir(), "tidy-"));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  for (const folder of ["src", "test/many", "bench", "tools"]) {
+    mkdirSync(join(root, folder), { recursive: true });
+  }
+  for (let number = 0; number < 33; number++) {
+    writeFileSync(join(root, `test/many/${number}.ts`), "");
+  }
+  expect(checkFolders(root)).toEqual(["test/many: 33 files; divide it by subject (32 at most)"]);
 });
 
 test("comments in test, bench and tools follow the rules", () => {

@@ -110,6 +110,9 @@ const BANS: readonly (readonly [RegExp, string])[] = [
 /** A use in code, not in a comment or in quotes. */
 const JSON_PARSE = /^(?!\s*(\*|\/[*/])).*\bJSON\.parse\b(?!`)/;
 
+/** Maximum number of files in a folder. More are hard to survey. */
+const FOLDER_FILES_MAX = 32;
+
 const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
 /** Problems with one file under `src/`: `path:line: problem`. `path` is relative to `src/`. */
@@ -163,6 +166,21 @@ export function checkOtherFolders(root: string): string[] {
   return files.flatMap((file) =>
     checkComments(file.split(sep).join("/"), readFileSync(join(root, file), "utf8")),
   );
+}
+
+/** Reports folders of sources and tests with too many files to survey. Recordings do not count. */
+export function checkFolders(root: string): string[] {
+  const folders = ["src", "test", "bench", "tools"].flatMap((top) => [
+    top,
+    ...readdirSync(join(root, top), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !entry.parentPath.includes("node_modules"))
+      .map(({ parentPath, name }) => relative(root, join(parentPath, name)).split(sep).join("/")),
+  ]);
+  return folders.flatMap((folder) => {
+    const files = readdirSync(join(root, folder)).filter((file) => /\.(tsx?|mjs|cjs)$/.test(file));
+    if (files.length <= FOLDER_FILES_MAX) return [];
+    return [`${folder}: ${files.length} files; divide it by subject (${FOLDER_FILES_MAX} at most)`];
+  });
 }
 
 /** Import cycles between files and between folders. Paths are relative to `src/`. */
