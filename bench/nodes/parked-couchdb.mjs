@@ -9,12 +9,12 @@
  * CouchDB has JOBS (400) databases of one document; with more than its `max_jobs`, 500 by default,
  * its own jobs take turns, and the first round of them may last longer than FIRST_LIMIT_SEC. A
  * Tandem process copies each into another one. Then, after it has stopped, CouchDB does the same
- * with documents of a `_replicator` database and its configured `max_jobs`. When all first
- * documents have arrived, and the jobs of Tandem are parked, both idle for QUIET_SECONDS: CPU time,
- * memory, sockets. Then documents are written to random databases. Documents that have not arrived
- * LIMIT_SEC after the last one are counted. Without COUCHDB_PID, a process of this machine,
- * CouchDB's own CPU time, memory and sockets are not measured. All databases except
- * `_global_changes` are deleted afterwards; their names begin with PREFIX.
+ * with documents of a `_replicator` database and its configured `max_jobs`. Once all first
+ * documents have arrived, and the jobs of Tandem are parked, CPU time, memory and sockets are
+ * measured for QUIET_SECONDS without changes. Then documents are written to random databases.
+ * Documents that have not arrived LIMIT_SEC after the last one are counted. COUCHDB_PID must be a
+ * process of this machine; without it, CouchDB's own CPU time, memory and sockets are not measured.
+ * All databases except `_global_changes` are deleted afterwards; their names begin with PREFIX.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

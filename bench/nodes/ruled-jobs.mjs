@@ -141,9 +141,8 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that holds the watcher, which is the one that holds both slotless jobs. If they are on
- * two nodes, the second one is drained, so that the first one gets both. Throws if no node gets
- * both.
+ * The node that runs the watcher and the rule's follower. If they run on two nodes, the second node
+ * is drained, so that the first gets both. Throws if no node gets both.
  */
 async function watchingNode(nodes) {
   const found = await soleHolder(nodes, 1);

@@ -1,6 +1,6 @@
 /**
- * Requests resources of a node from a separate thread: the client's cost, including its garbage, is
- * not the node's.
+ * Requests resources of a node from a separate thread, so that the cost of the client, including
+ * its garbage, is not counted as the node's.
  */
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";

@@ -14,7 +14,7 @@ type Decision = {
   readonly userName: string | null;
   readonly why: string | undefined;
   readonly requestId: string | undefined;
-  /** Id of the command for many jobs, if it was one. */
+  /** Id of the command, if it was for many jobs. */
   readonly command?: string | undefined;
 };
 
@@ -114,7 +114,10 @@ export interface Events {
   /** Writes are rejected because the disk is full. Emitted once until writes succeed again. */
   "kv.disk-full": { readonly directory: string; readonly reason: string };
   "kv.disk-has-room": { readonly directory: string };
-  /** Commits have waited this long for LMDB's write lock, and the engine tries to release it. */
+  /**
+   * Commits have been waiting for LMDB's write lock for `waitedMs`. The engine now tries to end the
+   * wait.
+   */
   "kv.lock-wait": { readonly waitedMs: number };
   /** One page of a background deletion was processed. */
   "kv.page-removed": {
@@ -182,11 +185,14 @@ export interface Events {
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
   "replication.outage-over": { readonly origin: string };
-  /** A caught-up job was parked: it waits for changes without a slot. */
+  /** A caught-up job was parked: it no longer holds a slot while it waits for changes. */
   "replication.parked": { readonly jobId: string };
   /** A completed job and its document were deleted after `keep_finished_sec`. */
   "replication.forgotten": { readonly jobId: string };
-  /** A woken run starts over, because a database lacks its checkpoint (re-created or restored). */
+  /**
+   * A woken run starts over, because a database was re-created or restored and lacks the run's
+   * checkpoint.
+   */
   "replication.place-lost": { readonly source: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
   /** A revision was added to the list of failures. */

@@ -41,7 +41,7 @@ export function isLowerCaseHex(text: string): boolean {
   return true;
 }
 
-/** Encodes the bytes from `begin` up to `end` as lower-case digits. */
+/** Encodes the bytes from `begin` up to `end` as lower-case hexadecimal digits. */
 export function hexEncode(bytes: Uint8Array, begin = 0, end = bytes.length): string {
   const digitCount = (end - begin) * 2;
   const codes = digitCount <= scratch.length ? scratch : new Uint8Array(digitCount);

@@ -2,7 +2,7 @@
 
 const LIVE = Symbol("live");
 
-/** Makes a copy by `{...live}` throw an error, because it would not reflect later changes. */
+/** Makes `{...live}` throw an error, because the copy would not reflect later changes. */
 export function forbidCopies<T extends object>(live: T): T {
   return Object.defineProperty(live, LIVE, {
     enumerable: true,

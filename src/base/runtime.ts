@@ -88,7 +88,10 @@ export interface Runtime {
   readonly spans?: Spans;
 }
 
-/** Returns 32 random hexadecimal digits, the CouchDB format for UUIDs, locks and session ids. */
+/**
+ * Returns 32 random hexadecimal digits, the form of CouchDB's UUIDs. Used for UUIDs, locks and
+ * session ids.
+ */
 export function randomHex(random: Random): string {
   return hexEncode(random.bytes(16));
 }

@@ -13,7 +13,7 @@ export interface SpanAttributes {
   };
   /** A batch of changes processed by a copier. */
   "replication.batch": { readonly "replication.documents": number };
-  /** A request to an endpoint, until the response headers. */
+  /** A request to an endpoint, until the response headers arrive. */
   "http.request": { readonly "http.request.method": string; readonly "url.full": string };
 }
 

@@ -79,7 +79,7 @@ async function replicateTransient(documentCount: number): Promise<void> {
   progress.end(writtenCount, writtenCount);
 }
 
-/** Replicates by a `_replicator` document between two URLs, including attachments. */
+/** Replicates between two URLs, including attachments, with a `_replicator` document. */
 async function replicatePersistent(documentCount: number): Promise<void> {
   const progress = new Progress("_replicator/countries");
   const body = {

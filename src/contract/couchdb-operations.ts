@@ -120,7 +120,7 @@ function listOperations(path: string, what: string): Readonly<Record<string, Row
     [`GET ${path}`]: [`List ${what}`, { query: listed, answer: rows }],
     [`POST ${path}`]: [`List ${what} with these keys`, { query: listed, body: keys, answer: rows }],
     [`POST ${path}/queries`]: [
-      `List ${what} by several queries`,
+      `List ${what} for several queries`,
       { body: queries, answer: allResults },
     ],
   };
@@ -325,7 +325,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     { answer: members() },
   ],
   "PUT /{database}/_auto_purge": [
-    "Set the automatic removal of tombstones",
+    "Configure the automatic removal of tombstones",
     { body: members(), answer: ok },
   ],
   "POST /{database}/_ensure_full_commit": [

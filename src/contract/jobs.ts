@@ -42,7 +42,7 @@ const LoginGate = exactly({
   status: oneOf(["refused", "locked"], {
     description: "whether the server rejected a password, or has temporarily locked the account",
   }),
-  reason: described(text, "status and words of the last rejection; empty if unknown"),
+  reason: described(text, "status and message of the last rejection; empty if unknown"),
   since: described(time, "time of the first rejection"),
   next_attempt: time,
 });

@@ -168,7 +168,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "interval at which listed failed documents are retried, in running continuous jobs and in persistent jobs that have ended; 0: only on demand",
+      "interval at which documents on the list of failures are retried, in running continuous jobs and in persistent jobs that have ended; 0: only on demand",
   },
   keepFinishedSec: {
     name: "keep_finished_sec",
@@ -196,7 +196,7 @@ export const WEIGHT = {
   meaning: "weight of the job: length of its time slices while other jobs wait; 100 is normal",
 } as const satisfies Option;
 
-/** All option fields of documents and bodies. */
+/** All options of replication documents and of bodies of `POST /_replicate`. */
 export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
 
 /**

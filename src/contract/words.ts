@@ -3,7 +3,7 @@
 export const JOB_STATES = ["running", "pending", "crashing", "completed", "failed"] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** States in the queue in the words of the command line and the dashboard. */
+/** Names of the queue's states in the command line and the dashboard. */
 export const STATE_WORDS: Readonly<Record<JobState, string>> = {
   running: "running",
   pending: "waiting",

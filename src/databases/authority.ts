@@ -33,7 +33,7 @@ export interface Authority {
   readonly isCopy?: boolean | undefined;
 }
 
-/** Returns the authority of anything that the user writes now. */
+/** Returns the authority to record with anything that the user writes now. */
 export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySubject): Authority {
   const vouched = vouchedBy === undefined ? undefined : { by: vouchedBy, roles };
   return { userName, vouched, wasAdmin: isAdmin };

@@ -87,8 +87,8 @@ export interface Sandbox {
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
   /**
-   * Whether the document matches. Throws a SandboxError if a limit is reached; rejects with the
-   * signal's reason.
+   * Returns whether the document matches. Throws a SandboxError if a limit is reached, and the
+   * signal's reason if it aborts.
    */
   matches(call: SelectorCall): Promise<boolean>;
 }

@@ -49,7 +49,7 @@ export interface TransactionState {
   readonly written: Map<string, LoadedDocument>;
   /** Content ids referenced by written attachments, by digest and length. */
   readonly contents: Map<string, string>;
-  /** Number of cleared keys of replaced leaves whose bodies are not kept. */
+  /** Number of keys cleared for replaced leaves whose bodies are not kept. */
   droppedKeyCount: number;
   /** Partial count of changes (`change-counts.ts`). */
   share: Share | undefined;

@@ -12,7 +12,10 @@ import { isMd5Digest } from "../protocol/index.ts";
 /** The default type of an attachment. */
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
-/** An attachment to be stored, as described by its sender. Missing members are not checked. */
+/**
+ * An attachment to be stored, as described by its sender. Digest and length are verified if they
+ * are given.
+ */
 export interface DescribedAttachment {
   readonly name: string;
   readonly contentType?: string | undefined;

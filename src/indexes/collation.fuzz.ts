@@ -12,7 +12,8 @@ const all = new Intl.Collator("und");
 const LENGTH_MAX = 2_000;
 
 /**
- * Code points of many scripts, with many of those that combine with, change or ignore letters.
+ * Code points of many scripts, including many that combine with letters, change them, or are
+ * ignored by the collation.
  */
 const character = fc.oneof(
   fc.constantFrom(..."abAB éÉèæÆœßﬁﬀĳŉǆøØđłŀl·ıİiİ½¼Ⅳ㎏①²₂،؛٣३๓𝟛𝔸"),
@@ -91,7 +92,7 @@ describe("a key", () => {
     );
   });
 
-  test("continues with FF, which starts no value, if a shorter key is its prefix", () => {
+  test("is never the prefix of a key that continues with FF, which a bound appends", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];

@@ -41,7 +41,7 @@ const END = 0x00;
  * of a string.
  */
 const ABOVE = 0xff;
-/** Byte above the end of a string's primary level and below every weight. */
+/** Sorts above the byte that ends the primary level of a string, and below every weight. */
 const ABOVE_EQUAL_TEXTS = 0x01;
 
 /**
@@ -63,7 +63,8 @@ export interface EntryRange {
 }
 
 /**
- * Restriction of one field, in index order: a single value, or inclusive bounds that may be open.
+ * Restriction of one field, in index order: a single value, or inclusive bounds, either of which
+ * may be absent.
  */
 export type FieldRange =
   | { readonly equal: unknown }
@@ -114,8 +115,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value of an entry, truncated to its maximum length, and its strings to `texts`.
-   * Without `texts`, the value is that of a bound. It is omitted if entries with an equal value may
+   * Appends a value, truncated to its maximum length, and collects its strings in `texts`. If
+   * `texts` is absent, the value is a bound; it is not appended if entries with equal values may
    * have different bytes.
    */
   #append(
@@ -221,8 +222,8 @@ function nearestDouble(number: number | bigint): number {
 const REST_BYTES_MAX = 120;
 
 /**
- * Appends the difference between an integer and its double: a length byte that increases with the
- * number, followed by the digits.
+ * Appends the difference between an integer and the nearest double: a byte for its sign and length,
+ * which sorts as the difference does, then its digits.
  */
 function appendRest(out: number[], rest: bigint): void {
   const flip = rest < 0n ? 0xff : 0;

@@ -50,7 +50,8 @@ export class ActivityMonitor {
       }));
       const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
       const isKnown = timeoutSec === seenTimeoutSec;
-      // After a change of the timeout, the interval since the last pass may have been too short.
+      // If the timeout has changed, the last pass may be more recent than a whole timeout, so no
+      // job is requeued in this pass.
       if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;

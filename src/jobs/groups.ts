@@ -204,9 +204,9 @@ export class Groups {
   }
 
   /**
-   * Returns the groups in `running` that yield slots to the next group with a job due at
-   * `dueBySec`, highest standing first: the groups with a standing above the next group's, and then
-   * that group itself, whose due jobs may replace its running jobs. A snapshot read.
+   * Returns the groups in `running` that should give up slots, highest standing first. They yield
+   * to the group that is scheduled next among those with a job due at `dueBySec`. That group is
+   * listed last, because its due jobs may replace its own running jobs. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,

@@ -127,7 +127,7 @@ export class Jobs {
   readonly #keys: JobKeys;
   readonly #queue: PendingQueue;
   readonly #data: JobDataStore;
-  /** The registered workers, in the same keys and transactions. */
+  /** The registered workers. They are stored among the keys of the queue. */
   readonly workers: Workers;
   /** The groups of jobs, with shares and usage. */
   readonly groups: Groups;
@@ -237,7 +237,7 @@ export class Jobs {
   }
 
   /**
-   * Adds a job in the state "finished", for a job that ended elsewhere. It runs once it is added
+   * Adds a job that has ended elsewhere, in the state "finished". It does not run until it is added
    * again or resubmitted.
    */
   async addFinished(

@@ -104,7 +104,7 @@ test.each([
   [{ n: { $not: { $exists: true } } }, [undefined]],
   [{ n: { $not: { $exists: false } } }, [true, false, 1]],
   [{ $nor: [{ n: false }] }, [true, 1]],
-])("negates a condition with a boolean: %j", (selector, expected) => {
+])("negates a condition whose operand is a boolean: %j", (selector, expected) => {
   const all = [true, false, 1, undefined].map((n) => (n === undefined ? {} : { n }));
   expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
 });

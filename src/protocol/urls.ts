@@ -90,8 +90,8 @@ export function stripCredentials(url: string): string {
 }
 
 /**
- * Finds the password between `start`, a colon, and `end`, an `@`. Without a password, `start`
- * equals `end`.
+ * Finds the password in a URL: `start` is the offset of the colon before it, `end` that of the `@`
+ * after it. They are equal if there is no password.
  */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];

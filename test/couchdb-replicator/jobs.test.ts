@@ -142,7 +142,7 @@ describe("scheduler_docs", () => {
     }
   });
 
-  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: states are replaced, other members are data", async () => {
+  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: members with states are overwritten, other members are kept", async () => {
     await pair.fill("fields", documents(1));
     const junk = { replication_id: "1234abc", id: "x", other_junk: [1] };
     await pair.here.call("PUT", "/_replicator/fields", {

@@ -51,7 +51,7 @@ test("the page has no inline code, and names no other origin", () => {
 
 test("scripts and styles name no other server, and contain no data URLs", () => {
   const sources = files().filter((name) => /\.(js|css)$/.test(name));
-  // A script that is loaded later cannot be loaded when the connection is lost.
+  // A script that is loaded on demand cannot be fetched without a connection.
   expect(sources.map((name) => extname(name)).sort()).toEqual([".css", ".js"]);
   for (const name of sources) {
     const text = read(name).toString();

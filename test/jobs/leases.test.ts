@@ -144,7 +144,8 @@ test("a lease is measured from the start of its renewal, however long that took"
   const kept = ready.start({ worker: lease.worker, leaseMs: LEASE_MS, ageMs: 100 });
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - 100);
   await pass(slowMs);
-  // The lease counts from the start of the renewal, so the duration of the renewal has been used.
+  // The lease counts from the start of the renewal, so the time that the renewal took is already
+  // used.
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - slowMs);
   await world.until(ready.stop());
 

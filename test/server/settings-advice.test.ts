@@ -83,8 +83,13 @@ test("every setting of CouchDB's default.ini has its effect, or a reason for hav
 });
 
 test.each([
-  ["chttpd_auth", "authentication_db", "people", "_users: users are found in no other database"],
-  ["couchdb", "users_db_suffix", "people", "_users: users are found in no other database"],
+  [
+    "chttpd_auth",
+    "authentication_db",
+    "people",
+    "_users: users are looked up in this database only",
+  ],
+  ["couchdb", "users_db_suffix", "people", "_users: users are looked up in this database only"],
   [
     "replicator",
     "connect_to",

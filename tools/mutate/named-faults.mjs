@@ -113,7 +113,7 @@ export const NAMED_FAULTS = [
     tests: ["test/server/users/users.test.ts"],
   },
   {
-    rule: "a follower of a rule that lost its job continues",
+    rule: "the follower of a rule continues after it has lost the rule's job",
     path: "src/replicator/rules/rule-follower.ts",
     text: "          await jobs.verify(tx, this.#held);\n",
     replacement: "",

@@ -68,8 +68,9 @@ export class ChangesReader {
   readonly #until: string | undefined;
   readonly #size = new PageSize();
   /**
-   * Whether changes are looked up by document id. As in CouchDB, this is done for existing changes
-   * of a few documents; later changes are scanned, because there are fewer of them.
+   * Whether changes are looked up by document id. As in CouchDB, the changes that exist when the
+   * feed starts are looked up if the request names few documents. Later changes are scanned,
+   * because there are fewer of them.
    */
   #looksUp: boolean;
   #rowCount = 0;

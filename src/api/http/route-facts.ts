@@ -3,8 +3,8 @@
  */
 
 /**
- * Permitted callers of a route. Server administrators may call all routes. The names from
- * `database` on denote CouchDB's rules for kinds of resources (`chttpd_auth_request`), which depend
+ * Permitted callers of a route. Server administrators may call all routes. `database` and the names
+ * after it stand for CouchDB's rules for kinds of resources (`chttpd_auth_request`), which depend
  * on the method and on the database.
  */
 export type Access =

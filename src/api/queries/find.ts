@@ -119,7 +119,8 @@ async function* texts(
 }
 
 /**
- * A document that may match, or the values in its index entry, with the bookmark that follows it.
+ * * A document that may match, or the values in its index entry, with the bookmark for continuing
+ * after it.
  */
 type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
 

@@ -112,7 +112,7 @@ const SAME_FILTERS = [
   "reason",
 ] as const satisfies readonly (keyof JobFilter & keyof typeof JOB_FILTERS)[];
 
-/** The filters among the values of a query. */
+/** Returns the filters in a query. */
 export function filterOf(query: QueryValues<typeof JOB_FILTERS>): AskedFilter {
   const { name, database, rule, state: states, behind, behind_sec } = query;
   const given = SAME_FILTERS.filter((filter) => query[filter] !== undefined);

@@ -9,8 +9,8 @@ export function openApiRoute(
   routes: () => readonly Route[],
   { version }: { readonly version: string },
 ): Route {
-  // Created on the first request and kept, since anyone may request it. Other requests do not need
-  // the schemas.
+  // Created on the first request, because other requests do not need the schemas. Cached, because
+  // anyone may request it.
   let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
     const { openApiDocument } = await loadOpenApi();

@@ -27,7 +27,7 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
 }
 
-test("elements are returned unchanged, however the text is split, and so is the surrounding text", () => {
+test("elements and the text around them are returned unchanged, however the text is split", () => {
   fc.assert(
     fc.property(answer, fc.array(fc.nat()), ({ text, results, members }, places) => {
       const elements = new JsonElements({ name: "results", elementBytesMax: 1_000_000 });

@@ -422,7 +422,9 @@ function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): numbe
   if (!isPortable || unit < 0xd800 || unit > 0xdfff) return start + 6;
   const low = unit < 0xdc00 ? codeUnit(bytes, start + 6) : 0;
   if (low >= 0xdc00 && low <= 0xdfff) return start + 12;
-  throw new SyntaxError(`The escape at ${start} of the JSON text is an unpaired surrogate`);
+  throw new SyntaxError(
+    `The escape at position ${start} of the JSON text is an unpaired surrogate`,
+  );
 }
 
 /** Decodes the four digits of a `\u` escape. */
@@ -466,7 +468,7 @@ function numberEnd(bytes: Uint8Array, start: number, isPortable: boolean): numbe
   }
   const mayBeTooLarge = at > fractionEnd || at - start > DOUBLE_DIGITS_MAX;
   if (isPortable && mayBeTooLarge && !isDouble(bytes, start, at)) {
-    throw new SyntaxError(`The number at ${start} of the JSON text is too large`);
+    throw new SyntaxError(`The number at position ${start} of the JSON text is too large`);
   }
   return at;
 }
@@ -530,5 +532,5 @@ function doubled(numbers: Int32Array): Int32Array<ArrayBuffer> {
 function unexpected(bytes: Uint8Array, at: number): SyntaxError {
   if (at >= bytes.length) return new SyntaxError("The JSON text ends inside a value");
   const found = JSON.stringify(String.fromCharCode(bytes[at] as number));
-  return new SyntaxError(`Unexpected ${found} at ${at} of the JSON text`);
+  return new SyntaxError(`Unexpected ${found} at position ${at} of the JSON text`);
 }

@@ -204,7 +204,10 @@ export class JsonValue {
     return undefined;
   }
 
-  /** Returns the members in order, with repeated names. Throws a SyntaxError if not an object. */
+  /**
+   * Returns the members in order, including those with repeated names. Throws a SyntaxError if the
+   * text is not an object.
+   */
   members(): JsonMember[] {
     return this.values().map(({ name, value }) => ({ name, value: value.text }));
   }

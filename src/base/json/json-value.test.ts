@@ -76,7 +76,8 @@ test("integers are equal only if their digits are", () => {
   const digits = fc.bigInt({ min: -(10n ** 25n), max: 10n ** 25n });
   fc.assert(
     fc.property(digits, (integer) => {
-      // JavaScript prints the nearest double: 369553424691494900 for 369553424691494912.
+      // JavaScript prints the shortest decimal that reads back as the same double:
+      // 369553424691494900 for 369553424691494912.
       const printed = shortestDigits(integer);
       const [one, other] = [integer, printed].map((it) => numberValue(parseJson(String(it))));
       expect(BigInt(one as number | bigint)).toBe(integer);

@@ -28,7 +28,10 @@ export class NameTable {
     this.#looksLeft = LOOKS_MAX * count;
   }
 
-  /** Adds the name of a row. Returns whether it was present, or undefined if the table gives up. */
+  /**
+   * Adds the name of a row. Returns whether the name was already present, or undefined if the table
+   * gives up the search.
+   */
   repeats(row: number): boolean | undefined {
     const places = this.#places;
     const mask = places.length - 1;

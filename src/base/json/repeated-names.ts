@@ -13,7 +13,10 @@ export const COMPARED_ROWS_MAX = 8;
 
 export const NO_ROW = -1;
 
-/** Returns the first row from `first` up to `end` whose name an earlier member has, or NO_ROW. */
+/**
+ * Returns the first row from `first` up to `end` that repeats the name of an earlier member, or
+ * NO_ROW.
+ */
 export function repeatedAmongFew(
   bytes: Uint8Array,
   rows: Int32Array,
@@ -29,7 +32,7 @@ export function repeatedAmongFew(
   return NO_ROW;
 }
 
-/** A search in steps among any number of members, from row `first` up to `end`. */
+/** An incremental search of the members from row `first` up to `end`, however many there are. */
 export class NameSearch {
   readonly #bytes: Uint8Array;
   readonly #rows: Int32Array;

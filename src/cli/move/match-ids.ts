@@ -35,8 +35,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // The endpoints of a moved job are URLs, so `serverUrl` is not used. Without host and port,
-      // the oldest versions of the id cannot match, and need not.
+      // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest versions of
+      // the id contain the host and port of the server, which are unknown. They need not match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

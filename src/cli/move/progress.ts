@@ -46,7 +46,7 @@ async function verifyOne(
   return compareCopy(parts, body, job);
 }
 
-/** Reason why the copy of a job cannot be complete; undefined if it should be complete. */
+/** Reason why a job cannot make a complete copy; undefined if it can. */
 export function whyNotArrived(job: Job): string | undefined {
   if (job.paused) return "paused";
   if (job.left_behind > 0) return `${counted(job.left_behind, "document")} failed`;

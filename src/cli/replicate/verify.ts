@@ -213,8 +213,8 @@ const MISSING_AT_TARGET: ReplicationFailure = {
 };
 
 /**
- * Reason why an attachment that differs within the same revision is not repaired. A write with
- * `new_edits: false` ignores existing revisions, so an operator has to decide.
+ * Reason why differing attachments of a common revision are not repaired. A write with `new_edits:
+ * false` ignores existing revisions, so an operator has to decide.
  */
 const SAME_REVISION =
   "both sides have this revision, and an existing revision cannot be overwritten; attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";

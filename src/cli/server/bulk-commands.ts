@@ -148,7 +148,7 @@ async function ended(server: Server, { answer }: Created): Promise<unknown> {
   return changed === undefined ? followCommand(server, id) : answer;
 }
 
-/** Waits for the end of a command, showing its progress. Returns it. */
+/** Waits until a command has ended, showing its progress. Returns the ended command. */
 export async function followCommand(server: Server, id: string): Promise<unknown> {
   const progress = new Progress("command", process.stderr, "jobs");
   for (;;) {

@@ -22,7 +22,7 @@ test("a job is shown by its name", () => {
   expect(wordsOf({})[0]).toBe("_replicator/doc");
 });
 
-test("a job's state, and whether it is paused, is shown with its lag", () => {
+test("shows a job's state, whether it is paused, and its lag", () => {
   expect(wordsOf({}).slice(1, 3)).toEqual(["running", "3 s"]);
   expect(wordsOf({ state: "pending" })[1]).toBe("waiting");
   expect(wordsOf({ state: "crashing", failing: true })[1]).toBe("failing");

@@ -49,7 +49,7 @@ const FLAG_FILTERS = ["failing", "left_behind", "paused", "parked", "stalled", "
 
 /** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
-/** Option with the reason of a command. `--reason` is already a filter. */
+/** Option with the reason for a command. It is not called `--reason`, which is already a filter. */
 const WHY = ["--why <text>", "reason for the command, stored with the job"] as const;
 /** Number of runs printed by `show`. */
 const RUNS_SHOWN = 10;

@@ -86,8 +86,8 @@ export class EventFeed {
   }
 
   /**
-   * Finds the reason of a rejection. The browser hides the response, so past events with the same
-   * filters are requested, which are rejected for the same reason.
+   * Finds the reason for a rejection, because the browser hides the response. A request for past
+   * events with the same filters is rejected for the same reason.
    */
   async #askWhy(source: EventSource): Promise<void> {
     const status = await get(

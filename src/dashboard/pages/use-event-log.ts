@@ -35,7 +35,7 @@ const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefin
 export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
-  /** Start of the feed: after the newest event read; null before that. */
+  /** Start of the feed: after the newest event read; null until the first page has been read. */
   const [since, setSince] = useState<string | null>(null);
   const reading = useRef<AbortController | undefined>(undefined);
   const told = useRef<LogEntry[]>([]);

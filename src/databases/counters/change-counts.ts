@@ -82,8 +82,8 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // Concurrent batches also wait for the sweep: once one of them has written, a sweep cannot
-    // read.
+    // Concurrent batches of the transaction wait for the sweep, too: it must read before any of
+    // them writes.
     await state.share.swept;
   }
 

@@ -16,7 +16,7 @@ export class CounterDeltas {
     if (delta !== 0) this.#named.set(counter, (this.#named.get(counter) ?? 0) + delta);
   }
 
-  /** Adds to a counter by its key. */
+  /** Adds to the counter stored under a key. */
   addAt(key: Key, delta: number): void {
     const text = hexEncode(key);
     const known = this.#keyed.get(text);

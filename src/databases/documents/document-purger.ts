@@ -245,8 +245,8 @@ export class DocumentPurger {
       number++;
       tx.setVersionstampedValue(keys.purge.key({ number }), encodePurgeRecord(id, revisions));
     }
-    // The last record is always kept, because its key contains the number of purges. A lower limit
-    // takes effect over several purges.
+    // The last record is always kept, because its key contains the number of purges. After the
+    // limit has been lowered, several purges may be needed to clear all excess records.
     const firstKept = number - limit + 1;
     if (firstKept <= 1 || first === undefined) return;
     const end = Math.min(firstKept, keys.purge.unpack(first).number + CLEARED_KEYS_MAX);

@@ -34,8 +34,8 @@ const step = fc.oneof(
   },
   {
     weight: 6,
-    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap, and return after
-    // a purge.
+    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap, and purged paths
+    // are written again.
     arbitrary: fc.record({
       kind: fc.constant("graft" as const),
       id: fc.constant("d"),
@@ -172,7 +172,8 @@ async function carryOut(tried: Tried, drawn: Step, number: number): Promise<void
     return;
   }
   const isLong = drawn.kind === "follow" && drawn.isLong;
-  // A long body takes two chunks. The body of a graft is the same in every edit of its revision.
+  // A long body takes two chunks. All edits of kind `graft` that write the same revision have the
+  // same body.
   const text =
     drawn.kind === "graft"
       ? `{"graft":"${drawn.letters.join("")}${drawn.attachment}"}`

@@ -190,7 +190,7 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   return hashes;
 }
 
-/** Length code of an empty hash, because code 0 marks a hash of the usual form. */
+/** Length code of an empty hash. It is not 0, because code 0 marks a hash of the usual form. */
 const EMPTY_HASH = HASH_BYTES_MAX + 1;
 
 /** Writes a hash; also used by other records. */

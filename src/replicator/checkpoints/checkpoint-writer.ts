@@ -109,8 +109,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Writes the through sequence to both sides if it has advanced. When resuming a parked job,
-   * rejects with a ParkedPlaceLostError if the databases have changed.
+   * Writes a checkpoint (`through_seq`) to both sides if it has advanced. When resuming a parked
+   * job, rejects with a ParkedPlaceLostError if the databases have changed.
    */
   async write(signal: AbortSignal): Promise<void> {
     const { replication, parkedAt } = this.#parts;

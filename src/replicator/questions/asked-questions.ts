@@ -46,7 +46,7 @@ export class AskedQuestions {
     this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
   }
 
-  /** Has a replication node perform `ReplicationChecks.check`. Throws a NoReplicationNodeError. */
+  /** Runs `ReplicationChecks.check` on a replication node. Throws a NoReplicationNodeError. */
   async check(
     database: string,
     { id, parent, body }: InteractiveEdit,

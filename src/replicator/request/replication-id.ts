@@ -200,7 +200,10 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
  */
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
-/** Returns the term of an endpoint in version 4, without credentials in headers. */
+/**
+ * Returns the Erlang term of an endpoint that replication ids of version 4 contain, without the
+ * credentials in its headers.
+ */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(
     ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),

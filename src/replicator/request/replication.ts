@@ -74,7 +74,7 @@ export interface Replication {
   readonly winningRevisionsOnly: boolean;
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
-  /** Start of the first run; from the beginning if absent. */
+  /** Update sequence of the source after which the first run starts; absent: the beginning. */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;

@@ -296,7 +296,10 @@ export class ReplicationRun {
     return found;
   }
 
-  /** Opens both sides and reads their logs, and concurrently requests the expected changes. */
+  /**
+   * Opens both sides and reads their replication logs. Meanwhile, requests the changes after the
+   * checkpoint that it expects to find.
+   */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
     if (this.#expectedAt !== undefined) await this.#changes.begin(this.#expectedAt, signal);
@@ -364,7 +367,8 @@ export class ReplicationRun {
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that resumes a parked job checks for unlisted failures at its end.
+    // A run that resumes a parked job checks at its end for failed documents that are not on the
+    // list.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;

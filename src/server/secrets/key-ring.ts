@@ -57,7 +57,7 @@ export class KeyRing implements Seal {
     this.reload();
   }
 
-  /** Replaces the keys by the current ones of the source. */
+  /** Replaces the keys with the current keys of the source. */
   reload(): void {
     this.#keys = new Map(this.#parts.readKeys().map((key) => [keyIdOf(key), key]));
   }

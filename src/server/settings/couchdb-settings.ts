@@ -159,9 +159,14 @@ export const FREE_SECTIONS: readonly string[] = [
  * accepted.
  */
 export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
-  fixed("chttpd_auth", "authentication_db", "_users", "users are found in no other database"),
-  fixed("couch_httpd_auth", "authentication_db", "_users", "users are found in no other database"),
-  fixed("couchdb", "users_db_suffix", "_users", "users are found in no other database"),
+  fixed("chttpd_auth", "authentication_db", "_users", "users are looked up in this database only"),
+  fixed(
+    "couch_httpd_auth",
+    "authentication_db",
+    "_users",
+    "users are looked up in this database only",
+  ),
+  fixed("couchdb", "users_db_suffix", "_users", "users are looked up in this database only"),
   fixed(
     "couchdb",
     "enable_database_recovery",

@@ -1,7 +1,8 @@
 /** Suggests names for misspelt ones. */
 
 /**
- * The nearest of `names`, if it is near enough for a typing error; the first of equally near ones.
+ * The closest of `names`, if it is close enough to be a typing error; the first of several equally
+ * close ones.
  */
 export function nearestName(misspelt: string, names: Iterable<string>): string | undefined {
   let nearest: string | undefined;

@@ -154,7 +154,7 @@ test("the client certificate is sent to the configured host only", async () => {
   expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
 });
 
-test("jobs of a user share a session at one server, however its name is spelled, and at no other", async () => {
+test("jobs of a user share one session per server, however the server's name is spelled", async () => {
   const logins: string[] = [];
   const grants = new Grants();
   const sources = ["http://u:p@host/a", "http://u:p@HOST:80/b", "http://u:p@host:81/c"];

@@ -1,6 +1,6 @@
 /**
- * Rights of the leaves of replication documents: those of their authors, whichever user makes a
- * leaf win.
+ * A leaf of a replication document has the rights of its author, no matter which user makes it the
+ * winner.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";

@@ -13,7 +13,10 @@ import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { openIfExists } from "./scene.ts";
 
-/** Compares every job with its history. `crashCounts`: announced failed runs per job. */
+/**
+ * Compares every job with its history. `crashCounts`: number of failed runs per job, counted from
+ * events.
+ */
 export async function checkHistories(
   tx: ReadTransaction,
   jobs: Jobs,

@@ -38,7 +38,10 @@ function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
   return new EndpointError("changes_req_failed", reason);
 }
 
-/** Returns the sequence of the last row, whether or not it is a change; `before` without rows. */
+/**
+ * Returns the sequence of the last row, whether or not it is a change, or `before` if there are no
+ * rows.
+ */
 export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequence): SourceSequence {
   const lastRow = rows.at(-1);
   return (lastRow && sequenceOf(lastRow)) ?? before;
