@@ -52,7 +52,7 @@ test("docs/index.md links to every page of docs", () => {
   expect(missing).toEqual(["index.md"]);
 });
 
-const PARTS = ["Status", "Context", "Decision", "Consequences"];
+const PARTS = ["Context", "Decision", "Consequences"];
 
 const decisions = readdirSync(DECISIONS).filter((name) => name !== "README.md");
 
@@ -62,7 +62,7 @@ test("the index of decisions lists each page once", () => {
   expect(listed.toSorted()).toEqual(decisions.toSorted());
 });
 
-test.each(decisions)("decision %s has a status and all sections", (name) => {
+test.each(decisions)("decision %s has all sections", (name) => {
   const text = readFileSync(join(DECISIONS, name), "utf8");
   expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
   const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);

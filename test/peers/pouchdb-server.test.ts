@@ -1,8 +1,8 @@
 /**
  * Replication with PouchDB's HTTP server in both directions over a network with faults: plain
  * documents, conflicts and deletions, and attachments that are pulled. The server responds without
- * multipart and crashes on a multipart body, so none are pushed to it. `end-to-end/faults.test.ts`
- * tests truncated multipart.
+ * multipart and crashes on a multipart body, so none are pushed to it.
+ * `end-to-end/faults/faults.test.ts` tests truncated multipart.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
