@@ -125,6 +125,14 @@ export const JOB_FILTERS = {
     kind: "text",
     meaning: "host of the target, or the name of a database of the server",
   },
+  source_database: {
+    kind: "text",
+    meaning: "beginning of the name of the source's database; with * anywhere, a pattern",
+  },
+  target_database: {
+    kind: "text",
+    meaning: "beginning of the name of the target's database; with * anywhere, a pattern",
+  },
   host: {
     kind: "text",
     meaning:

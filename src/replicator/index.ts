@@ -113,6 +113,7 @@ export {
 } from "./job-watching/parked-jobs.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
 export type { Failing, ReplicationFailure } from "./jobs/failing.ts";
+export { Glob } from "./jobs/glob.ts";
 export type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 export { WHY_LENGTH_MAX } from "./jobs/job-control.ts";
 export { JobControls } from "./jobs/job-controls.ts";

@@ -249,7 +249,7 @@ const ROWS = {
   statusIndex: keyRow<NoElements>(
     53,
     [],
-    "(4, jobId)",
+    "(5, jobId)",
     "the last job for which 50 to 52 are built (null: they are complete)",
   ),
   cleanUp: keyRow<NoElements>(
@@ -377,6 +377,18 @@ export function statusCountsBelow(
   const after = prefix.slice(0, -1) + String.fromCharCode(last + 1);
   const keyOf = (value: string): Key => statusCount.prefixKey({ list, value });
   return { begin: keyOf(prefix), end: keyOf(after) };
+}
+
+/** Returns the range of rows whose values begin with this text, which must not be empty. */
+export function statusRowsBelow(
+  { statusRow }: ReplicatorKeys,
+  list: string,
+  text: string,
+): KeyBounds {
+  return {
+    begin: statusRow.prefixKey({ list, value: text }),
+    end: statusRow.prefixKey({ list, value: `${text}\u{10ffff}` }),
+  };
 }
 
 /** A run that was halted. Its lock identifies it. */

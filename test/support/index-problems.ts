@@ -53,6 +53,7 @@ async function expectedCounts(
   for (const row of rows) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
     if (/^(since|tries|active|ended|cause-since .*|rule-behind .*)$/.test(list)) continue;
+    if (String(value).startsWith("//")) continue;
     const counted = list === "behind" ? null : value;
     const name = JSON.stringify([52, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -137,8 +138,9 @@ async function expectedRows(
       if (address === undefined) continue;
       if (address.kind === "local") add(side, `/${address.database}`);
       else {
-        const { host, hostname } = new URL(address.url);
+        const { host, hostname, pathname } = new URL(address.url);
         for (const place of new Set([host, hostname])) add(side, place);
+        add(side, `//${decodeURIComponent(pathname.split("/").filter(Boolean).at(-1) ?? "")}`);
       }
     }
   }

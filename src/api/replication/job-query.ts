@@ -7,7 +7,13 @@ import {
   type QueryValues,
 } from "../../contract/index.ts";
 import { badRequest, percentDecode, percentEncode } from "../../protocol/index.ts";
-import type { EventFilter, JobFilter, JobOrder, JobPosition } from "../../replicator/index.ts";
+import {
+  type EventFilter,
+  Glob,
+  type JobFilter,
+  type JobOrder,
+  type JobPosition,
+} from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import { readQuery } from "../http/query.ts";
 
@@ -115,14 +121,22 @@ const SAME_FILTERS = [
 /** Returns the filters in a query. */
 export function filterOf(query: QueryValues<typeof JOB_FILTERS>): AskedFilter {
   const { name, database, rule, state: states, behind, behind_sec } = query;
+  const { source_database, target_database } = query;
   const given = SAME_FILTERS.filter((filter) => query[filter] !== undefined);
   const filter: JobFilter = {
     ...(behind === false ? { isCaughtUp: true } : {}),
     ...(states === undefined ? {} : { states }),
+    ...(source_database === undefined ? {} : { sourceDatabase: patternOf(source_database) }),
+    ...(target_database === undefined ? {} : { targetDatabase: patternOf(target_database) }),
     ...Object.fromEntries(given.map((filter) => [filter, query[filter]])),
   };
   const behindSec = behind_sec ?? (behind === true ? 0 : undefined);
   return { filter, name, database, rule, behindSec };
+}
+
+/** Names with this beginning or, if the text contains stars, that match it. */
+function patternOf(text: string): Glob {
+  return new Glob(text.includes("*") ? text : `${text}*`);
 }
 
 function positionOf(

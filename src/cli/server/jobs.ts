@@ -33,6 +33,8 @@ const VALUE_FILTERS = {
   rule: "name",
   source: "host",
   target: "host",
+  source_database: "prefix",
+  target_database: "prefix",
   owner: "name",
   error: "class",
   host: "host",
@@ -267,6 +269,8 @@ const NAMES: ReadonlySet<string> = new Set([
   "rule",
   "source",
   "target",
+  "source_database",
+  "target_database",
   "owner",
 ]);
 

@@ -15,6 +15,8 @@ export const TEXT_FILTERS = [
   ["name", "Name"],
   ["source", "Source host or database"],
   ["target", "Target host or database"],
+  ["source_database", "Source database"],
+  ["target_database", "Target database"],
   ["database", "Database of documents"],
   ["rule", "Rule"],
   ["owner", "Owner"],

@@ -117,7 +117,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
               <input name="name" required maxLength={VIEW_NAME_LENGTH_MAX} autoComplete="off" />
             </label>
             <Problem error={error} />
-            <DialogButtons leave="Do not save" onLeave={() => setIsSaving(false)}>
+            <DialogButtons leave="Discard" onLeave={() => setIsSaving(false)}>
               <button type="submit" class="primary">
                 Save
               </button>

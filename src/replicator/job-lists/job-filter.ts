@@ -5,7 +5,7 @@ import type { Glob } from "../jobs/glob.ts";
 import { type ReplicationJobData, type ReplicationState, shownState } from "../jobs/job-data.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
-import { listedName, localPlace } from "../jobs/listed-name.ts";
+import { databaseOfPlace, listedName, localPlace } from "../jobs/listed-name.ts";
 import type { Backlog } from "./backlog.ts";
 
 /** Jobs whose names match a pattern. */
@@ -25,6 +25,9 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly source?: string;
   /** Host of the target, or name of a local database. */
   readonly target?: string;
+  /** Names of the source's database, on any server. */
+  readonly sourceDatabase?: Glob;
+  readonly targetDatabase?: Glob;
   readonly owner?: string;
   /** Substring of a failing job's last failure. */
   readonly reason?: string;
@@ -41,11 +44,14 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
+  const { sourceDatabase, targetDatabase } = filter;
   return (
     (states === undefined || states.includes(shownState(status.outcome, isRunning))) &&
     (owner === undefined || listedName(owner) === status.owner) &&
     (source === undefined || isAmong(placesNamed(source), status.source)) &&
     (target === undefined || isAmong(placesNamed(target), status.target)) &&
+    (sourceDatabase === undefined || hasDatabase(status.source, sourceDatabase)) &&
+    (targetDatabase === undefined || hasDatabase(status.target, targetDatabase)) &&
     matchesCause(filter, causeOf(status)) &&
     (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
     !(isCaughtUp && status.behindSinceMs !== undefined) &&
@@ -53,6 +59,13 @@ export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: b
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
   );
+}
+
+function hasDatabase(places: readonly string[], databases: Glob): boolean {
+  return places.some((place) => {
+    const database = databaseOfPlace(place);
+    return database !== undefined && databases.match(database) !== undefined;
+  });
 }
 
 function causeOf({ failing }: JobStatus): FailureCauseKey | undefined {

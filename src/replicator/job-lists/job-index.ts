@@ -265,15 +265,19 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Indexes a page of jobs. Jobs with a status are skipped: they have rows, or get them with the
-   * next fold.
+   * Indexes a page of jobs. A job with a status has rows, or gets them with the next fold, except
+   * for those that an older version did not know.
    */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
     const changes = [];
     for (const job of page) {
-      if ((await this.statuses.get(tx, job.id)) !== undefined) continue;
+      const before = await this.statuses.get(tx, job.id);
       const after = await this.#statusOf(tx, job.id, job, readable(job));
+      if (before !== undefined) {
+        this.#adjust(tx, job.id, before, after);
+        continue;
+      }
       this.statuses.set(tx, job.id, encodeStatus(after));
       changes.push({ jobId: job.id, before: undefined, after });
     }
@@ -393,7 +397,7 @@ export class JobIndex implements JobObserver {
 /**
  * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
  */
-const FORMAT = 4;
+const FORMAT = 5;
 
 function isBuilt(value: Uint8Array): boolean {
   const [format, lastId] = unpackTuple(value);

@@ -8,6 +8,7 @@
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
 import { matchesCause, parseCauseKey } from "../jobs/failure-cause.ts";
+import type { Glob } from "../jobs/glob.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "../jobs/job-data.ts";
 import {
   behindValue,
@@ -16,8 +17,8 @@ import {
   type StatusRow,
   shownId,
 } from "../jobs/job-status.ts";
-import { listedName } from "../jobs/listed-name.ts";
-import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { LOCAL_MARK, listedName, REMOTE_MARK } from "../jobs/listed-name.ts";
+import { type ReplicatorKeys, type StatusValue, statusRowsBelow } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import { isOfDatabase, type JobFilter, type NameFilter, placesNamed } from "./job-filter.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
@@ -87,6 +88,7 @@ export class JobListPlanner {
       ...(isOfCause(filter) ? [this.#ofCauses(view, filter)] : []),
       ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(view, filter)]),
       ...(filter.name?.idPrefixes === undefined ? [] : [this.#ofNames(view, filter.name)]),
+      ...databasesAskedFor(filter).map(([list, glob]) => this.#ofDatabases(view, list, glob)),
     ]);
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
     if (whole !== undefined) return whole.plan;
@@ -144,6 +146,28 @@ export class JobListPlanner {
       count += (await this.#jobs.ids(view.tx, REPLICATION_JOB_TYPE, wanted)).length;
     }
     const sources = idPrefixes.map((prefix) => ({ kind: "jobs", prefix }) as const);
+    return { count, plan: { ...this.#byId(sources), isTested: true, total: undefined } };
+  }
+
+  /**
+   * Returns jobs whose databases' names begin like the pattern, by id. If there are too many, all
+   * jobs have to be scanned.
+   */
+  async #ofDatabases(
+    view: IndexView,
+    list: "source" | "target",
+    { prefix }: Glob,
+  ): Promise<Candidate> {
+    const begins = [LOCAL_MARK + prefix, REMOTE_MARK + prefix];
+    const found = await Promise.all(
+      begins.map((begin) =>
+        view.rows(statusRowsBelow(this.#keys, list, begin), { limit: SORTED_ROWS_MAX + 1 }),
+      ),
+    );
+    const ids = new Set(found.flat().map(({ jobId }) => jobId));
+    const isTooLong = ids.size > SORTED_ROWS_MAX;
+    const sources = [isTooLong ? allJobs(undefined) : positionsOf([...ids])];
+    const count = isTooLong ? await this.#counts.all(view, undefined) : ids.size;
     return { count, plan: { ...this.#byId(sources), isTested: true, total: undefined } };
   }
 
@@ -311,6 +335,20 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   if (filter.parked === true) found.push([["outcome", "parked"]]);
   for (const flag of LISTED_FLAGS) if (filter[flag] === true) found.push([["flag", flag]]);
   return found;
+}
+
+/** The conditions on names of databases that have a literal beginning. */
+function databasesAskedFor({
+  sourceDatabase,
+  targetDatabase,
+}: JobFilter): (readonly ["source" | "target", Glob])[] {
+  const asked = [
+    ["source", sourceDatabase],
+    ["target", targetDatabase],
+  ] as const;
+  return asked.flatMap(([list, glob]) =>
+    glob === undefined || glob.prefix === "" ? [] : [[list, glob] as const],
+  );
 }
 
 /** Whether the filter specifies more of the cause than its class, which has its own list. */

@@ -13,6 +13,11 @@ export class Glob {
     this.#pieces = text.split("*");
   }
 
+  /** Text before the first star, with which all matching names begin. */
+  get prefix(): string {
+    return this.#pieces[0] as string;
+  }
+
   /** Number of stars, each of which captures a string. */
   get captureCount(): number {
     return this.#pieces.length - 1;

@@ -9,6 +9,7 @@ import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
@@ -17,7 +18,7 @@ import type { FailureCause } from "./failing.ts";
 import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
 import type { IndexedJob } from "./job-data-record.ts";
-import { listedName, localPlace } from "./listed-name.ts";
+import { listedName, localPlace, REMOTE_MARK, remotePlace } from "./listed-name.ts";
 import { ruleUuidOf } from "./rule-jobs.ts";
 
 export interface JobStatus {
@@ -246,10 +247,16 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
-  if (!COUNTED.has(list)) return undefined;
+  if (!COUNTED.has(list) || isRemoteDatabase(list, value)) return undefined;
   // Values in this list are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
+}
+
+/** Whether a row is about a database on another server, of which there may be one for each job. */
+function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
+  if (list !== "source" && list !== "target") return false;
+  return typeof value === "string" && value.startsWith(REMOTE_MARK);
 }
 
 /**
@@ -275,7 +282,10 @@ function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address.kind === "local") return [localPlace(address.database)];
   const url = validEndpointUrl(address);
   if (url === undefined) return [];
-  return [...new Set([url.host, url.hostname].map(listedName))];
+  const hosts = [...new Set([url.host, url.hostname].map(listedName))];
+  const [path = ""] = url.written.path.split(/[?#]/, 1);
+  const database = path.split("/").findLast((segment) => segment !== "") ?? "";
+  return [...hosts, remotePlace(percentDecode(database) ?? database)];
 }
 
 /** Format version, stored as the first element. */

@@ -12,6 +12,19 @@ export function listedName(name: string): string {
  */
 export const LOCAL_MARK = "/";
 
+/** Beginning of the names of databases on other servers in these lists. */
+export const REMOTE_MARK = "//";
+
 export function localPlace(database: string): string {
   return listedName(LOCAL_MARK + database);
+}
+
+export function remotePlace(database: string): string {
+  return listedName(REMOTE_MARK + database);
+}
+
+/** Returns the database of a place; undefined if the place is a host. */
+export function databaseOfPlace(place: string): string | undefined {
+  if (place.startsWith(REMOTE_MARK)) return place.slice(REMOTE_MARK.length);
+  return place.startsWith(LOCAL_MARK) ? place.slice(LOCAL_MARK.length) : undefined;
 }

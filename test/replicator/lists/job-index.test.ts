@@ -20,6 +20,7 @@ import {
 import type { EndedJob } from "../../../src/replicator/job-lists/job-index.ts";
 import { jobOutcome, newJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { encodeProgress, encodeRequest } from "../../../src/replicator/jobs/job-data-record.ts";
+import { encodeStatus, type JobStatus } from "../../../src/replicator/jobs/job-status.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { composeNode, JOBS_SUBSPACE } from "../../support/compose-node.ts";
 import { deferred } from "../../support/deferred.ts";
@@ -179,6 +180,22 @@ describe("the index of jobs", () => {
     }
   });
 
+  test("gets the rows that its older format lacked", async () => {
+    await addEnded(0, "http://couch.example/db");
+    await node.index.foldAll(node.kv);
+    const row = SUBSPACES.replicator.pack([51, "source", "//db", "job0"]);
+    await node.kv.transact(async (tx) => {
+      expect(await tx.get(row)).toBeDefined();
+      const status = (await node.index.statuses.get(tx, "job0")) as JobStatus;
+      const source = status.source.filter((place) => !place.startsWith("//"));
+      node.index.statuses.set(tx, "job0", encodeStatus({ ...status, source }));
+      tx.clear(row);
+      tx.set(SUBSPACES.replicator.pack([53]), packTuple([4, null]));
+    });
+    await node.index.build(node.kv);
+    expect(await problems()).toEqual([]);
+  });
+
   test("is folded by a node once enough changes are pending", async () => {
     const folder = new IndexFolder(node);
     const stopping = new AbortController();
@@ -317,8 +334,8 @@ describe("the index of jobs", () => {
   }
 
   /** A transient job that ended `endedMs` after 1970. */
-  async function addEnded(endedMs: number): Promise<void> {
-    const replication = parseReplication({ source: "a", target: `b${endedMs}` });
+  async function addEnded(endedMs: number, source = "a"): Promise<void> {
+    const replication = parseReplication({ source, target: `b${endedMs}` });
     const asked = { replication, refusal: undefined, document: undefined, userName: null };
     const data = newJobData({ ...asked, replicationId: undefined }, endedMs);
     const name = { type: REPLICATION_JOB_TYPE, id: `job${endedMs}` };

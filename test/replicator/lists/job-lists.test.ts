@@ -8,6 +8,7 @@ import { createSystemRuntime } from "../../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
 import type { DocumentFailure } from "../../../src/replicator/failures/run-failures.ts";
 import {
+  Glob,
   type JobPageRequest,
   type JobPosition,
   parseReplication,
@@ -258,4 +259,32 @@ test("scans all jobs if too many are behind to be sorted", async () => {
   }
   expect(await pages({ filter: { behindSinceMs: 1000 }, limit: 400 })).toEqual(ids);
   expect(await pages({ filter: { behindSinceMs: 999 }, limit: 400 })).toEqual([]);
+});
+
+test.each([
+  ["the beginning of a name", "sourceDatabase", "od*", (n: number) => n % 2 === 1],
+  ["the beginning of a name on another server", "sourceDatabase", "d*", (n: number) => n % 2 === 0],
+  ["a pattern", "targetDatabase", "t12*4", (n: number) => /^12\d*4$/.test(String(n))],
+  ["a pattern without a literal beginning", "targetDatabase", "*99", (n: number) => n % 100 === 99],
+  ["a whole name", "targetDatabase", "t7", (n: number) => n === 7],
+] as const)("finds jobs by %s of a database", async (_, member, pattern, isFound) => {
+  const filter = { [member]: new Glob(pattern) };
+  const found = await pages({ filter, order: "id", descending: false, limit: 100 });
+  const names = await Promise.all(
+    found.map(async (jobId) => {
+      const target = (await node.replicator.find(jobId))?.data.replication?.target;
+      return target?.kind === "local" ? Number(target.database.slice(1)) : Number.NaN;
+    }),
+  );
+  const expected = Array.from({ length: JOBS }, (_, n) => n).filter(isFound);
+  expect(names.toSorted((left, right) => left - right)).toEqual(expected);
+});
+
+test("a database's name is looked up in the index, however many jobs exist", async () => {
+  await node.index.foldAll(node.kv);
+  const before = node.counts.readCount;
+  const filter = { targetDatabase: new Glob("t149*") };
+  const { entries } = await node.replicator.lists.page({ filter, limit: 20 });
+  expect(entries).toHaveLength(11);
+  expect(node.counts.readCount - before).toBeLessThan(120);
 });

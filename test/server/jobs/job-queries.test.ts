@@ -59,6 +59,8 @@ test("failing jobs are grouped, and found by the properties of the group", async
         class: "not_found",
         side: "source",
         host: null,
+        login: null,
+        login_gate: null,
         count: 1,
         since: expect.any(String),
         next_try: expect.any(String),
