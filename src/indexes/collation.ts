@@ -68,7 +68,7 @@ interface Ranks {
   readonly letterCase: number;
 }
 
-/** Weights of all characters, derived once by comparing them with each other.. */
+/** Weights of all characters, derived once by comparing them with each other. */
 interface Weights {
   /** One character of each class, in sort order. */
   readonly classes: readonly string[];
