@@ -273,7 +273,7 @@ test("an unpaired surrogate escape is refused only on request", () => {
   );
 });
 
-test("a number that no double represents is refused only on request", () => {
+test("a number beyond the range of a double is refused only on request", () => {
   const number = fc.record({
     sign: fc.constantFrom("", "-"),
     zeros: fc.integer({ min: 0, max: 320 }),
@@ -358,7 +358,7 @@ test("finds special characters at any position of a long string", () => {
 });
 
 test("bytes are JSON if they are UTF-8 and contain JSON", () => {
-  // A string of bytes at the limits of the ranges for characters of each length.
+  // Bytes at the limits of the ranges that UTF-8 defines for characters of one to four bytes.
   const byte = fc.constantFrom(
     ...[0x00, 0x1f, 0x20, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf],
     ...[0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff],

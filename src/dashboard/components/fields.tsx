@@ -138,7 +138,9 @@ export function TextField({
   isFixed?: boolean;
   isNumber?: boolean;
   isSecret?: boolean;
-  /** Whether the field holds a user or secret, which takes effect only when typing has ended. */
+  /**
+   * Whether the field holds a user name or secret, which is not checked before typing has ended.
+   */
   isOfLogin?: boolean;
 }) {
   return (

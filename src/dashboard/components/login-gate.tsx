@@ -1,4 +1,6 @@
-/** Logins that have to wait, because a server rejected one or has locked the account. */
+/**
+ * Logins that have to wait, because a server rejected an earlier login or has locked the account.
+ */
 import type { GatedLoginPage, LoginGate } from "../../contract/index.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { Cell, type Column, Table } from "./table.tsx";

@@ -87,8 +87,8 @@ export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean)
 }
 
 /**
- * Reads stored events older than the log `start`, page by page, until enough entries are found.
- * Returns these entries, and the place of the newest event read.
+ * Reads stored events that precede the entries of `start`, page by page, until enough entries are
+ * found. Returns these entries, and the place of the newest event read.
  */
 async function lookBack(
   start: Log,
