@@ -65,7 +65,7 @@ export interface WireDocument {
   /** The path in `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** JSON object with all other members, as in CouchDB including `_replication_…` members. */
+  /** JSON object with all other members. As in CouchDB, these include `_replication_…` members. */
   readonly body: Utf8Text;
 }
 

@@ -132,8 +132,8 @@ function isSystemDatabase(database: string): boolean {
 }
 
 /**
- * Throws a ProtocolError unless the user is a member or administrator of the database, or it does
- * not exist.
+ * Throws if the database does not exist, and a ProtocolError unless the user is a member of it or,
+ * if `demand` says so, an administrator.
  */
 export async function authorizeInDatabase(
   parts: Pick<DatabaseParts, "kv" | "databases">,

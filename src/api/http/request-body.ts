@@ -26,8 +26,8 @@ import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
 /**
- * Maximum size of a buffered body. Parsing its parts may take many times that memory. Streams have
- * no limit.
+ * Maximum size of a buffered body. Parsing its parts may take many times as much memory. Streams
+ * have no limit.
  */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 

@@ -50,7 +50,7 @@ test("an object is split into its members in order, and joined again", () => {
   );
 });
 
-test("removing members of an object equals joining the others", () => {
+test("removing members of an object gives the same text as joining the others", () => {
   const space = fc.constantFrom("", "", "", " ", "\n");
   const member = fc.tuple(space, quoted, space, space, spaced, space).map((parts) => {
     const [before, text, behind, inside, value, after] = parts;
@@ -146,7 +146,7 @@ test("values that were not requested are not retained", () => {
   expect(roomOf(many)).toBeLessThan(many.length / 10);
 });
 
-test("checking many names in steps gives the same answer", async () => {
+test("duplicate names are found among many names, checked in steps", async () => {
   let gaveCount = 0;
   const clock = {
     nowMs: () => 0,
@@ -218,7 +218,7 @@ test("accepts the texts that JSON.parse accepts", () => {
   );
 });
 
-test("a text read in pieces has the same values, wherever they are split", () => {
+test("a text read in pieces has the same values, wherever it is split", () => {
   const options: ScanOptions = {
     depthMax: 1,
     findsRepeats: true,

@@ -115,7 +115,8 @@ export function CredentialDialog({
             {found.rules.length > 0 && (
               <>
                 {" "}
-                All jobs of <Foreign text={found.rules.join(", ")} /> get it as well.
+                All jobs of <Foreign text={found.rules.join(", ")} /> get the new credential as
+                well.
               </>
             )}
           </p>

@@ -11,8 +11,8 @@ const Errors = createContext<ReadonlyMap<string, string>>(new Map());
 export const FieldErrors = Errors.Provider;
 
 /**
- * Returns a ref for a form, and a function that moves the focus to its first field with an error
- * after the next render.
+ * Returns a ref for a form, and a function that waits for the next render and then moves the focus
+ * to the form's first field with an error.
  */
 export function useFirstError() {
   const form = useRef<HTMLFormElement>(null);

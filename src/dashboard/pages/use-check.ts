@@ -15,7 +15,7 @@ const BUSY = 503;
 export interface Checked {
   /** Result for the document at the time of the last check. */
   readonly found: CheckedReplication | undefined;
-  /** Id of that document. */
+  /** Id of the document that was checked last. */
   readonly id: string;
   readonly isChecking: boolean;
   readonly error: unknown;

@@ -8,7 +8,7 @@ import { useSoon } from "../base/use-loaded.ts";
 
 /** Number of log entries to find at a time. */
 const ROWS = 100;
-/** Maximum number of pages that are searched for these entries. */
+/** Maximum number of pages searched for that many entries. */
 const PAGES_MAX = 10;
 /** Minimum interval between renders during many events. */
 const DRAW_MS = 300;

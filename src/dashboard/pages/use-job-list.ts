@@ -21,7 +21,7 @@ interface ListState {
   readonly bookmark: string | undefined;
   readonly isRead: boolean;
   readonly error: unknown;
-  /** Number of jobs that have entered the view since it was read. */
+  /** Number of jobs that have entered the view since the list was read. */
   readonly newCount: number;
 }
 
