@@ -25,7 +25,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly plusIsSpace: boolean;
   /** `x_forwarded_host`: header in which a reverse proxy passes the original host. */
   readonly forwardedHostHeader: string;
-  /** `WWW-Authenticate`: the challenge sent with a 401. Default: the one of CouchDB. */
+  /** `WWW-Authenticate`: the challenge sent with a 401. Default: CouchDB's. */
   readonly challenge: string | undefined;
   /** `require_valid_user`: whether anonymous requests are rejected. */
   readonly requireValidUser: boolean;

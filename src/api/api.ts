@@ -226,8 +226,8 @@ function bodyRules(
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
 
 /**
- * Method from the override header of a POST, for clients limited to GET and POST. The header is
- * ignored on other requests, and if its method may not be overridden.
+ * Returns the request with the method named by its override header, for clients limited to GET and
+ * POST. The header is ignored unless the request is a POST and the method is one of `METHODS`.
  */
 function withMeantMethod(request: ApiRequest): ApiRequest {
   const method = request.headers.get("x-http-method-override");

@@ -46,7 +46,10 @@ export class UuidSource {
   readonly #settings: UuidSettings;
   #prefix: string | undefined;
   #sequence = 0;
-  /** Time in the last id, in microseconds; increased so that each id gets a different one. */
+  /**
+   * Time in the last id, in microseconds. Increased if necessary, so that no two ids have the same
+   * time.
+   */
   #lastUs = 0;
 
   /** `settings` are read on each use. */

@@ -19,7 +19,7 @@ export function utf8Encode(text: string): Uint8Array {
 
 /**
  * Concatenates strings and bytes as UTF-8. Consecutive strings are encoded together, because a call
- * of the encoder costs more than a hundred characters do.
+ * to the encoder costs more than encoding a hundred characters.
  */
 export class Utf8Writer {
   #bytes: Uint8Array<ArrayBuffer>;
@@ -102,8 +102,8 @@ export function utf8Decode(bytes: Uint8Array): string {
 }
 
 /**
- * Node's extensions of Buffer, which are several times as fast for short strings such as keys and
- * names.
+ * Node's own methods of Buffer. For short strings such as keys and names, they are several times as
+ * fast as the standard ones.
  */
 const platform = globalThis.Buffer?.prototype ?? {};
 
@@ -201,8 +201,8 @@ export function base64Decode(text: string, { isPadded = false } = {}): Uint8Arra
     const padLength = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
     const decoded = new Uint8Array((text.length / 4) * 3 - padLength);
     platform.base64Write.call(decoded, text);
-    // Node decodes invalid input without an error. Encoding again is thirty times as fast as a
-    // regular expression.
+    // Node decodes invalid input without an error, so the result is encoded again and compared.
+    // This is thirty times as fast as a regular expression.
     if (base64Encode(decoded) === text) return decoded;
   }
   const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));

@@ -18,7 +18,7 @@ function openSteps() {
   };
 }
 
-test("a growing semaphore admits waiters, and a shrinking one waits until fewer run", async () => {
+test("a semaphore admits waiting tasks when it grows, and runs fewer tasks after it shrinks", async () => {
   const steps = openSteps();
   const semaphore = new Semaphore(1);
   const all = Promise.all(Array.from({ length: 5 }, () => semaphore.run(steps.step)));

@@ -69,9 +69,9 @@ export async function forEachConcurrent<Item>(
 }
 
 /**
- * Returns the result of `work` for each item. Starts all items before awaiting any, and creates no
- * promise for synchronous results. Awaits the first item alone, so that the other items can use
- * values that it cached.
+ * Returns the result of `work` for each item. Awaits the first item alone, so that the other items
+ * can use values that it cached; then starts all of them before awaiting any. Creates no promise
+ * for synchronous results.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],

@@ -26,7 +26,10 @@ export interface Events {
     readonly jobId: string;
     readonly count: number;
   };
-  /** The receiver rejected a message with `count` alerts (4xx), which is not repeated. */
+  /**
+   * The receiver rejected a message with `count` alerts (status 4xx). The message is not sent
+   * again.
+   */
   "alerts.rejected": {
     readonly alertId: string;
     readonly kind: string;
@@ -35,7 +38,7 @@ export interface Events {
     readonly error: string;
   };
   /**
-   * The receiver of alerts did not respond or rejected an alert. The alert is retried after the
+   * The receiver of alerts did not respond, or it rejected an alert. The alert is retried after the
    * pause.
    */
   "alerts.failed": {
@@ -106,7 +109,7 @@ export interface Events {
     readonly node: string;
     readonly processId: string;
   };
-  /** A process announced that it runs jobs, has registered again, or began or ended draining. */
+  /** A process announced that it runs jobs, registered again, or started or stopped draining. */
   "node.reported": { readonly id: string; readonly worker: string; readonly isDraining: boolean };
   /** A worker could not remove its registration. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
@@ -176,9 +179,9 @@ export interface Events {
    */
   "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
-  /** A login with a password or key was tried. */
+  /** A login with a password or key was attempted. */
   "replication.login": { readonly origin: string; readonly verdict: string };
-  /** A login was not tried, so that the server does not lock the account. */
+  /** A login was not attempted, so that the server does not lock the account. */
   "replication.login-gated": { readonly origin: string };
   /** Failed revisions were written later; `documentCount` is the number of their documents. */
   "replication.mended": { readonly documentCount: number };
@@ -240,7 +243,7 @@ export interface Events {
   "replication.started": {
     readonly jobId: string;
     readonly replicationId: string;
-    /** Whether the previous run was successful, such as that of a woken parked job. */
+    /** Whether the previous run ended without a failure: the job was parked or stopped. */
     readonly hasSucceeded: boolean;
   };
   /** Parked jobs whose sources have changed were scheduled. */

@@ -73,7 +73,10 @@ export class Utf8Text {
     return byteCount;
   }
 
-  /** Whether the text has more bytes in UTF-8. Encodes it only if its length is near the limit. */
+  /**
+   * Whether the text has more than `byteCountMax` bytes in UTF-8. Encodes it only if its length is
+   * near the limit.
+   */
   exceedsBytes(byteCountMax: number): boolean {
     const isNear = this.length * BYTES_PER_UNIT_MAX > byteCountMax;
     return isNear && this.bytes.length > byteCountMax;

@@ -44,7 +44,9 @@ function refuseEmptyArguments(command: Command): void {
   }
 }
 
-/** Width of descriptions from which on they are wrapped, so that help fits into the terminal. */
+/**
+ * Minimum width at which descriptions are wrapped, small so that help fits into a narrow terminal.
+ */
 const HELP_TEXT_WIDTH_MIN = 20;
 
 /** Maximum number of listeners per signal. Node.js warns of a leak if there are more. */
@@ -134,7 +136,8 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-// Not for `serve`: a node must keep running after the reader of its startup messages has exited.
+// Commands end when the reader of their output exits. `serve` does not, because a node must outlive
+// the reader of its startup messages.
 program.hook("preAction", (_, command) => {
   refuseEmptyArguments(command);
   if (command.name() !== "serve") endWhenUnread();

@@ -56,7 +56,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // A failed node exits: other nodes take over its jobs and clients, or it continues after a
+    // A failed node exits. Other nodes take over its jobs and clients, or it resumes them after a
     // restart.
     void server.failed.then(fail);
     const stop = (): void => {

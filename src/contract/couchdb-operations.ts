@@ -72,7 +72,7 @@ const feed = {
   feed: {
     kind: "choice",
     values: ["normal", "longpoll", "continuous", "live", "eventsource"],
-    meaning: "how long the response lasts",
+    meaning: "kind of feed, which determines when the response ends",
   },
   since: textOf("update sequence after which the feed starts, or now"),
   limit: integer("maximum number of rows"),
@@ -351,7 +351,11 @@ const ROWS: Readonly<Record<string, Row>> = {
   "POST /{database}/_local/{name}/_continue": [
     "Append the sessions of a replication log, if it continues the stored one",
     {
-      query: { instance_start_time: textOf("creates the log if the database has this start time") },
+      query: {
+        instance_start_time: textOf(
+          "start time that the database must have; if given, a missing log is created",
+        ),
+      },
       body: document,
       answer: done,
     },

@@ -35,7 +35,9 @@ export const LastFailure = exactly({
 });
 export type LastFailure = Shape<typeof LastFailure>;
 
-/** An account at a server that had a login rejected, so that the next one has to wait. */
+/**
+ * An account at a server that rejected a login, so that the next login to the account has to wait.
+ */
 const LoginGate = exactly({
   host: described(text, "scheme, host and port of the server"),
   username: described(text, "name of the account; empty for a key"),
@@ -236,7 +238,7 @@ export const BulkCommand = exactly({
   started: time,
   ended: nullable(time),
   rules: optional(
-    described(listOf(text), "rules changed after the jobs, when credentials were replaced"),
+    described(listOf(text), "rules whose credentials were replaced after those of the jobs"),
   ),
 });
 export type BulkCommand = Shape<typeof BulkCommand>;
@@ -250,7 +252,11 @@ export const AlertDelivery = exactly({
   rejected: described(count, "number of alerts that the receiver has rejected"),
   last_sent: nullable(time),
   failure: nullable(
-    exactly({ time, error: text, dropped: described(flag, "whether the receiver rejected it") }),
+    exactly({
+      time,
+      error: text,
+      dropped: described(flag, "whether the alert was dropped because the receiver rejected it"),
+    }),
     { description: "the last failed delivery; null once one has succeeded" },
   ),
 });
@@ -260,7 +266,7 @@ export const JobEvent = exactly({
   place: described(text, "id of the event in the log"),
   time,
   id: text,
-  name: described(text, "name of the job; of a removed job, its last one"),
+  name: described(text, "name of the job, or its last name if the job was removed"),
   former_id: optional(text),
   changes: listOf(text),
   matches: flag,

@@ -190,7 +190,7 @@ function Frame({
   );
 }
 
-/** Pages of the menu by the first segment of their address; only administrators create jobs. */
+/** Pages in the menu, by the first segment of their address. */
 const MENU: readonly (readonly [segment: string | undefined, name: string])[] = [
   [undefined, "Overview"],
   ["jobs", "Jobs"],
@@ -200,6 +200,7 @@ const MENU: readonly (readonly [segment: string | undefined, name: string])[] = 
   ["events", "Events"],
   ["settings", "Settings"],
 ];
+/** Shown only to administrators, because other users cannot create jobs. */
 const NEW = ["new", "New replication"] as const;
 const NAMES: ReadonlyMap<string | undefined, string> = new Map([
   ...MENU,
@@ -207,7 +208,7 @@ const NAMES: ReadonlyMap<string | undefined, string> = new Map([
   ["new-rule", "New rule"],
 ]);
 
-/** Sets the title of a page, which the page itself, a later sibling, may refine. */
+/** Sets the title of a page. The page, a later sibling, may set a more specific one. */
 function Title({ view: { segments } }: { view: View }) {
   const [first, second] = segments;
   useTitle(second ?? NAMES.get(first) ?? "Page not found");

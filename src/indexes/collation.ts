@@ -68,7 +68,7 @@ interface Ranks {
   readonly letterCase: number;
 }
 
-/** Weights of all characters, derived once by comparing them with each other.. */
+/** Weights of all characters, derived once by comparing them with each other. */
 interface Weights {
   /** One character of each class, in sort order. */
   readonly classes: readonly string[];
@@ -79,8 +79,8 @@ interface Weights {
 }
 
 /**
- * Several marks on one letter. The comparer treats as equal some sequences of marks whose keys
- * differ.
+ * Several marks on one letter. The comparer treats some sequences of marks as equal although their
+ * keys differ.
  */
 const STACKED_MARKS = /\p{M}\p{M}/u;
 

@@ -29,8 +29,8 @@ const SILENT_SEC_MAX = 90;
 /** Pause before a failed build is retried. */
 const PAUSE_SEC = 5;
 /**
- * Maximum number of documents that a query indexes itself instead of waiting for the job. Takes
- * about as long as the acceptance of a job.
+ * Maximum number of documents that a query indexes itself instead of waiting for the job. Indexing
+ * them takes about as long as a worker takes to accept the job.
  */
 const SMALL_COUNT = 500;
 /** Time that a query waits for a heartbeat of the build. */

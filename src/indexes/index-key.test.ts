@@ -7,7 +7,7 @@ const KEYS = new IndexKeys(undefined as never, 1);
 
 const keyOf = (number: bigint): Uint8Array => KEYS.entry([parseJson(String(number))]).bytes;
 
-test("integers that no double can represent sort like numbers", () => {
+test("integers that no double can represent sort in numeric order", () => {
   // A number that a double represents exactly.
   const base = 2n ** 140n;
   const rests = [0x1n, 0xffn, 0x100n, 0xfffn, 0x1000n, 0x12_3fffn, 0x12_4000n];

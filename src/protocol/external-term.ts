@@ -101,7 +101,8 @@ function append(writer: Utf8Writer, term: Term): void {
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {
-  // The writer encodes consecutive strings together. A replication may have 100,000 ids.
+  // Text, because the writer encodes consecutive strings together: a replication may have 100,000
+  // ids.
   if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
   else writer.bytes(tagged(BINARY, 4, utf8Encode(text)));
 }

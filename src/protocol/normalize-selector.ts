@@ -59,7 +59,10 @@ function fields(value: unknown): unknown {
   return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
 }
 
-/** An empty nested condition requires an empty object, even if it applies to the whole document. */
+/**
+ * An empty nested condition requires the value of its field to be an empty object or, outside of
+ * any field, the whole document.
+ */
 function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;
   const entries = Object.entries(value);

@@ -35,8 +35,9 @@ const POSIX_CLASSES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns a function that tests whether a text contains a match. Throws a PatternError; the
- * function throws a ProtocolError 400 if the text is too long for the pattern (megabytes).
+ * Returns a function that tests whether a text contains a match; it throws a ProtocolError 400 if
+ * the text is too long for the pattern (megabytes). Throws a PatternError if the pattern is not
+ * supported.
  */
 export function compilePattern(pattern: string): (text: string) => boolean {
   const expression = compileExpression(pattern);
@@ -75,7 +76,10 @@ function compileExpression(pattern: string): RE2JS {
   }
 }
 
-/** Returns a message that names the PCRE construct that no linear-time engine supports. */
+/**
+ * Returns the reason for a rejection: a PCRE construct that no linear-time engine supports, or the
+ * engine's own message.
+ */
 function faultOf(pattern: string, message: string): string {
   if (/\(\?<?[=!]/.test(pattern)) return "lookahead and lookbehind are not supported";
   if (/\\[1-9]/.test(pattern)) return "back references are not supported";

@@ -83,7 +83,7 @@ test.each([
   [{ list: { $elemMatch: { $or: [{}] } } }, []],
   [{ list: { $elemMatch: { $not: {} } } }, [1, {}]],
 ])(
-  "treats an empty condition among others as an empty object, as CouchDB does: %j",
+  "treats a nested empty condition as an empty object, as CouchDB does: %j",
   (selector, expected) => {
     const matches = compileSelector(selector);
     const all = [1, {}].map((n) => ({ n, list: [1] }));

@@ -283,7 +283,7 @@ function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   };
 }
 
-/** Whether a string equals one of these under the collation. */
+/** Returns a test whether a string equals one of `texts` under the collation. */
 function textLookup(texts: readonly string[]): (text: string) => boolean {
   const exact = new Set(texts);
   const sorted = texts.toSorted(compareTexts);

@@ -65,7 +65,7 @@ export interface WireDocument {
   /** The path in `_revisions`, if present. */
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
-  /** JSON object with all other members, as in CouchDB including `_replication_…` members. */
+  /** JSON object with all other members. As in CouchDB, these include `_replication_…` members. */
   readonly body: Utf8Text;
 }
 
@@ -123,7 +123,7 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
   return { id, revision, deleted, revisions, attachments, body };
 }
 
-/** The body of a document that contains underscore members which CouchDB keeps. */
+/** The body of a document, including members with an underscore that CouchDB keeps in it. */
 function bodyWithKept(document: JsonValue): Utf8Text {
   const members = document.members();
   const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));

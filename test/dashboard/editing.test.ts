@@ -271,7 +271,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     letGo();
     await answered;
     await count.click();
-    await dialog.getByText("All jobs of users get it as well").waitFor();
+    await dialog.getByText("All jobs of users get the new credential as well").waitFor();
     await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
     await dialog.getByText("2 of 5 jobs").waitFor();
     shown = { ...running, state: "completed", done: 5, changed: 3, failed: 2 };

@@ -126,7 +126,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await mock(page);
       await show("/rules/users");
       await page.getByText("The source cannot be listed").waitFor();
-      await page.getByText("by the feed of changes of databases").waitFor();
+      await page.getByText("by the feed of database changes").waitFor();
       await page.getByText("user-⟨U+202E⟩A").waitFor();
       await page.getByText("and 10 more").waitFor();
       expect(await page.getByRole("link", { name: "1,199" }).getAttribute("href")).toBe(

@@ -43,7 +43,7 @@ export interface AccessRequest {
   readonly method: string;
   /** The path of the request, split into decoded segments. */
   readonly segments: readonly string[];
-  /** Access of the route, or `undefined` for a path without one. */
+  /** Access of the route, or `undefined` if no route has the path. */
   readonly access: Access | undefined;
 }
 
@@ -118,8 +118,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * Rights for a request of a document. `id` is the first segment of its id. An encoded slash belongs
- * to the segment, so `_local%2Fname` is also a local document.
+ * Rights that a request for a document needs. `id` is the first segment of the document's id. An
+ * encoded slash belongs to the segment, so `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {
   if (database !== "_users") return "database-member";
@@ -132,8 +132,8 @@ function isSystemDatabase(database: string): boolean {
 }
 
 /**
- * Throws a ProtocolError unless the user is a member or administrator of the database, or it does
- * not exist.
+ * Throws if the database does not exist, and a ProtocolError unless the user is a member of it or,
+ * if `demand` says so, an administrator.
  */
 export async function authorizeInDatabase(
   parts: Pick<DatabaseParts, "kv" | "databases">,
@@ -167,7 +167,10 @@ function refusal(user: User, reason: string): ProtocolError {
   return new ProtocolError(403, "forbidden", reason);
 }
 
-/** The 401 for resources of server administrators. As in CouchDB, users with a name get it too. */
+/**
+ * Error 401 for resources that require a server administrator. As in CouchDB, users with a name get
+ * it too.
+ */
 function unauthorized(reason: string): ProtocolError {
   return new ProtocolError(401, "unauthorized", reason);
 }

@@ -44,7 +44,8 @@ export function readDatabase<T>(
 }
 
 /**
- * Runs `body` in a transaction on the database. `whenUnknown` is that of `KeyValueStore.transact`.
+ * Runs `body` in a transaction on the database. `whenUnknown` is passed on to
+ * `KeyValueStore.transact`.
  */
 export function writeDatabase<T>(
   { kv, databases }: Store,

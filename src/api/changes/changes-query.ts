@@ -33,7 +33,7 @@ export type ChangesFilter =
   | {
       readonly kind: "selector";
       readonly selector: DocumentSelector;
-      /** The fields of `include_docs`, split into segments. Default: all. */
+      /** Fields of the documents returned by `include_docs`, split into segments. Default: all. */
       readonly fields: readonly (readonly string[])[] | undefined;
     }
   /** A function of a design document, identified by its name and not loaded yet. */

@@ -54,7 +54,7 @@ interface Candidate {
   readonly view: DocumentView | undefined;
 }
 
-/** A change that passed, with the revisions that did. */
+/** A change that passed the filter, with the revisions that passed it. */
 interface Passed extends Candidate {
   readonly revisions: readonly string[];
 }
@@ -144,7 +144,7 @@ export class ChangesReader {
     return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
-  /** Number of pending changes if the feed ends at the sequence. */
+  /** Number of changes that are pending if the feed ends at `sequence`. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
       if (!this.#query.descending) return database.pendingChanges(tx, sequence);
@@ -223,7 +223,7 @@ export class ChangesReader {
     };
   }
 
-  /** Called outside the transaction, since a filter function may take long. */
+  /** Called outside the transaction, since a filter function may run for a long time. */
   async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
     const filter = this.#filter;
     if (filter.kind !== "documents") {

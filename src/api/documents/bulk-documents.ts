@@ -31,7 +31,7 @@ const PREPARED_COUNT_MAX = 8;
 /** Maximum number of documents per request. CouchDB has no limit. */
 const DOCUMENTS_MAX = 100_000;
 /**
- * Number of documents that are parsed and written at a time. However short, each takes kilobytes
+ * Number of documents that are parsed and written at a time. Even a short document takes kilobytes
  * while it is processed.
  */
 const SLICE_COUNT_MAX = 1_000;
@@ -48,7 +48,7 @@ export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
   ];
 }
 
-/** A document that can be written, or the reason why not. */
+/** A document that can be written, or the reason why it cannot be. */
 type Prepared = { readonly kind: "edit"; readonly edit: DocumentEdit } | Refused;
 
 interface Refused {

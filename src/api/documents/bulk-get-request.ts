@@ -24,7 +24,10 @@ export interface BadRequest {
   readonly reason: string;
 }
 
-/** CouchDB reads the options from the query, but its replicator also sends them in the body. */
+/**
+ * The options in the query or, if they are missing there, in the body. CouchDB reads only the
+ * query, but its replicator also sends them in the body.
+ */
 export function bulkGetOptions(
   call: Call,
   members: ReadonlyMap<string, JsonText>,

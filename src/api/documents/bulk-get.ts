@@ -179,7 +179,9 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** Initial buffer size: room for a full piece, and for the document that exceeds `PIECE_LENGTH`. */
+/**
+ * Initial buffer size: `PIECE_LENGTH`, plus room for the document that takes the piece beyond it.
+ */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** Collects output until it is worth sending. */

@@ -153,7 +153,7 @@ export function viewedDocument(
   };
 }
 
-/** A document as the string of about `length` bytes that `render` returns. Rendered only once. */
+/** A document that `render` returns as a string of about `length` bytes. Rendered only once. */
 export function viewedText(render: () => JsonText, length: number): ViewedDocument {
   let made: JsonText | undefined;
   const text = (): JsonText => {
@@ -227,8 +227,8 @@ function renderOptions(
 }
 
 /**
- * The JSON of a document in pieces, for multipart responses. The attachments follow it in the order
- * in which it lists them.
+ * The JSON of a document in pieces, for multipart responses. The response continues with the
+ * attachments, in the order in which the JSON lists them.
  */
 export function multipartPieces(
   { document, extras }: DocumentView,

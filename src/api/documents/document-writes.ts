@@ -89,7 +89,7 @@ export async function writeAll(
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
-  // Called outside `writeEdits`, because its errors concern the whole request.
+  // Called outside `writeEdits`, because the errors of `contextOf` concern the whole request.
   const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {

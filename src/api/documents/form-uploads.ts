@@ -54,7 +54,7 @@ async function upload(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * As in CouchDB, a form on a page of another site must not write with the credentials of its
+ * As in CouchDB, a form on another site's page must not write with the credentials of the page's
  * visitor.
  */
 function requireOwnReferer({ request: { headers } }: Call): void {

@@ -58,7 +58,7 @@ export function documentMultipart(
 
 /**
  * A document as one part of a larger body: itself multipart if it has attachments. As in CouchDB,
- * `headers` then precede the part's own.
+ * `headers` are sent only in that case, before the part's own.
  */
 export function nestedPart(
   parts: DatabaseParts,

@@ -18,7 +18,10 @@ export interface AdmissionLimits {
   readonly waitingRequestsMax: number;
 }
 
-/** Thrown if too many requests are in progress and waiting. */
+/**
+ * Thrown if the maximum number of requests is in progress and the queue of waiting requests is
+ * full.
+ */
 export class OverloadedError extends OperationalError {
   override readonly name = "OverloadedError";
 

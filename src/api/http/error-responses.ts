@@ -64,7 +64,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   CONFIG_INVALID: { status: 400, error: "bad_request" },
   CONFIG_NOT_SAVED: TRY_AGAIN,
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  // As in CouchDB, authenticated users also get a 401.
+  // As in CouchDB, 401 even for authenticated users.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {

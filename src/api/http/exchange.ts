@@ -50,7 +50,7 @@ export interface User {
   readonly isAdmin: boolean;
   /** The authentication handler: `default`, `cookie`, `proxy`, `jwt`. */
   readonly handler?: string;
-  /** The handler, if it supplies name and roles instead of `_users`: `proxy`, `jwt`. */
+  /** The handler, if it supplies name and roles so that `_users` is not read: `proxy`, `jwt`. */
   readonly vouchedBy?: string;
   /** Value of a `Set-Cookie` header that extends the session. */
   readonly renewedCookie?: string;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PageSize } from "./page-size.ts";
 
-test("pages grow while documents are small, to a limit", () => {
+test("pages grow up to a limit while documents are small", () => {
   const size = new PageSize();
   const counts = Array.from({ length: 4 }, () => {
     size.learn(size.count, size.count * 1_000);
@@ -10,7 +10,7 @@ test("pages grow while documents are small, to a limit", () => {
   expect(counts).toEqual([40, 100, 100, 100]);
 });
 
-test("pages shrink when documents are large, to one", () => {
+test("pages shrink when documents are large, down to one document", () => {
   const size = new PageSize();
   size.learn(10, 10 * 400_000);
   expect(size.count).toBe(2);

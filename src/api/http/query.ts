@@ -93,7 +93,9 @@ export function refuseUnknownParameters({ method, query }: ApiRequest, path: str
   for (const parameter of query.keys()) {
     if (known.includes(parameter)) continue;
     const choice =
-      known.length === 0 ? "This resource accepts none" : `Choose from: ${known.join(", ")}`;
+      known.length === 0
+        ? "This resource accepts no parameters"
+        : `Choose from: ${known.join(", ")}`;
     throw badRequest(`Unknown parameter ${parameter}. ${choice}`);
   }
 }

@@ -26,8 +26,8 @@ import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
 /**
- * Maximum size of a buffered body. Parsing its parts may take many times that memory. Streams have
- * no limit.
+ * Maximum size of a buffered body. Parsing its parts may take many times as much memory. Streams
+ * have no limit.
  */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -48,9 +48,9 @@ const QUESTION_NESTING_MAX = 1_000;
 const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
 
 /**
- * Maximum number of values indexed with 20 bytes each: documents in a list, and their members. 64
- * MiB of `{},{},…` contain 22 million values and would take gigabytes before the number of
- * documents is known.
+ * Maximum number of values for which the scan keeps a row of 20 bytes: documents in a list, and
+ * their members. Without a limit, 64 MiB of `{},{},…` (22 million values) would take gigabytes
+ * before the number of documents is known.
  */
 const ROWS_MAX = 2_000_000;
 
@@ -74,7 +74,10 @@ export async function readJsonBody(
   return checkQuestion(call, await readBody(call, "question", byteCountMax), "unique");
 }
 
-/** The document in the body. Throws a ProtocolError if it is invalid, or like `readJsonBody`. */
+/**
+ * Returns the document in the body. Throws a ProtocolError if the body is not JSON, or not a valid
+ * document.
+ */
 export async function readDocumentBody(
   call: Call,
   memberNames: MemberNames,
@@ -82,7 +85,10 @@ export async function readDocumentBody(
   return readLongDocument(call, await readBody(call, "document"), memberNames);
 }
 
-/** Like `readDocumentBody`, for bodies that may be large; yields to the event loop in between. */
+/**
+ * Parses the document in a body that has been read, which may be long. Yields to the event loop
+ * meanwhile. Throws like `readDocumentBody`.
+ */
 export async function readLongDocument(
   call: Call,
   bytes: Uint8Array,

@@ -40,7 +40,7 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      /** Properties of a route with the same path and another method. */
+      /** Properties of a route that has this path, but another method. */
       readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };

@@ -69,7 +69,7 @@ function parseQuery(
   members: Members,
   scope: IdRange,
 ): AllDocumentsQuery {
-  /** Parameters whose value is also JSON in the URL. */
+  /** Parameters whose values are JSON in the URL as well as in the body. */
   const value: Source = (name) => {
     const text = query.get(name);
     if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;

@@ -81,7 +81,8 @@ function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): 
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
   const mrargs = {
-    // Also false for a quorum above 1, as CouchDB then reads documents separately from the index.
+    // False for a covering index, and for a quorum above 1, because CouchDB then reads documents
+    // separately from the index.
     include_docs: !covering && ignored.r === 1,
     view_type: "map",
     reduce: false,

@@ -119,7 +119,7 @@ async function* texts(
 }
 
 /**
- * * A document that may match, or the values in its index entry, with the bookmark for continuing
+ * A document that may match, or the values in its index entry, with the bookmark for continuing
  * after it.
  */
 type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
@@ -141,7 +141,7 @@ class Scan {
   returnedCount = 0;
   /** Whether some documents are hidden from the reader, who must not learn how many. */
   hidesDocuments = false;
-  /** Bookmark of the last match, including skipped ones. */
+  /** Bookmark of the last match, including matches that `skip` leaves out. */
   bookmark: Bookmark | undefined;
 
   constructor(parts: DatabaseParts, call: Call, query: FindQuery, plan: Chosen) {

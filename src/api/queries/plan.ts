@@ -99,8 +99,8 @@ export function shortName(design: string): string {
 }
 
 /**
- * Progress of an index build. Uses the whole database, because the wait does not depend on which
- * documents the user may see.
+ * Progress of an index build. Opens the database in full, not as visible to the caller, because the
+ * wait does not depend on which documents the user may see.
  */
 export function indexState(
   { kv, databases, indexes }: DatabaseParts,

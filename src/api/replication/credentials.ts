@@ -26,9 +26,9 @@ export function credentialsRoutes(parts: JobsParts): readonly Route[] {
 }
 
 /**
- * Replaces the credentials of all matching jobs, or of those that also match the query; with
- * `dry_run`, only counts them. Can be repeated: jobs with the new credentials no longer match,
- * unless the user name is the same.
+ * Replaces the credentials of an account in all jobs, or in the jobs that match the query; with
+ * `dry_run`, only counts these jobs. Can be repeated: jobs that have the new credentials are not
+ * found again, unless the user name is unchanged.
  */
 async function replaceCredentials(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const query = readQuery(call, QUERIES["POST /_tandem/credentials/_replace"]);

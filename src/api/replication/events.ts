@@ -93,7 +93,7 @@ async function* feed(
   const { replicator, runtime } = parts;
   const { signal } = call.request;
   const wait = { clock: runtime.clock, signal, heartbeatMs, timeoutMs, heartbeat: HEARTBEAT };
-  // Sends the position from which a client resumes if no event has occurred yet.
+  // Sends the start position first, so that a client that has received no event can resume there.
   yield `retry: ${RETRY_MS}\n${message("position", after, {})}`;
   let position = after;
   while (!signal.aborted) {

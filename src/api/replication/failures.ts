@@ -66,7 +66,10 @@ async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
   return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
 }
 
-/** The documents named in the body; undefined means all documents, also if there is no body. */
+/**
+ * Returns the document ids in the body, or `undefined` for all documents, which a missing body also
+ * selects.
+ */
 async function readIds(call: Call): Promise<readonly string[] | undefined> {
   const ids = await readOnlyMember(call, "ids");
   if (ids === undefined) return undefined;

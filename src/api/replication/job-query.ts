@@ -55,7 +55,7 @@ export interface AskedEvents {
   readonly own: Pick<EventFilter, "job" | "endpoint" | "kinds" | "ruleName">;
 }
 
-/** The filters among the values of a query of events. */
+/** Returns the filters in the query of a list of events. */
 export function eventFilterOf(
   query: QueryValues<typeof JOB_FILTERS & typeof EVENT_FILTERS>,
 ): AskedEvents {
@@ -85,7 +85,7 @@ export function commandFilterOf(call: Call): AskedFilter & { readonly list: bool
   return { ...(asked ?? filterOf(filters)), list };
 }
 
-/** The filters among the values of a query, if there are any. */
+/** Returns the filters in a query, or `undefined` if it has no filters. */
 export function optionalFilterOf(
   filters: QueryValues<typeof JOB_FILTERS>,
 ): AskedFilter | undefined {
@@ -102,7 +102,7 @@ export function bookmarkOf(
   return percentEncode(JSON.stringify([order, descending, ...position]));
 }
 
-/** Names of the filters that a `JobFilter` has, too. */
+/** Filters that have the same name in a query and in a `JobFilter`. */
 const SAME_FILTERS = [
   "error",
   "side",

@@ -70,7 +70,7 @@ async function setDraining(
 function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinute {
   return {
     time: isoTime(startMs),
-    // Elapsed part of the minute, less than 60 s only for the current one.
+    // Elapsed part of the minute: 60 s, or less for the current minute.
     seconds: Math.min(MINUTE_MS, Math.max(0, nowMs - startMs)) / 1000,
     starts: counts?.startCount ?? null,
     failures: counts?.failureCount ?? null,

@@ -50,7 +50,7 @@ const REPLICATOR_DATABASE = "_replicator";
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
     defineRoute("GET", "/_scheduler/jobs", OPERATIONS, (call) => listJobs(parts, call)),
-    // Open to everybody, because the handler checks the owner of the job.
+    // Open to everyone, because the handler checks the owner of the job.
     defineRoute("GET", "/_scheduler/jobs/{id...}", { ...OPERATIONS, access: "anybody" }, (call) =>
       showJob(parts, call),
     ),

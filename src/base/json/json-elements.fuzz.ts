@@ -74,7 +74,7 @@ test("any text may precede the array, and invalid UTF-8 is refused", () => {
   expect(() => elements.rest).toThrow(SyntaxError);
 });
 
-test("too long input is refused, even in small pieces", () => {
+test("input that is too long is refused, even in small pieces", () => {
   const piece = utf8Encode('"aaaaaaaaaaaaaaaaaaaaaaaa');
   const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
   elements.push(utf8Encode('{"results":['));

@@ -16,7 +16,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** Maximum white space around the array's name, which servers may pretty-print. */
+/** Maximum white space around the array's name, in responses of servers that pretty-print JSON. */
 const SPACES_MAX = 64;
 
 /** Nesting depth of the array's elements. */

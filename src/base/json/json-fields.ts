@@ -9,7 +9,8 @@ import { type JsonValue, outlineJsonYielding } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 
 /**
- * Length above which a text is outlined level by level, on demand, because rows take much memory.
+ * Length above which a text is scanned level by level, on demand. Scanning all levels would take a
+ * row per value, which needs much memory.
  */
 const SHORT_BYTES = 65_536;
 

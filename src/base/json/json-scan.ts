@@ -66,7 +66,10 @@ const LIMITS = {
 /** Result of a complete scan. */
 export interface ScannedJson {
   readonly isWhole: true;
-  /** Rows of the values in text order. Unused from the NEXT index of the first row on. */
+  /**
+   * Rows of the values in text order, followed by unused rows. The NEXT of the first row is the
+   * index of the first unused one.
+   */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;
 }
@@ -415,7 +418,10 @@ function isSecondOfFour(first: number, second: number): boolean {
 /** Bytes that form a complete escape with a backslash. */
 const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
-/** Returns the end of the escape at `start`, or of the surrogate pair of escapes. */
+/**
+ * Returns the end of the escape at `start`. With `isPortable`, a surrogate pair counts as one
+ * escape.
+ */
 function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   if (SIMPLE_ESCAPES.has(bytes[start + 1] as number)) return start + 2;
   const unit = codeUnit(bytes, start);

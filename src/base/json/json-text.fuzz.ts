@@ -50,7 +50,7 @@ test("an object is split into its members in order, and joined again", () => {
   );
 });
 
-test("removing members of an object equals joining the others", () => {
+test("removing members of an object gives the same text as joining the others", () => {
   const space = fc.constantFrom("", "", "", " ", "\n");
   const member = fc.tuple(space, quoted, space, space, spaced, space).map((parts) => {
     const [before, text, behind, inside, value, after] = parts;
@@ -146,7 +146,7 @@ test("values that were not requested are not retained", () => {
   expect(roomOf(many)).toBeLessThan(many.length / 10);
 });
 
-test("checking many names in steps gives the same answer", async () => {
+test("duplicate names are found among many names, checked in steps", async () => {
   let gaveCount = 0;
   const clock = {
     nowMs: () => 0,
@@ -218,7 +218,7 @@ test("accepts the texts that JSON.parse accepts", () => {
   );
 });
 
-test("a text read in pieces has the same values, wherever they are split", () => {
+test("a text read in pieces has the same values, wherever it is split", () => {
   const options: ScanOptions = {
     depthMax: 1,
     findsRepeats: true,
@@ -273,7 +273,7 @@ test("an unpaired surrogate escape is refused only on request", () => {
   );
 });
 
-test("a number that no double represents is refused only on request", () => {
+test("a number beyond the range of a double is refused only on request", () => {
   const number = fc.record({
     sign: fc.constantFrom("", "-"),
     zeros: fc.integer({ min: 0, max: 320 }),
@@ -358,7 +358,7 @@ test("finds special characters at any position of a long string", () => {
 });
 
 test("bytes are JSON if they are UTF-8 and contain JSON", () => {
-  // A string of bytes at the limits of the ranges for characters of each length.
+  // Bytes at the limits of the ranges that UTF-8 defines for characters of one to four bytes.
   const byte = fc.constantFrom(
     ...[0x00, 0x1f, 0x20, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf],
     ...[0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff],

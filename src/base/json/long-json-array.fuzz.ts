@@ -40,7 +40,7 @@ test("the elements of a list equal those of JSON.parse, in any order of access",
   );
 });
 
-test("a path resolves lists and objects of a long text, and only numbers in a list", async () => {
+test("a path selects members of objects by name, and elements of lists only by number", async () => {
   const rows = Array.from({ length: 20_000 }, (_, at) => ({ b: [at, { c: `${at}` }] }));
   const text = JSON.stringify({ a: rows, d: { 7: "seven" } });
   const fields = await JsonFields.open(utf8Encode(text), 1, new Yielder(clock));

@@ -13,8 +13,8 @@ import {
 import { JsonValue } from "./json-text.ts";
 
 /**
- * Number of bytes scanned per step. Few enough that their elements fit into the rows allocated
- * initially for a scan.
+ * Number of bytes scanned per step. Small enough that the elements in them fit into the rows that a
+ * scan allocates initially.
  */
 const STEP_BYTES = 4_096;
 

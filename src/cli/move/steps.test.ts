@@ -112,11 +112,14 @@ test.each([
 test.each([
   { ...job, doc_id: "other" },
   { ...job, database: "other" },
-])("a job is stopped if its replication runs for another document: %j", async (other) => {
-  const from = { ...RUNNING, [DELETE]: {}, "GET /_scheduler/jobs/id": other };
-  const { found } = await outcomes(stop, from, HERE);
-  expect(found).toMatchObject([{ outcome: "stopped" }]);
-});
+])(
+  "a job counts as stopped if its replication now runs for another document: %j",
+  async (other) => {
+    const from = { ...RUNNING, [DELETE]: {}, "GET /_scheduler/jobs/id": other };
+    const { found } = await outcomes(stop, from, HERE);
+    expect(found).toMatchObject([{ outcome: "stopped" }]);
+  },
+);
 
 const PAUSED = {
   "GET /_tandem/jobs": {

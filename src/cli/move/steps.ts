@@ -128,8 +128,8 @@ export async function* stop(parts: StepParts, database: string): AsyncGenerator<
       const { id } = document;
       const reason = whyNotStopped(document, places[index], lacking.has(id));
       const scheduled = await from.scheduled(database, id);
-      // Asks the scheduler too: a user may have written the state into the document although its
-      // job continues.
+      // Checks the scheduler as well as the document: a user may have written the state into the
+      // document although its job continues.
       if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
       if (reason !== undefined) {
         yield problem(database, id, "not stopped", reason);

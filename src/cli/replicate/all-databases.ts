@@ -100,7 +100,10 @@ export async function chooseDatabases(
   return { chosen, onlyAtTarget };
 }
 
-/** The databases of a server as the target of a rule, with the names of their sources. */
+/**
+ * Appends the placeholder `{db}` to the URL of a server, so that copies keep the names of their
+ * sources.
+ */
 function withPlaceholder(server: GivenEndpoint): GivenEndpoint {
   if (typeof server !== "string")
     return { ...server, url: `${server.url.replace(/\/$/, "")}/{db}` };

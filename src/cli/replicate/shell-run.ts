@@ -12,7 +12,10 @@ import {
 } from "../../replicator/index.ts";
 import type { Connections } from "./connections.ts";
 
-/** Fixed uuid for runs from the shell, so that a copy resumes wherever it is started. */
+/**
+ * Fixed uuid for runs from the shell, so that a run finds the checkpoints of a run on any other
+ * machine.
+ */
 const SHELL_UUID = "0".repeat(32);
 
 export interface ShellRun {

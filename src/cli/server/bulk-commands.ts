@@ -29,9 +29,9 @@ const DESTRUCTIVE: ReadonlySet<string> = new Set(["reset", "cancel"]);
 const UNDOABLE: ReadonlySet<string> = new Set(["pause", "resume"]);
 
 export interface ConfirmFlags {
-  /** Send the command without asking. */
+  /** Whether to send the command without confirmation. */
   readonly yes?: boolean;
-  /** Only show which jobs would be affected. */
+  /** Whether to only show the jobs that would be affected. */
   readonly dryRun?: boolean;
 }
 
@@ -160,7 +160,7 @@ export async function followCommand(server: Server, id: string): Promise<unknown
   }
 }
 
-/** The last command of this user, so that those of other operators are undone by their id only. */
+/** The last command of this user. Commands of other operators can only be undone by their ids. */
 async function lastUndoable(server: Server): Promise<BulkCommand> {
   const session = await server.ask("GET", "/_session");
   const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {

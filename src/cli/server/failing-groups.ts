@@ -9,8 +9,8 @@ import { loginWait } from "./logins.ts";
 const INDENT = "    ";
 
 /**
- * A table with the cause, an example and a command below each group. Nothing of a cause is cut off;
- * a command of several lines can be pasted as a whole.
+ * Prints a table with the cause, an example and a command below each group. Causes are never
+ * truncated; a command of several lines can be pasted as a whole.
  */
 export function printFailingGroups(answer: unknown, columns = columnsOf()): string {
   const {
@@ -67,8 +67,8 @@ function causeOf({ error, reason }: FailingGroup): string {
 }
 
 /**
- * The command that helps a group, on as many lines as necessary: replaces a rejected password, or
- * else retries.
+ * Suggests a command for a group, on as many lines as necessary: to replace a rejected password, or
+ * else to retry.
  */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;

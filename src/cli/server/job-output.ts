@@ -17,7 +17,7 @@ import { printable, table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 import { loginWait } from "./logins.ts";
 
-/** Tables whose last column is text. */
+/** Options of tables whose last column is text to be wrapped. */
 const WITH_TEXT = { wrapsLast: true };
 
 /** A job with its last runs. */
@@ -100,13 +100,13 @@ export function printJob(answer: unknown): string {
   return `${table(facts, WITH_TEXT)}\nhistory:\n${table(events, WITH_TEXT)}${decided}${ran}`;
 }
 
-/** The word for the state, with the state in the queue if that differs. */
+/** The job's state for operators, followed by the state in the queue if that differs. */
 function shownState(job: Job): string {
   const word = stateWord(job);
   return word === job.state ? word : `${word} (${job.state})`;
 }
 
-/** The numbers of a rule's jobs by state. */
+/** Counts of a rule's jobs by state, such as `3 running`. */
 export function statesOf({ states }: RuleStatus): readonly string[] {
   const found = JOB_STATES.filter((state) => states[state] > 0);
   return found.map((state) => `${states[state]} ${STATE_WORDS[state]}`);

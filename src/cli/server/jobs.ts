@@ -25,7 +25,7 @@ import { printLogins } from "./logins.ts";
 import type { CreatingServer, Printer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
-/** Filters of jobs that have an option with a value, with the word for the value in the help. */
+/** Job filters whose options take a value, with the placeholder for the value in the help. */
 const VALUE_FILTERS = {
   state: "state",
   name: "prefix",
@@ -43,7 +43,7 @@ const VALUE_FILTERS = {
   behind_sec: "number",
 } as const;
 const VALUE_NAMES = Object.keys(VALUE_FILTERS) as (keyof typeof VALUE_FILTERS)[];
-/** Additional filters of events, likewise. */
+/** Additional event filters, with their placeholders. */
 const VALUES_OF_EVENTS = { kind: "kinds", job: "name", endpoint: "host" } as const;
 const EVENT_NAMES = Object.keys(VALUES_OF_EVENTS) as (keyof typeof VALUES_OF_EVENTS)[];
 /** Filters without a value; `--no-…` negates them. */
@@ -94,7 +94,7 @@ export function addJobsCommand(program: Command): void {
         return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
       }),
     );
-  define("logins", "accounts whose next login has to wait, because the server rejected one")
+  define("logins", "accounts whose next login has to wait, because the server rejected a login")
     .option("--limit <number>", "maximum number of accounts (default 100)")
     .option("--skip <number>", "number of accounts to skip")
     .action((flags: Flags) =>
@@ -262,7 +262,7 @@ function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
 }
 
-/** Filters that name something. Without a match, the name is probably mistyped. */
+/** Filters by name. If nothing matches, the name is probably mistyped. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",
@@ -274,7 +274,7 @@ const NAMES: ReadonlySet<string> = new Set([
   "owner",
 ]);
 
-/** Whether all filters name something, and there is one. */
+/** Whether at least one filter is given, and all of them are filters by name. */
 function namesOnly(flags: Flags): boolean {
   const given = [...new URLSearchParams(query(flags, [])).keys()];
   return given.length > 0 && given.every((name) => NAMES.has(name));

@@ -53,7 +53,7 @@ export function addRulesCommand(program: Command): void {
     .description("show one rule with the state of its jobs")
     .action((name: string, flags: Flags) =>
       askServer(flags, async (server) => {
-        // Loads the words of the contract, which help and completion do not need.
+        // Loads the names of states lazily, because help and completion do not need them.
         const { statesOf } = await import("./job-output.ts");
         const rule = await server.ask("GET", pathOf(name));
         return [rule, (answer) => printRule(answer, statesOf)];

@@ -145,7 +145,7 @@ async function rotate(server: Server): Promise<SecretsStatus> {
   }
   const { state, error } = status.rotation;
   if (state === "done") return status;
-  // Also reached if the node was restarted in the meantime and has no progress to report.
+  // The rotation failed, or the node was restarted meanwhile and has no progress to report.
   throw new Error(
     `the rotation did not finish (${error ?? state}); repeat the command to continue`,
   );

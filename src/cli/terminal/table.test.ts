@@ -44,7 +44,7 @@ test("every table of short words fits into the width", () => {
   );
 });
 
-test("soft columns are shortened first, and whole ones never", () => {
+test("columns in `soft` are shortened first, and columns in `whole` never", () => {
   const [line = ""] = linesOf(
     table([["n".repeat(30), "u".repeat(30), "i".repeat(30)]], {
       columns: 80,

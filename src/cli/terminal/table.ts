@@ -85,7 +85,7 @@ function fittingWidths(
   }
   const last = widths.length - 1;
   const all = [...widths.keys()].filter((column) => !whole.includes(column));
-  // No column needs more than the terminal has. Names from a server can be very long.
+  // Limits columns to the width of the terminal, because names from a server can be very long.
   for (const column of all) widths[column] = Math.min(widths[column] ?? 0, columns);
   if (wrapsLast) shrink(widths, [last], WRAPPED_MIN, columns);
   shrink(widths, soft, SHORTENED_MIN, columns);

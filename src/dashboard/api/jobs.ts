@@ -193,7 +193,7 @@ async function ended(
   const { matched, changed } = parseJson(text) as CommandedJobs;
   const id = location.split("/").at(-1) ?? "";
   const undo = { kind: "command", id } as const;
-  // The response does not tell why jobs were not changed.
+  // The response does not say why jobs were not changed.
   const command = changed === matched ? { changed, failed: 0 } : await endedCommand(id, onProgress);
   return { matched, changed: command.changed, failed: command.failed, undo, refusals: [] };
 }

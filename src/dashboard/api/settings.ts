@@ -14,7 +14,7 @@ export function withUnit(value: string, { unit }: Pick<SettingRow, "unit">): str
   return unit !== null && /^[\d.]+$/.test(value) ? `${value} ${unit}` : value;
 }
 
-/** The default of a setting in words. */
+/** Describes the default of a setting in words. */
 export function defaultOf(setting: SettingRow): string {
   const { default: value, default_words: words } = setting;
   return words ?? (value ? withUnit(value, setting) : "none");

@@ -77,7 +77,7 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [isLoggedOut]);
 }
 
-/** For pages whose data are no events: the feed only shows whether the connection is live. */
+/** For pages that show no events: the feed only indicates whether the connection is live. */
 export function useIdleFeed(gap: () => void, query: Query = {}): void {
   useFeed(query, { event: () => {}, gap });
 }

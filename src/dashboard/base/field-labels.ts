@@ -25,7 +25,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ...DOCUMENT_OPTIONS.map(({ name, label }) => [name, label] as const),
 ]);
 
-/** Labels without the name of a member as a hint. */
+/** Labels of fields for which no hint is shown. */
 const OTHER_LABELS: ReadonlyMap<string, string> = new Map([
   ["id", "Id"],
   ["name", "Name"],
@@ -38,7 +38,10 @@ export function labelOf(field: string): string {
   return LABELS.get(field) ?? OTHER_LABELS.get(field) ?? field;
 }
 
-/** The name of the member as a hint for those who know it from the API, unless the label has it. */
+/**
+ * The member name, shown as a hint to users who know it from the API. `undefined` if the label
+ * begins with it.
+ */
 export function hintOf(field: string): string | undefined {
   const label = LABELS.get(field);
   return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;

@@ -1,9 +1,10 @@
-/** Values derived from jobs and servers. A value that nothing proves is null. */
+/** Values derived from jobs and servers. A value without evidence is null. */
 import type { EndpointRow, Job } from "../../contract/index.ts";
 
 /**
- * End of the last run that is known to have succeeded, if the job's history contains it. A run that
- * was stopped counts only if the source has answered, and if it was not part of a failure.
+ * End of the last run that is known to have succeeded, if the job's history contains it. A stopped
+ * run counts only if the lag is known, so that the source must have responded, and if the job was
+ * not failing at that time.
  */
 export function lastSuccess({ history, lag_sec, failing_since }: Job): string | null {
   const isProven = ({ timestamp, type }: Job["history"][number]): boolean => {

@@ -75,7 +75,7 @@ export class FieldError extends Error {
   override readonly name = "FieldError";
   /** Path of the document member, such as `source.auth`, or `id` or `database`. */
   readonly field: string;
-  /** Whether the value is only missing, which is no error while the user types. */
+  /** Whether the value is only missing, which is not an error while the user types. */
   readonly isMissing: boolean;
 
   constructor(field: string, message: string, isMissing = false) {
@@ -93,7 +93,10 @@ export interface Made {
 
 type Maker = readonly [name: string, make: () => unknown];
 
-/** Makes all members. `undefined` omits a member. */
+/**
+ * Builds a document from the results of the makers, and collects their FieldErrors. A maker returns
+ * `undefined` to omit its member.
+ */
 export function madeOf(makers: readonly Maker[]): Made {
   const errors = new Map<string, FieldError>();
   const members = makers.flatMap(([name, make]) => {

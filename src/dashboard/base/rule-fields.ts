@@ -117,7 +117,7 @@ export function ruleOf(fields: RuleFields, original: Body): Made {
   };
 }
 
-/** `original` with these members from `made`, or without them. */
+/** Merges `made` into `original`. Members in `names` that `made` lacks are removed. */
 function replaced(original: Body, made: Body, names: readonly string[]): Body {
   const members = Object.entries({ ...original, ...made });
   return Object.fromEntries(

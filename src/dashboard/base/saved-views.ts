@@ -10,7 +10,10 @@ export interface SavedView {
   readonly query: Query;
 }
 
-/** Bounds the space in the browser, and the row of links. */
+/**
+ * Maximum number of saved views. Limits the storage in the browser, and the length of the row of
+ * links.
+ */
 export const VIEWS_MAX = 20;
 export const VIEW_NAME_LENGTH_MAX = 40;
 const LINK_LENGTH_MAX = 2_000;
@@ -45,7 +48,9 @@ export function textOfViews(views: readonly SavedView[]): string {
   return JSON.stringify(views.map(({ name, query }) => [name, linkTo(["jobs"], query)]));
 }
 
-/** Adds a view, or replaces the one of the same name. Throws an Error with what is accepted. */
+/**
+ * Adds a view, or replaces the one of the same name. Throws an Error with a message for the user.
+ */
 export function withView(views: readonly SavedView[], added: SavedView): readonly SavedView[] {
   if (!isViewName(added.name)) {
     throw new Error(`Enter a name of 1 to ${VIEW_NAME_LENGTH_MAX} characters`);

@@ -8,7 +8,7 @@ export interface TimelineEntry {
   /** The reason. For a decision, preceded by the user. */
   readonly detail: string | null;
   readonly isBad: boolean;
-  /** The run, if the entry is one. */
+  /** The run, if the entry describes one. */
   readonly run?: JobRun;
 }
 

@@ -30,7 +30,7 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
 }
 
 function Broken({ error }: { error: unknown }) {
-  // This page uses no events; the feed only shows whether the connection is live.
+  // This page shows no events; the feed only indicates whether the connection is live.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   return (
     <>

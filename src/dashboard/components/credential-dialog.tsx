@@ -32,7 +32,7 @@ export function CredentialDialog({
   const [isRunning, setIsRunning] = useState(false);
   const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
-  /** Number of edits, to ignore responses for older field values. */
+  /** Number of edits. A response is ignored if it was requested before the last edit. */
   const version = useRef(0);
   const edit = () => {
     version.current++;
@@ -115,7 +115,8 @@ export function CredentialDialog({
             {found.rules.length > 0 && (
               <>
                 {" "}
-                All jobs of <Foreign text={found.rules.join(", ")} /> get it as well.
+                All jobs of <Foreign text={found.rules.join(", ")} /> get the new credential as
+                well.
               </>
             )}
           </p>

@@ -43,7 +43,7 @@ export function Dialog({
   );
 }
 
-/** The last row of a dialog: a button that closes it, and others. */
+/** The last row of a dialog: the button that closes it, then any other buttons. */
 export function DialogButtons({
   leave,
   onLeave,

@@ -11,8 +11,8 @@ const Errors = createContext<ReadonlyMap<string, string>>(new Map());
 export const FieldErrors = Errors.Provider;
 
 /**
- * Returns a ref for a form, and a function that moves the focus to its first field with an error
- * after the next render.
+ * Returns a ref for a form, and a function that waits for the next render and then moves the focus
+ * to the form's first field with an error.
  */
 export function useFirstError() {
   const form = useRef<HTMLFormElement>(null);
@@ -138,7 +138,9 @@ export function TextField({
   isFixed?: boolean;
   isNumber?: boolean;
   isSecret?: boolean;
-  /** Whether the field holds a user or secret, which takes effect only when typing has ended. */
+  /**
+   * Whether the field holds a user name or secret, which is not checked before typing has ended.
+   */
   isOfLogin?: boolean;
 }) {
   return (

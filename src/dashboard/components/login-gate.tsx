@@ -1,4 +1,6 @@
-/** Logins that have to wait, because a server rejected one or has locked the account. */
+/**
+ * Logins that have to wait, because a server rejected an earlier login or has locked the account.
+ */
 import type { GatedLoginPage, LoginGate } from "../../contract/index.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { Cell, type Column, Table } from "./table.tsx";
@@ -48,7 +50,7 @@ export function GatedLogins({ page: { logins, total_rows: total } }: { page: Gat
       <h2 id="logins-title">Waiting logins</h2>
       <p class="section-note">
         {formatCount(total, "account")} whose next login has to wait, so that the server does not
-        lock it. Replacing the credential logs in immediately.
+        lock it. Jobs with a new credential log in immediately.
       </p>
       <Table label="Rejected accounts" columns={COLUMNS}>
         {logins.map(({ host, username, status, reason, since, next_attempt, jobs }) => (

@@ -17,8 +17,8 @@ export function Foreign({ text, className }: { text: string; className?: string 
 }
 
 /**
- * Text in one line. If it is too long, the ends of its two parts are kept, which tell names and
- * addresses apart.
+ * Text on one line, split at its last slash. If it is too long, the end of each part stays visible,
+ * because names and addresses differ there.
  */
 export function Ends({ text }: { text: string }) {
   const shown = visibleText(text);
@@ -44,7 +44,7 @@ export function Moment({ time }: { time: string | null }) {
   );
 }
 
-/** A value, or *Unknown* if nothing proves it. */
+/** A value, or *Unknown* if it is null or undefined. */
 export function Proven({ value }: { value: ComponentChildren }) {
   return value ?? <span class="nothing">Unknown</span>;
 }
@@ -81,7 +81,7 @@ export function StateBadge({ job }: { job: StatedJob }) {
 export function JobLink({ job }: { job: Pick<Job, "name"> }) {
   const { name } = job;
   return (
-    // Without the label, the parts of the name would be read as two words.
+    // Without the label, a screen reader would read the name's two parts as two words.
     <a class="job-link" href={linkTo(["jobs", name])} aria-label={visibleText(name)}>
       <Ends text={name} />
     </a>

@@ -80,7 +80,9 @@ export function Endpoint({
   );
 }
 
-/** Whether the element is a user or secret field, which takes effect only when typing has ended. */
+/**
+ * Whether the element is a user name or secret field, which is not checked before typing has ended.
+ */
 export function isOfLogin(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.dataset.login !== undefined;
 }

@@ -192,7 +192,9 @@ function Row({
   );
 }
 
-/** Defined once, because React calls a new ref function on each render. */
+/**
+ * Defined outside the component, because a new ref function would be called again on each render.
+ */
 function takeFocus(element: HTMLElement | null): void {
   element?.focus();
 }

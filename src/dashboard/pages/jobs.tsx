@@ -164,7 +164,10 @@ function Commands({
   );
 }
 
-/** A column heading. Its link sorts by the column, and reverses the order if it is sorted. */
+/**
+ * A column heading. Its link sorts the list by this column or, if the list is sorted by it already,
+ * reverses the order.
+ */
 function Heading({
   name,
   order,

@@ -61,7 +61,7 @@ export function NewPage({ query }: { query: Query }) {
   const { session } = useSurroundings();
   const { edit, clone } = query;
   const start = useLoaded((signal) => readStart(session, query, signal), JSON.stringify(query));
-  // This page uses no events; the feed only shows whether the connection is live.
+  // This page shows no events; the feed only indicates whether the connection is live.
   const reload = () => {
     if (start.value === undefined) start.reload();
   };
@@ -105,12 +105,12 @@ async function readStart(
   return { fields: fieldsOf(copied, database, `${id}-copy`), original: copied };
 }
 
-/** Maximum number of ids tried for a form; a user who needs more enters one. */
+/** Maximum number of ids tried for a form. If all are in use, the user has to enter one. */
 const ID_ATTEMPTS_MAX = 100;
 
 /**
- * The id made from the addresses, with a number if documents with that id exist. `Checked` is the
- * result for the document with the id returned before.
+ * Returns the id made from the addresses, with a number if documents with that id exist. `found` is
+ * the result of the last check, for the document with the id `id`.
  */
 function useGeneratedId({ source, target }: FormFields, { found, id }: Checked): string {
   const base = idFor(source.address, target.address);
@@ -248,7 +248,8 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               fields={fields}
               onChange={(changed) => {
                 const { scheduleKind: kind = "none" } = changed;
-                // Time windows are for continuous replications, the other forms for one-shot ones.
+                // A time window makes the replication continuous, any other schedule makes it
+                // one-shot.
                 const continuous = kind === "none" ? fields.continuous : kind === "window";
                 change({ ...changed, continuous });
               }}
@@ -283,10 +284,11 @@ const ENDPOINT = {
 };
 const CONFLICT = 409;
 
-/** Makes the document. An id that browsers cannot request is an error, too. */
+/** Makes the document. Reports an id that browsers cannot request as an error. */
 function madeFor(fields: FormFields, original: ReplicationDocument | undefined): Made {
   const made = replicationOf(fields, original);
-  // The id is made from the addresses, so only these are missing.
+  // A missing id is not reported if an address is missing or invalid, because the id is made from
+  // the addresses.
   if (fields.id === "" && (made.errors.has("source") || made.errors.has("target"))) {
     return { ...made, errors: new Map([...made.errors].filter(([field]) => field !== "id")) };
   }

@@ -54,7 +54,7 @@ export function NewRulePage() {
 /** The rule as edited: its fields, or JSON from which no fields can be read. */
 interface Edited {
   readonly name: string;
-  /** The rule to which the fields were last equal. */
+  /** The rule from which the fields were last read. */
   readonly original: RuleBody;
   readonly fields: RuleFields;
   /** JSON as typed; absent if the fields were edited last. */
@@ -83,7 +83,7 @@ export function RuleForm({
   const [isTried, setIsTried] = useState(false);
   const [error, setError] = useState<unknown>();
   const { form, focusFirstError } = useFirstError();
-  /** Number of edits, to ignore responses for an older rule. */
+  /** Number of edits. A response is ignored if it was requested before the last edit. */
   const version = useRef(0);
   const edit = (changed: Partial<Edited>) => {
     version.current++;

@@ -21,8 +21,8 @@ import { Count, LongestLag, Way } from "./rules.tsx";
 const REFRESH_MS = 5_000;
 
 const FOLLOWED: Readonly<Record<string, string>> = {
-  feed: "by the feed of changes of databases",
-  lists: "by lists of databases",
+  feed: "by the feed of database changes",
+  lists: "by listing the databases",
 };
 
 export function RulePage({ name, query }: { name: string; query: Query }) {

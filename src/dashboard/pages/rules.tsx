@@ -111,7 +111,10 @@ function Row({ rule }: { rule: Rule }) {
   );
 }
 
-/** The longest lag of the rule's jobs. That none is behind proves nothing before one has run. */
+/**
+ * The longest lag of the rule's jobs. Unknown until a job has run, because zero proves nothing
+ * before.
+ */
 export function LongestLag({ status: { lag_sec: lagSec, states } }: { status: RuleStatus }) {
   const hasRun = lagSec > 0 || states.running + states.completed > 0;
   return <Proven value={hasRun ? formatDuration(lagSec) : null} />;

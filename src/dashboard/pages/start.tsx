@@ -44,7 +44,7 @@ type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
  * suffices.
  */
 const TILE_PAGES_MAX = 1;
-/** Whether the node reports the number of parked jobs and most running jobs are parked. */
+/** Caught-up jobs that occupy a slot. Parked jobs are counted separately, and added. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {

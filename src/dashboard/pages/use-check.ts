@@ -15,7 +15,7 @@ const BUSY = 503;
 export interface Checked {
   /** Result for the document at the time of the last check. */
   readonly found: CheckedReplication | undefined;
-  /** Id of that document. */
+  /** Id of the document that was checked last. */
   readonly id: string;
   readonly isChecking: boolean;
   readonly error: unknown;
@@ -25,8 +25,8 @@ export const UNCHECKED: Checked = { found: undefined, id: "", isChecking: false,
 
 /**
  * Checks `document`, unless it is undefined, and reports results to `onChange`. `isHeld` suspends
- * checks while a password is being typed, since servers may lock out half-typed ones, or while the
- * user is not logged in.
+ * checks while a password is being typed, because logins with an incomplete one may lock the
+ * account, and while the user is not logged in.
  */
 export function useCheck(
   database: string,

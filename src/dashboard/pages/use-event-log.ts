@@ -8,7 +8,7 @@ import { useSoon } from "../base/use-loaded.ts";
 
 /** Number of log entries to find at a time. */
 const ROWS = 100;
-/** Maximum number of pages that are searched for these entries. */
+/** Maximum number of pages searched for that many entries. */
 const PAGES_MAX = 10;
 /** Minimum interval between renders during many events. */
 const DRAW_MS = 300;
@@ -87,8 +87,8 @@ export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean)
 }
 
 /**
- * Reads stored events older than the log `start`, page by page, until enough entries are found.
- * Returns these entries, and the place of the newest event read.
+ * Reads stored events that precede the entries of `start`, page by page, until enough entries are
+ * found. Returns these entries, and the place of the newest event read.
  */
 async function lookBack(
   start: Log,

@@ -21,7 +21,7 @@ interface ListState {
   readonly bookmark: string | undefined;
   readonly isRead: boolean;
   readonly error: unknown;
-  /** Number of jobs that have entered the view since it was read. */
+  /** Number of jobs that have entered the view since the list was read. */
   readonly newCount: number;
 }
 
@@ -45,7 +45,9 @@ export function useJobList(query: Query): JobList {
   const key = JSON.stringify(query);
   const [state, setState] = useState<ListState>({ ...EMPTY, key });
   const [isLoading, setIsLoading] = useState(false);
-  /** Start of the next page. A ref, so that an effect of an older render reads no page twice. */
+  /**
+   * Start of the next page. A ref, so that an outdated closure does not read the same page again.
+   */
   const next = useRef<string | undefined>(undefined);
   const loading = useRef<AbortController | undefined>(undefined);
   const load = useCallback(

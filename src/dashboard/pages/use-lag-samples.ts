@@ -6,7 +6,7 @@ import type { LagSample } from "../base/run-series.ts";
 /** Maximum number of samples; covers one hour at the reload interval. */
 const SAMPLES_MAX = 720;
 
-/** Returns the samples of the job's lag, oldest first. Takes one whenever the job is read. */
+/** Returns the samples of the job's lag, oldest first. Takes a sample whenever the job is read. */
 export function useLagSamples(job: Job): readonly LagSample[] {
   const [samples, setSamples] = useState<readonly LagSample[]>([]);
   useEffect(() => {
