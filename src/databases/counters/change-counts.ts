@@ -82,8 +82,8 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // Concurrent batches of the transaction wait for the sweep, too: it must read before any of
-    // them writes.
+    // All concurrent batches of the transaction wait for the sweep, because it must read before any
+    // of them writes.
     await state.share.swept;
   }
 
@@ -142,7 +142,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** Number of changes after the versionstamp; all changes without one. */
+  /** Number of changes after the versionstamp, or of all changes if it is undefined. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;
