@@ -93,7 +93,9 @@ export function parseReplacement({
   return { origin: url.origin, username, side, auth, owner, rootPath };
 }
 
-/** A replacement with those entitled to it, and the rules that get it after the jobs. */
+/**
+ * A replacement, who is entitled to it, and the names of the rules that are changed after the jobs.
+ */
 export interface ReplacementContent {
   readonly replacement: CredentialReplacement;
   readonly entitlement: Entitlement;
@@ -230,7 +232,7 @@ export class CredentialReplacements {
     });
   }
 
-  /** As `replace`, in the caller's transaction and without opening the gate. */
+  /** Like `replace`, but in the caller's transaction and without opening the gate. */
   async replaceIn(
     tx: Transaction,
     jobId: string,
