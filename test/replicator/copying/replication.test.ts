@@ -214,7 +214,7 @@ test("only a server admin may name a certificate file, also in a replicated docu
   expect(await write(own, joe)).toMatchObject({
     kind: "rejected",
     error: "forbidden",
-    reason: "`cert_file` names a file of the server, which only a server admin may do",
+    reason: "`cert_file` names a file of the server, which requires server admin rights",
   });
   const revisions = { start: 1, hashes: ["a".repeat(32)] };
   expect((await write({ ...common, mode: "replicated", revisions }, joe)).kind).toBe("written");
