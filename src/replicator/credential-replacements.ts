@@ -35,7 +35,7 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
-/** Maximum number of owners named for jobs that are skipped. */
+/** Maximum number of owners of skipped jobs that are reported by name. */
 const OWNERS_MAX = 10;
 
 export interface CredentialReplacement {

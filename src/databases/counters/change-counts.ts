@@ -108,7 +108,7 @@ export class ChangeCounts {
     for (const { index, versionstamp } of leaving) {
       if (found === undefined || found.compare(versionstamp) > 0) {
         const boundary = await this.#boundaryBefore(tx, state, versionstamp);
-        // No boundary precedes it, so neither this change nor older ones are counted.
+        // No boundary precedes this change, so neither it nor older ones are counted.
         if (boundary === undefined) break;
         found = boundary;
       }

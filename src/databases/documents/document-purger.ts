@@ -89,7 +89,7 @@ export class DocumentPurger {
   /**
    * Purges at least one leaf, and as many as one transaction may clear. Must be called at most once
    * per transaction, with each document once. Purges the leaves of a document in reverse order, so
-   * that a leaf which the next page purges never becomes the winner.
+   * that a leaf left for the next transaction never becomes the winner in between.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;

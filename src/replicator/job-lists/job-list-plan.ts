@@ -316,7 +316,10 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   return found;
 }
 
-/** Whether the filter specifies more of the cause than its class, which has its own list. */
+/**
+ * Whether the filter specifies the side or host of a cause. Classes of causes have a list of their
+ * own.
+ */
 function isOfCause({ side, host }: JobFilter): boolean {
   return side !== undefined || host !== undefined;
 }
