@@ -223,7 +223,7 @@ test("only a server admin may name a certificate file, also in a replicated docu
   const document = await node.read("_replicator", "files");
   expect(JSON.parse(document?.body.text ?? "")).toMatchObject({
     _replication_state: "failed",
-    _replication_state_reason: expect.stringContaining("only a server admin may"),
+    _replication_state_reason: expect.stringContaining("requires server admin rights"),
   });
   expect((await write({ ...own, id: "admins" }, ADMIN)).kind).toBe("written");
 });
