@@ -8,7 +8,7 @@
  */
 import type { SecuritySubject } from "./security/security-object.ts";
 
-/** Claims about a user made by a token or a proxy. */
+/** Claims about a user that a token or a proxy made. */
 export interface Vouched {
   /** Handler of `[chttpd] authentication_handlers` that accepted the claims: `jwt`, `proxy`. */
   readonly by: string;

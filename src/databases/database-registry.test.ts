@@ -31,7 +31,7 @@ describe("the registry", () => {
     expect(isDatabaseName(name)).toBe(allowed);
   });
 
-  test("a database is created once, and is gone when it is removed", async () => {
+  test("an existing database cannot be created again, and a removed one cannot be opened", async () => {
     const { kv, registry } = await openStore();
     const create = (name: string) => kv.transact((tx) => registry.create(tx, name));
     await expect(create("films")).rejects.toMatchObject({ code: "STORE_DATABASE_EXISTS" });
@@ -115,7 +115,7 @@ describe("the registry", () => {
     };
     // One row per concurrent writer may remain, plus some rows that no writer has chosen to clear.
     expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
-    // A single node also clears the rows that the others left.
+    // A single node clears the remaining rows, including those of the other nodes.
     for (let round = 0; round < 400; round++) await writeTogether(1);
     expect((await rows()).length).toBeLessThan(12);
     await kv.transact((tx) => registry.create(tx, "other"));

@@ -144,7 +144,7 @@ describe("a database", () => {
     );
   });
 
-  test("removes purged leaves from all views, and keeps counting", async () => {
+  test("removes purged leaves from all views, and keeps all counts correct", async () => {
     const round = fc.record({
       edits: fc.array(step, { minLength: 1, maxLength: 5 }),
       purged: fc.uniqueArray(fc.record({ id, leaf: fc.nat(3) }), { selector: (one) => one.id }),

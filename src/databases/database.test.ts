@@ -426,7 +426,7 @@ describe("documents", () => {
     ).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
-  test("all documents are in byte order, between bounds, in both directions", async () => {
+  test("documents are listed in byte order, between bounds, in both directions", async () => {
     const store = await openStore();
     const ids = ["a", "a\0", "aa", "b", "é", "\uffff", "😀"];
     await store.edit(...[...ids].reverse().map((id) => interactive(id)));
@@ -615,7 +615,7 @@ describe("changes", () => {
     await store.write((tx, database) =>
       database.writeLocal(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
     );
-    // A watch that fires has fired by the next turn of the event loop.
+    // If a watch fires at all, it does so by the next turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     expect(fired).toBe(false);
     await store.edit(interactive("a"));
@@ -677,7 +677,7 @@ describe("local documents and settings", () => {
     await expect(write("1-abc", "{}")).rejects.toMatchObject({ code: "STORE_REVISION_INVALID" });
   });
 
-  test("local documents are in order, between bounds, in both directions", async () => {
+  test("local documents are listed in order, between bounds, in both directions", async () => {
     const store = await openStore();
     const ids = ["_local/a", "_local/a\0", "_local/b", "_local/c"];
     await store.edit(...ids.map((id) => interactive(id)));

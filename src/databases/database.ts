@@ -75,7 +75,7 @@ import {
 /** Exclusive upper bound of the ids of index sets. */
 const INDEX_SETS = 2 ** 48;
 
-/** A revision of a document to be read. */
+/** A request to read one revision of a document. */
 export interface WantedRevision {
   readonly id: string;
   readonly revision: Revision;
@@ -384,8 +384,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Removes leaves as if they had never existed, and ancestors that no other leaf shares, as in
-   * `_purge`. A transaction clears a bounded number of records; the caller passes the returned
+   * Removes leaves, and the ancestors that no other leaf shares, as if they had never existed
+   * (`_purge`). A transaction clears a bounded number of records; the caller passes the returned
    * `rest` to the next transaction. Purges of one database conflict with each other.
    */
   async purge(

@@ -1,6 +1,6 @@
 /**
- * Bytes of every stored record. Stores contain them: changing a line here means a new format, which
- * requires a new format byte and a reader for the old one.
+ * Expected bytes of every kind of stored record. Existing stores contain such records, so changing
+ * a line here means a new format, which requires a new format byte and a reader for the old one.
  */
 import { expect, test } from "vitest";
 import { concatBytes, hexDecode, hexEncode, Utf8Text, utf8Encode } from "../base/index.ts";

@@ -29,7 +29,7 @@ export interface SandboxCall {
   /** Identifies these exact sources, so that compiled code can be reused. */
   readonly codeId: string;
   /**
-   * The design document, in which functions find their modules (`require`) and which is their
+   * The design document. Functions load modules from it with `require`, and have it as their
    * `this`.
    */
   readonly code: LongText;

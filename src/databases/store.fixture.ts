@@ -77,7 +77,7 @@ export function replicated(
   return { mode: "replicated", id, revisions, body: Utf8Text.of(body), deleted, attachments: [] };
 }
 
-/** The revision of an edit that was written or known. */
+/** Returns the revision of an edit that was written, or that existed already. */
 export function revisionOf(outcome: WriteOutcome | undefined): Revision {
   if (outcome?.kind !== "written" && outcome?.kind !== "known") {
     throw new Error(`Not written: ${JSON.stringify(outcome)}`);

@@ -85,7 +85,7 @@ export class GroupQueue {
     const { type } = job;
     tx.clear(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }));
     await this.#index.change(tx, type, group, async (place) => {
-      // A job behind the first one does not determine the position of its group.
+      // A job after the first one does not determine the position of its group.
       if (place.kind === "later" && scheduledAtSec > place.dueAtSec) return undefined;
       if (place.kind === "ready" && scheduledAtSec > this.#nowSec()) return undefined;
       const next = this.#index.placeFor(await this.#first(tx, type, group));
@@ -105,7 +105,7 @@ export class GroupQueue {
     beginnings.set(name, reading);
     const page = await tx.getRangePage({ begin, end: queue.end }, { limit: 1 });
     const [first] = page.entries;
-    // A job that entered meanwhile has deleted the entry.
+    // If a job has entered the queue meanwhile, it has deleted this entry of `beginnings`.
     if (beginnings.get(name) === reading) {
       beginnings.set(name, { emptyUntil: first?.key ?? queue.end, isRead: true });
     }

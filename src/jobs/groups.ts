@@ -152,10 +152,10 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit and,
-   * to make room for its due jobs, one more job for each of them, up to the parameter `limit`. This
-   * worker stops its proportional part, rounded up. `held` is its number of running jobs by group.
-   * A snapshot read.
+   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. To
+   * make room, it should also stop as many jobs as it has due jobs, up to the parameter `limit`.
+   * This worker stops its proportional part of both, rounded up. `held` is its number of running
+   * jobs by group. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,

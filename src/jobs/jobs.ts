@@ -537,8 +537,8 @@ export class Jobs {
 
   /**
    * Requests another run at `scheduledAtSec`, with or without the job's lock, and with `data` if
-   * given. Followed by `finish`: "run again later". CouchDB drops the data if the job is running;
-   * Tandem keeps it for the next run.
+   * given. To return a running job to the queue for a later run, call this and then `finish`.
+   * CouchDB drops the data if the job is running; Tandem keeps it for the next run.
    */
   async resubmit(
     tx: Transaction,
@@ -826,7 +826,7 @@ function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData
   };
 }
 
-/** Whether a job has a request once `request`, if given, has been written. */
+/** Whether a job has a request: a new one (`request`), or the stored one. */
 function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
   return request !== undefined || facts?.hasRequest === true;
 }

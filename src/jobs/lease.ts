@@ -26,7 +26,7 @@ const USED_RATIO = 0.8;
 export interface LeaseTerm {
   readonly worker: WorkerId;
   readonly leaseMs: number;
-  /** Time since the registration, which counts as the first renewal. */
+  /** Time since the worker was registered. The registration counts as the first renewal. */
   readonly ageMs: number;
 }
 

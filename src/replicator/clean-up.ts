@@ -19,7 +19,7 @@ import { replicatorKeys } from "./replicator-keys.ts";
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 /** Interval between clean-ups, as a fraction of the age limit of ended transient jobs. */
 const LATE_RATIO = 1 / 10;
-/** Polling interval. A reduced age limit takes effect within it. */
+/** Polling interval. A reduced age limit takes effect after at most this time. */
 const TICK_MS = 1000;
 /** Fraction of the interval to wait after startup. */
 const FIRST_LOOK_RATIO = 1 / 10;

@@ -1,7 +1,7 @@
 /**
- * Decides which jobs and rules get a new credential: those of its sender and of admins, those of
- * the owner named by the operator, and those whose old credential was valid. Others with jobs for
- * the same server and user name learn nothing.
+ * Decides which jobs and rules get a new credential: those of the user who sends it and of admins,
+ * those of the owner named by the operator, and those whose old credential was valid. Others with
+ * jobs for the same server and user name learn nothing.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
@@ -23,8 +23,8 @@ export interface Entitlement {
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
 /**
- * Whether the job gets the credential. `before` and `after` are its endpoints that log in as the
- * user, with the old and the new credential.
+ * Whether the job gets the credential. `before` contains its endpoints that log in as the user, and
+ * `after` the same endpoints with the new credential.
  */
 export function isEntitled(
   authority: Authority,

@@ -35,7 +35,7 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
-/** Maximum number of owners named for jobs that are skipped. */
+/** Maximum number of owners of skipped jobs that are reported by name. */
 const OWNERS_MAX = 10;
 
 export interface CredentialReplacement {
@@ -93,7 +93,9 @@ export function parseReplacement({
   return { origin: url.origin, username, side, auth, owner, rootPath };
 }
 
-/** A replacement with those entitled to it, and the rules that get it after the jobs. */
+/**
+ * A replacement, who is entitled to it, and the names of the rules that are changed after the jobs.
+ */
 export interface ReplacementContent {
   readonly replacement: CredentialReplacement;
   readonly entitlement: Entitlement;
@@ -230,7 +232,7 @@ export class CredentialReplacements {
     });
   }
 
-  /** As `replace`, in the caller's transaction and without opening the gate. */
+  /** Like `replace`, but in the caller's transaction and without opening the gate. */
   async replaceIn(
     tx: Transaction,
     jobId: string,

@@ -76,7 +76,7 @@ export interface ReplicationCheck {
   readonly refusal: ReplicationFailure | undefined;
   /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether another document with this id exists. */
+  /** Whether the edit would create a document, but its id is already in use. */
   readonly isNameTaken: boolean;
   /**
    * Result for the source; undefined if it was not checked, because the document is rejected or the
@@ -103,7 +103,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to conceal from the caller which servers other than CouchDBs exist. */
+  /** Whether to conceal from the caller that servers other than CouchDB exist. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -223,7 +223,7 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // A run sends this request before each write. It fails if the account has no access.
+      // A run sends this request before each write. The request fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });

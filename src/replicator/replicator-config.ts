@@ -46,8 +46,8 @@ export interface ReplicatorConfig {
   /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;
   /**
-   * Maximum pause after a failure (`max_backoff_penalty_sec`). CouchDB's two days make a job look
-   * dead.
+   * Maximum pause after a failure (`max_backoff_penalty_sec`). With CouchDB's default of two days,
+   * a job would appear to be dead.
    */
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */

@@ -57,8 +57,8 @@ export async function resolveAttachments(
 }
 
 /**
- * Matches by name, and also by the stub's digest or, without a digest, by its revision position if
- * it has one.
+ * Returns the attachment with the stub's name from the first list in which it also has the stub's
+ * digest. A stub without a digest is compared by revision position, if it has one.
  */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },

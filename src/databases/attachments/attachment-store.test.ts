@@ -276,7 +276,7 @@ describe("staging and reading", () => {
 });
 
 describe("an upload", () => {
-  test("is not reclaimed while bytes arrive, even if it lasts for hours", async () => {
+  test("is not reclaimed while bytes arrive, even if the upload takes hours", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };
@@ -305,7 +305,7 @@ describe("an upload", () => {
     expect(Buffer.compare(concatBytes(read), bytes)).toBe(0);
   });
 
-  test("fails and stores nothing if it stalls for longer than the reclaim delay", async () => {
+  test("fails and stores nothing if no bytes arrive for longer than the reclaim delay", async () => {
     let nowMs = 1_000_000;
     const system = createSystemRuntime();
     const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs } };

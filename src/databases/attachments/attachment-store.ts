@@ -53,8 +53,8 @@ const MARKER_RENEWAL_MS = 60_000;
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
 /**
- * Maximum number of small attachments per transaction, `UPLOAD_BYTES` in total. Larger attachments
- * are stored separately.
+ * Maximum number of small attachments per transaction, and maximum size of each. All of them
+ * together have at most `UPLOAD_BYTES`. Larger attachments are stored separately.
  */
 const SMALL_COUNT_MAX = 500;
 const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
@@ -126,10 +126,10 @@ export class AttachmentStore {
   }
 
   /**
-   * Stages several attachments in order, as many per transaction as fit, because each transaction
-   * costs a disk sync. Requests the next item when the previous items are stored, or held for the
-   * same transaction. Stops at the first item that `stage` would refuse. Small items with the same
-   * bytes are stored once.
+   * Stages several attachments in order. Stores as many per transaction as fit, because each
+   * transaction costs a disk sync. Requests the next item only after all previous items are stored,
+   * or held in memory for the next transaction. Stops at the first item that `stage` would refuse.
+   * Small items with the same bytes are stored once.
    */
   async stageAll(
     database: Database,
@@ -339,7 +339,7 @@ export class AttachmentStore {
 interface ContentSink {
   /** Resolves when the sink accepts more bytes. */
   push(bytes: Uint8Array): Promise<void>;
-  /** Resolves when no write is in progress, whatever its outcome. */
+  /** Resolves when no write is in progress, even if the last write failed. */
   settled(): Promise<void>;
 }
 
@@ -350,10 +350,7 @@ interface HeldRecord {
   readonly bytes: Uint8Array;
 }
 
-/**
- * Name of content for deduplication. As in the store, content with the same name is treated as
- * identical.
- */
+/** Key for deduplication. As in the store, contents with the same key are treated as identical. */
 function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
   return `${digest} ${encoding} ${encodedLength}`;
 }
@@ -490,7 +487,7 @@ class Upload implements ContentSink {
       )) !== undefined
     )
       return;
-    // A previous commit with an unknown outcome succeeded.
+    // An earlier attempt, whose commit had an unknown outcome, has already renewed the marker.
     if (
       (await tx.get(
         keys.unreferenced.key({ sinceMs: newMarkerMs, ...contentElement(this.contentId) }),

@@ -41,8 +41,9 @@ const FORMAT = 1;
 const OBSOLETE_COUNT_MAX = 100;
 /**
  * Maximum number of other processes' rows that a writer clears. Concurrent writers see the same
- * rows; if each cleared all, most of the work would be duplicated. Two random ones suffice: a
- * single writer clears more than it adds, and n concurrent ones clear nearly n.
+ * rows; if each cleared all, most of the work would be duplicated. Two randomly chosen rows
+ * suffice: a single writer clears more rows than it adds, and n concurrent writers together clear
+ * nearly n different rows.
  */
 const CLEARED_COUNT_MAX = 2;
 /**
@@ -50,8 +51,8 @@ const CLEARED_COUNT_MAX = 2;
  */
 const NOTES_PER_LOOK = 32;
 /**
- * Maximum number of databases and kinds for which this process remembers its rows; the oldest is
- * forgotten first.
+ * Maximum number of pairs of database and kind for which this process remembers its rows. The
+ * oldest pair is forgotten first.
  */
 const KNOWN_COUNT_MAX = 1_000;
 

@@ -82,8 +82,8 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // Concurrent batches of the transaction wait for the sweep, too: it must read before any of
-    // them writes.
+    // All concurrent batches of the transaction wait for the sweep, because it must read before any
+    // of them writes.
     await state.share.swept;
   }
 
@@ -108,7 +108,7 @@ export class ChangeCounts {
     for (const { index, versionstamp } of leaving) {
       if (found === undefined || found.compare(versionstamp) > 0) {
         const boundary = await this.#boundaryBefore(tx, state, versionstamp);
-        // No boundary precedes it, so neither this change nor older ones are counted.
+        // No boundary precedes this change, so neither it nor older ones are counted.
         if (boundary === undefined) break;
         found = boundary;
       }
@@ -142,7 +142,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** Number of changes after the versionstamp; all changes without one. */
+  /** Number of changes after the versionstamp, or of all changes if it is undefined. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;

@@ -100,14 +100,14 @@ async function sweepOld(
   else tx.set(keys.sweepCursor.key({}), encodeVersionstamp(next));
 }
 
-/** The partial counts from one boundary to the next, not counting boundaries that are cleared. */
+/** The partial counts from one boundary to the next boundary that is not cleared. */
 interface Stretch {
   readonly boundary: Versionstamp;
   /** Key of the boundary's partial count, to which others are added. */
   readonly key: Key;
   /** Total of all partial counts in the stretch. */
   count: number;
-  /** Total of the partial counts to be added to the boundary's. */
+  /** Total of the partial counts that will be added to the boundary's own. */
   joined: number;
 }
 

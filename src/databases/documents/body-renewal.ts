@@ -37,8 +37,8 @@ export class BodyRenewal {
 
   /**
    * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Must not be
-   * called for a document written by this transaction. Concurrently added leaves may shift the
-   * numbers; a caller that needs every body renewed has to check again.
+   * called for a document written by this transaction. Concurrently added leaves may change the
+   * indexes of other leaves; a caller that needs every body renewed has to check again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     const { tree, place, chunkCount } = await this.#reader.load(tx, id);

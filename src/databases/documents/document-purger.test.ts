@@ -162,7 +162,7 @@ describe("a purge", () => {
     ]);
   });
 
-  test("drops the oldest purge records, and keeps counting", async () => {
+  test("drops the oldest purge records, but counts all purges", async () => {
     const store = await openStore();
     await store.write((tx, database) => database.setPurgedInfosLimit(tx, 2));
     for (const id of ["a", "b", "c"]) await purge(store, id, "1-x");

@@ -56,7 +56,7 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** Purged leaves by document, without documents whose leaves are all in `rest`. */
+  /** Purged leaves by document. Omits documents all of whose leaves are in `rest`. */
   readonly purged: readonly Purge[];
   /**
    * Leaves to be purged in the next transaction, because their records exceed what one transaction
@@ -89,7 +89,7 @@ export class DocumentPurger {
   /**
    * Purges at least one leaf, and as many as one transaction may clear. Must be called at most once
    * per transaction, with each document once. Purges the leaves of a document in reverse order, so
-   * that a leaf which the next page purges never becomes the winner.
+   * that a leaf left for the next transaction never becomes the winner in between.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;

@@ -125,7 +125,7 @@ export class DocumentWriter {
     if (parent !== "conflict") return { kind: "interactive", loaded, parent };
     const { id, attachments } = edit;
     const stub = attachments.find(({ kind }) => kind === "stub");
-    // CouchDB resolves the stubs of a document that does not exist before it compares revisions.
+    // For a document that does not exist, CouchDB resolves stubs before it compares revisions.
     const outcome: WriteOutcome =
       stub === undefined || loaded.tree.winner !== undefined
         ? { kind: "conflict", id }
@@ -264,8 +264,8 @@ export class DocumentWriter {
     const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
     const revision = { generation: (parent?.generation ?? 0) + 1, hash };
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
-    // A replication may have written the same revision without its history; then only its parent is
-    // new.
+    // A replication may have written the same revision without its history. Then only the parent of
+    // the revision is new.
     const isKnown = tree.find(revision) !== undefined;
     tree.graft({ start: revision.generation, hashes }, isKnown ? undefined : leafOf(revision));
     return revision;

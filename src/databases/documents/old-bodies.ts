@@ -104,7 +104,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || this.#keepMs() === 0) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // A list of more than one chunk contains thousands of attachments.
+    // Only a list of thousands of attachments exceeds a chunk; it is not kept.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(
       this.#keys.oldBody.key({

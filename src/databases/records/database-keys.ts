@@ -16,7 +16,10 @@ import { hashDigest, type RevisionParts } from "../revisions/revision.ts";
 
 type NoElements = Record<never, never>;
 
-/** Number of the subspaces of all databases, and of a database's indexes. */
+/**
+ * Numbers of two subspaces: the one that contains all databases, and the one for the indexes of a
+ * database.
+ */
 const DATABASE = 2;
 const INDEXES = 20;
 
@@ -227,7 +230,7 @@ export function leafKey(
   return keys.key({ id, generation, hash: hashDigest(hash) ?? hash, chunk });
 }
 
-/** The revision in the elements of a key. */
+/** Returns the revision that the elements of a key contain. */
 export function leafRevision({ generation, hash }: LeafElements): RevisionParts {
   return { generation, hash: typeof hash === "string" ? hash : hexEncode(hash as Uint8Array) };
 }
@@ -240,7 +243,7 @@ export function contentIdOf({ content }: ContentElement): string {
   return hexEncode(content);
 }
 
-/** The shapes, with one at this index that is not a row. */
+/** Inserts, at this index, the shape of a key range that has no row. */
 function withGap(shapes: readonly KeyShape[], index: number, shape: KeyShape): KeyShape[] {
   return [...shapes.slice(0, index), shape, ...shapes.slice(index)];
 }

@@ -6,7 +6,7 @@
  *     generation, flags, body chunks, body bytes,
  *     and with attachments: chunks, bytes, encoded bytes
  *     number of hashes that no earlier leaf listed
- *     1 + the position of the listed hash below them, or 0 if none is known
+ *     1 + the index, among all hashes of earlier leaves, of the parent of the last; 0 if unknown
  *     1 and the hashes, 16 bytes each;
  *     or, if one is not 32 hex digits, 0 and for each hash 0 and 16 bytes, or a length and a string
  *

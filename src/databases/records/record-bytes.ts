@@ -79,8 +79,8 @@ export class RecordWriter {
   }
 
   /**
-   * Writes a short ASCII string in place, which most names and types are: encoding it into a
-   * separate array would cost more.
+   * Writes a short ASCII string in place, because encoding it into a separate array would cost
+   * more. Most names and types are such strings. Returns false for any other string.
    */
   #shortAscii(text: string): boolean {
     const { length } = text;

@@ -187,7 +187,7 @@ describe("a revision tree", () => {
     );
   });
 
-  test("keeps exactly the revisions within the limit of at least one leaf when the tree is stemmed", () => {
+  test("stemming keeps a revision if and only if it is within the limit for at least one leaf", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 6 }), ({ nodes, tips }, limit) => {
         const tree = grown(nodes, tips);

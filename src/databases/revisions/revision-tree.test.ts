@@ -6,7 +6,7 @@ test.each([
   [2, "ancestors"],
   [3, "ancestors"],
 ] as const)(
-  "with a limit of %i revisions, the unknown parent of a leaf is judged: %s",
+  "with a limit of %i revisions, a path that adds the parent of a leaf is classified as %s",
   (limit, judged) => {
     const tree = new RevisionTree();
     tree.graft({ start: 3, hashes: ["c"] }, {} as LeafState);

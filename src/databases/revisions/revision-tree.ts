@@ -92,9 +92,9 @@ export class RevisionTree {
   }
 
   /**
-   * Returns "new" if grafting the path would add its first revision, "ancestors" if it would add
-   * only unknown ancestors, some of which stemming at `limit` would keep, or "known" if it would
-   * add nothing.
+   * Classifies the effect of grafting the path: "new" if this would add its first revision;
+   * "ancestors" if it would add only ancestors, at least one of which would survive stemming at
+   * `limit`; "known" otherwise.
    */
   judge(path: RevisionPath, limit: number): "new" | "ancestors" | "known" {
     const tip = this.#find(path.start, path.hashes[0] as string);
@@ -190,7 +190,8 @@ export class RevisionTree {
   }
 
   /**
-   * Finds the oldest known node on the path from `tip` whose parent is known only from the path.
+   * Follows the path from `tip` as far as the tree contains it. Returns the last node if the path
+   * continues with a parent that the tree does not know; undefined otherwise.
    */
   #gapBelow(tip: MutableNode, { start, hashes }: RevisionPath): MutableNode | undefined {
     let at = tip;

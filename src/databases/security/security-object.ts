@@ -39,7 +39,7 @@ export function isDatabaseMember(security: JsonText, user: SecuritySubject): boo
   if (user.isAdmin) return true;
   const parsed = JSON.parse(security);
   const members = groupOf(parsed, "members");
-  // Members, as named in CouchDB 1.0.
+  // CouchDB 1.0 called the members `readers`.
   const { names, roles } = parsed.members === undefined ? groupOf(parsed, "readers") : members;
   const isPublic = names.length === 0 && roles.length === 0;
   return isPublic || belongs({ names, roles }, user) || belongs(groupOf(parsed, "admins"), user);

@@ -6,7 +6,7 @@ import { AlertStore } from "./alert-store.ts";
 
 /** Maximum wait for the delivery of a test alert. */
 const TEST_MS_MAX = 20_000;
-/** Number of waiting alerts that are counted. */
+/** Maximum number of waiting alerts that are counted. */
 const COUNTED_MAX = 1_000;
 
 export interface AlertTestsParts {

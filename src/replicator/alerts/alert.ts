@@ -36,7 +36,7 @@ export const NO_CAUSE: AlertCause = {
 export interface Alert {
   /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
-  /** `test`: requested by an operator, and about no job. */
+  /** `test`: requested by an operator, and not about a job. */
   readonly kind: AlertKind | "test";
   /** `completed` and `failed` are used by the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
@@ -115,7 +115,7 @@ export interface AlertState {
   readonly rejectedCount: number;
   /** The last failed delivery, until one succeeds. */
   readonly failure: AlertFailure | undefined;
-  /** The last test alert, and why it was not accepted. */
+  /** The last test alert and, if it was not accepted, the error. */
   readonly test: { readonly id: string; readonly error: string | undefined } | undefined;
 }
 

@@ -17,7 +17,7 @@ function openMeter(perSec: number) {
   return { meter, reserved };
 }
 
-test("spends only what is reserved, and reserves for a tenth of a second ahead", async () => {
+test("spends only what is reserved, and reserves a tenth of a second ahead", async () => {
   const { meter, reserved } = openMeter(20);
   const { signal } = new AbortController();
   await meter.spend(1, signal);

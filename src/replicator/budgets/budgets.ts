@@ -17,7 +17,7 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst: time for which unused capacity is saved up, at the full rate. */
+/** Maximum burst, as the time for which unused capacity accumulates at the full rate. */
 const BURST_MS = 100;
 /**
  * Maximum time that a reservation may lie in the future. Anything later was written by a process

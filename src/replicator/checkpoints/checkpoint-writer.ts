@@ -74,7 +74,10 @@ export class CheckpointWriter {
     this.#begunAtMs = clock.monotonicMs();
   }
 
-  /** Sequence of the last checkpoint, by this run or at its start. */
+  /**
+   * Sequence of the last checkpoint that this run has written; before that, of the checkpoint at
+   * which it started.
+   */
   get committed(): SourceSequence {
     return this.#committed;
   }
@@ -176,7 +179,10 @@ export class CheckpointWriter {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);
   }
 
-  /** Throws a ParkedPlaceLostError if earlier runs skipped unlisted failures. */
+  /**
+   * Throws a ParkedPlaceLostError if earlier runs skipped failed documents that are not on the list
+   * of failures.
+   */
   async #checkAllSeen({ statistics }: ParkedPlace): Promise<void> {
     if (statistics.docWriteFailures === 0 || (await this.#parts.failures.isWhole())) return;
     throw new ParkedPlaceLostError();

@@ -20,7 +20,7 @@ interface ContinueOptions {
   readonly startTimes: StartTimes;
   /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Whether a server that acknowledges only durable writes need not be asked for durability. */
+  /** Whether to omit the request for durability to servers that acknowledge only durable writes. */
   readonly isShort: boolean;
 }
 

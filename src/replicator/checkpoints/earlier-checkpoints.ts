@@ -27,7 +27,10 @@ const CHECKPOINTS_MAX = 20;
  */
 const SEQUENCE_LENGTH_MAX = 1000;
 
-/** Returns the checkpoints for the log after one ending at `last`; latest first. */
+/**
+ * Returns the earlier checkpoints to store in the next log, latest first. The current log ends at
+ * `last` and contains the checkpoints `earlier`.
+ */
 export function earlierCheckpoints(
   last: SourceSequence,
   earlier: readonly EarlierCheckpoint[],

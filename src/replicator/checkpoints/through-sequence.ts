@@ -50,8 +50,8 @@ export class ThroughSequence {
   }
 
   /**
-   * Finishes a batch: everything is on the target or the list of failures. Returns the number of
-   * changes by which the through sequence advances.
+   * Finishes a batch whose revisions are all on the target or on the list of failures. Returns the
+   * number of changes by which the through sequence advances.
    */
   finish(number: number): number {
     const batch = this.#open[number - this.#firstNumber];

@@ -14,7 +14,10 @@ export const BULK_ACTIONS = [
   "cancel",
   "retry_failures",
 ] as const;
-/** Replaces credentials (`replacement-commands.ts`). Needs more than a filter. */
+/**
+ * Replaces credentials (`replacement-commands.ts`). Not in `BULK_ACTIONS`, because it needs the new
+ * credentials in addition to a filter.
+ */
 export const REPLACE_CREDENTIALS = "replace_credentials";
 export type BulkAction = (typeof BULK_ACTIONS)[number] | typeof REPLACE_CREDENTIALS;
 

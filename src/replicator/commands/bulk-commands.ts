@@ -37,7 +37,7 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
  */
 const BATCH_MS_MAX = 25;
-/** Work done within the request of a command, before it responds with 202. */
+/** Maximum work that a command performs before the response 202 to its request. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command whose request has not ended. */
 const TAKE_OVER_SEC = 30;
@@ -101,7 +101,7 @@ export class BulkCommands {
     return this.#begin({ id, action, decider, matched, onChanged }, setLast);
   }
 
-  /** As `start`, replaces the credentials of these jobs, and then those of rules. */
+  /** Like `start`, but replaces the credentials of these jobs, and afterwards those of rules. */
   async replaceCredentials(
     jobIds: readonly string[],
     content: ReplacementContent,
@@ -278,7 +278,10 @@ export class BulkCommands {
     }
   }
 
-  /** Ends a command whose jobs have their new credentials by changing rules. */
+  /**
+   * Changes the rules of a command that has replaced the credentials of all its jobs, and ends the
+   * command.
+   */
   async #changeRules({ id }: BulkCommand): Promise<BulkCommand | undefined> {
     const { kv, replacements } = this.#parts;
     const rules = await replacements.applyToRules(id);
@@ -294,8 +297,8 @@ export class BulkCommands {
   }
 
   /**
-   * As `#advance`. If a job cannot be changed, or the transaction is too large, processes the next
-   * job alone, and counts it as failed if it still cannot be changed.
+   * Calls `#advance`. If a job cannot be changed, or the transaction is too large, processes the
+   * next job alone, and counts it as failed if it still cannot be changed.
    */
   async #advanceOrSkip(id: string, limit: number): Promise<Advanced> {
     for (const step of [limit, BATCH.min]) {

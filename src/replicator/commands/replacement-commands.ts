@@ -1,6 +1,6 @@
 /**
- * The part of a command that replaces credentials: the credentials, sealed and stored until the
- * command ends, and what they are written to.
+ * Commands that replace credentials: stores the new credentials, sealed, until the command ends,
+ * and writes them to jobs and rules.
  */
 import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";

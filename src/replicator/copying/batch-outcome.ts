@@ -1,6 +1,6 @@
 /**
- * Collects the outcome of a batch: revisions that failed, and listed failures that have now
- * arrived.
+ * Collects the outcome of a batch: revisions that failed, and revisions on the list of failures
+ * that have now arrived.
  */
 import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";

@@ -80,7 +80,7 @@ test("sends each half only once, but retries the document that fails alone", asy
   expect(asked).toEqual([undefined, true, true, true, true, undefined]);
 });
 
-test("does not bisect a batch if the target fails the control request", async () => {
+test("does not bisect a batch if the target fails an unrelated request as well", async () => {
   const { write, writes, breakDown } = openTarget(() => false);
   breakDown();
   await expect(write(["a", "b"])).rejects.toMatchObject({ error: "bulk_docs_failed" });

@@ -66,7 +66,8 @@ export class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
-      // Check first whether the target fails for any document: then bisecting is pointless.
+      // Check first whether the target fails for every document, in which case bisecting is
+      // pointless.
       await this.#parts.attribution.examine(unwritten.cause, signal);
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),

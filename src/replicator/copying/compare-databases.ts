@@ -43,7 +43,10 @@ export interface ComparisonObserver {
   lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
 }
 
-/** Reads both sides' changes, the source's documents, and the target's with attachments. */
+/**
+ * Reads the changes of both sides, all documents of the source, and those documents of the target
+ * that have attachments.
+ */
 export async function compareDatabases(
   source: Endpoint,
   target: Endpoint,

@@ -46,8 +46,8 @@ import { StagePace } from "./stage-pace.ts";
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
- * Factor by which the estimated document length decreases per page, unless the mean of a page is
- * larger.
+ * Factor by which the estimated document length decreases per page. If the mean length of a page is
+ * larger, that becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
@@ -186,7 +186,8 @@ export class BatchCopier {
   }
 
   /**
-   * Copies missing revisions of `changes` and lists failures. Independent of the copiers' limits.
+   * Copies missing revisions of `changes`, and adds failures to the list of failures. Not subject
+   * to the copiers' limits.
    */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
@@ -196,8 +197,8 @@ export class BatchCopier {
   }
 
   /**
-   * Retries listed failures once. Those that no longer exist on the source are removed from the
-   * list.
+   * Retries revisions on the list of failures once. Those that no longer exist on the source are
+   * removed from the list.
    */
   async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     await this.#tryOnce(listed, this.#retryTurns, signal, { isRetry: true });
@@ -323,7 +324,10 @@ export class BatchCopier {
     return new BulkWriter(parts, this.#observer, outcome);
   }
 
-  /** Sends a request, and adapts the stage's number of batches to its duration. */
+  /**
+   * Sends a request, and adjusts the number of concurrent batches of the stage to the duration of
+   * the request.
+   */
   async #timed<T>(stage: Stage, endpoint: Endpoint, ask: () => Promise<T>): Promise<T> {
     const { clock } = this.#runtime;
     const beganMs = clock.monotonicMs();
@@ -360,7 +364,10 @@ export class BatchCopier {
     return revisions.filter(isRevision);
   }
 
-  /** CouchDB only counts a document whose id is too long, and crashes on an invalid revision. */
+  /**
+   * Records revisions that cannot be copied. CouchDB does not list a document whose id is too long,
+   * but only counts it, and crashes on an invalid revision.
+   */
   #passOver(
     id: string,
     revisions: readonly string[],
@@ -398,7 +405,8 @@ export class BatchCopier {
       if (possibleAncestors.length === 0) unknownCount += lacking.length;
       for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
     }
-    // Known ancestors save transferring attachments, so a response that names some was useful.
+    // A response that names possible ancestors was useful, because attachments of these ancestors
+    // need not be transferred.
     this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
     return requests;
   }
@@ -425,7 +433,7 @@ export class BatchCopier {
     }
   }
 
-  /** Reads the documents that can be read in bulk. Returns the other requests. */
+  /** Reads the documents that can be read in bulk. Returns the requests for the others. */
   async #readInBulk(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,
@@ -558,7 +566,10 @@ function openStage({ workerProcesses, workerProcessesMax }: ReplicationOptions):
   return { pace, turns: new Semaphore(pace.count) };
 }
 
-/** Documents not delivered by a bulk read without attachments. */
+/**
+ * Requests that a bulk read without attachments has not answered: to be sent individually, or in
+ * bulk with inlined attachments.
+ */
 interface Unread {
   readonly alone: readonly RevisionRequest[];
   readonly small: readonly SmallRequest[];

@@ -2,10 +2,11 @@
  * Decides whether an error response or broken connection is due to the document in the request, or
  * to the server.
  *
- * The document is responsible if the server then succeeds at similar, unrelated work: the control.
- * Some failures, such as those of validation functions, do not affect the control. There is
- * therefore an allowance: each skipped document takes one from it, and each success adds one. When
- * it is used up, the server is held responsible, and the run ends as if it were unreachable.
+ * The document is responsible if the server then succeeds at a similar, unrelated request: the
+ * control request. Some failures, such as those of validation functions, do not affect control
+ * requests. There is therefore an allowance: each skipped document takes one from it, and each
+ * success adds one. When it is used up, the server is held responsible, and the run ends as if it
+ * were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
@@ -35,8 +36,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of reads. The control also requests database information: a source that
-   * cannot read any document may report all of them as missing.
+   * Attributes failures of reads. The control request is combined with one for database
+   * information, because a source that cannot read any document may report all of them as missing.
    */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
@@ -47,8 +48,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of writes. The control writes a `_local` document, which fails if the disk
-   * is full, for example.
+   * Attributes failures of writes. The control request writes a `_local` document, which fails if
+   * the disk is full, for example.
    */
   static ofTarget(target: Endpoint): FailureAttribution {
     return new FailureAttribution(async (signal) => {
@@ -71,8 +72,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Sends the control request. If that fails as well, throws `error`, or the control's own error if
-   * `error` is undefined.
+   * Sends the control request. If that fails as well, throws `error` or, if `error` is undefined,
+   * the error of the control request.
    */
   async examine(error: unknown, signal: AbortSignal): Promise<void> {
     try {
@@ -86,8 +87,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Returns the failure to list for a document; throws `error` if the server is responsible.
-   * Documents already listed do not reduce the allowance.
+   * Returns the failure that is recorded for a document, or throws `error` if the server is
+   * responsible. Documents already on the list of failures do not reduce the allowance.
    */
   async passOver(
     error: unknown,

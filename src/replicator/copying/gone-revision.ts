@@ -1,6 +1,7 @@
 /**
- * Distinguishes listed revisions that no longer exist on the source, because of a purge or
- * re-created database, from those it currently does not deliver.
+ * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
+ * source, because of a purge or a re-created database, from those that the source currently does
+ * not deliver.
  *
  * A revision that is not delivered may still exist, since a cluster node or proxy may be failing.
  * It is gone only if the source also no longer announces it, and delivers the leaves that it
@@ -14,7 +15,10 @@ import { wireOf } from "./omitted.ts";
 
 type Listed = Pick<RevisionRequest, "id" | "revision">;
 
-/** Whether a revision just not delivered is gone. False if in doubt, as after an error. */
+/**
+ * Whether a revision that the source has just failed to deliver no longer exists. False if in
+ * doubt, for example after an error.
+ */
 export async function isGone(
   source: Endpoint,
   listed: Listed,

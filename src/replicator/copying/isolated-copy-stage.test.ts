@@ -37,7 +37,7 @@ function openStage(textLength: number) {
         NONE,
         new AbortController().signal,
       ),
-    /** Number of documents in progress, after all that can have started. */
+    /** Number of documents in progress, once all that can start have started. */
     async count(): Promise<number> {
       await new Promise((resolve) => setImmediate(resolve));
       return underWay.length;

@@ -1,10 +1,10 @@
 /**
  * Copies individually transferred documents concurrently, across all batches of a job: up to
- * `http_connections` for nearby servers, and more for distant ones, so that the server processes
- * that many at a time (`stage-pace.ts`).
+ * `http_connections` for nearby servers, and more for distant ones, so that a distant server
+ * processes as many at a time as a nearby one (`stage-pace.ts`).
  *
- * Each holds its document's text, and attachment data in the buffers of two connections; the total
- * is bounded.
+ * Each copy in progress holds the text of its document, and attachment data in the buffers of two
+ * connections. The total is bounded.
  */
 import { forEachConcurrent, type Runtime, Semaphore } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";

@@ -31,8 +31,8 @@ import { isOmitted, wireOf } from "./omitted.ts";
 /** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum total pause. During the five minutes that CouchDB allows, a run would first count as
- * stalled, and then as healthy.
+ * Maximum total pause. CouchDB allows five minutes, which would exceed the time after which a run
+ * counts as stalled, and the time after which it counts as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /** Number of additional attempts after error responses, besides retries of single requests. */
@@ -223,7 +223,7 @@ export class IsolatedCopy {
     return true;
   }
 
-  /** Lists the failure, so that it does not block other documents. */
+  /** Records the failure on the list, so that the document does not block others. */
   #fail(
     phase: DocumentFailure["phase"],
     { id, revision }: RevisionRequest,
@@ -335,7 +335,7 @@ function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
 }
 
 /**
- * Whether a stub has an unknown position, so that the target may take it for another attachment.
+ * Whether a stub has an unknown position, so that the target may mistake it for another attachment.
  * CouchDB assigns position 0 to attachments of unknown origin. As a target, it replaces a stub by
  * the ancestor's attachment of the same name and position, even if the digest differs.
  */

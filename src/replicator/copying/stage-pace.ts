@@ -40,9 +40,9 @@ export class StagePace {
   }
 
   /**
-   * Minimum time between two requests, which spreads those of a round trip over at least half of
-   * it: bursts would queue, and leave the server idle until the next (TCP pacing). 0 for nearby
-   * servers.
+   * Minimum time between two requests; 0 for nearby servers. Spreads the requests of one round trip
+   * over at least half of it (TCP pacing). The requests of a burst would queue at the server, which
+   * would then be idle until the next burst.
    */
   get spacingMs(): number {
     return this.#isFar ? (SPREAD * this.#elapsedMs) / this.#count : 0;

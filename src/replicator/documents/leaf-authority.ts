@@ -25,9 +25,10 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority for a new leaf: the writer's, unless the document belongs to another user,
- * for whom only server admins may write. That user keeps the authority of the replaced revision or
- * of the job; otherwise, rights are looked up in the local directory.
+ * Returns the authority for a new leaf: usually that of the writer. A server admin may write a
+ * document that belongs to another user. It then keeps that user's authority, as stored with the
+ * replaced revision or the job; if neither has one, the user's rights are looked up in the local
+ * directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,

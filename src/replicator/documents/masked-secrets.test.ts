@@ -38,7 +38,7 @@ test("masked values keep their secrets", () => {
   expect(put(MASKED)).toEqual(STORED);
 });
 
-test("values unrelated to its server may change", () => {
+test("values that do not affect how the server is reached may change", () => {
   const source = "http://jan:*****@couch.example:5984/series?token=*****";
   const headers = { Cookie: "*****", "X-New": "new" };
   const target = { ...MASKED.target, url: "https://other.example/new", headers };
@@ -125,7 +125,7 @@ describe("a masked secret is not sent elsewhere after a change", () => {
 });
 
 test.each(["source", "target"])(
-  "a masked password for the keys of both sides is refused if the %s moves",
+  "a masked password for the certificate keys of both sides is refused if the %s is on another server",
   (side) => {
     const given = { source: "http://a.example/x", target: "http://b.example/x", password: "*****" };
     const stored = { ...given, password: "secret" };

@@ -16,7 +16,7 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/** Members besides the endpoints that may contain a password. */
+/** Members that may contain a password, apart from the endpoints. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
 /** Endpoint members visible to others. All others, including misspelt names, may be secret. */
@@ -64,7 +64,9 @@ export async function ownershipRefusal(
  */
 export const LEAVES_MAX = 50;
 
-/** Returns why the edit is refused, if it would exceed the number of conflicting revisions. */
+/**
+ * Returns why the edit is refused, if it would exceed the maximum number of conflicting revisions.
+ */
 export async function leavesRefusal(
   tx: ReadTransaction,
   database: Database,

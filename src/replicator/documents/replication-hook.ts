@@ -109,7 +109,10 @@ export class ReplicationHook implements DatabaseHook {
     return this.#parts.seal;
   }
 
-  /** Rejects a document that is not the writer's or could never run, and records its owner. */
+  /**
+   * Rejects an edit that the writer may not make, and a document that could never run. Sets the
+   * owner of an accepted document.
+   */
   async beforeWrite(
     tx: Transaction,
     database: Database,

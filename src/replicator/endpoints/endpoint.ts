@@ -67,9 +67,9 @@ export function isSameSequence(left: SourceSequence, right: SourceSequence): boo
 }
 
 /**
- * Whether a feed has not moved between two sequences. Nodes of a CouchDB cluster may encode the
- * same position differently: the sum of all shards' sequences is followed by a packed list
- * (`g1AAAA…`) in any order. Then only the sums are compared.
+ * Whether two sequences denote the same position of a feed. Nodes of a CouchDB cluster may encode
+ * the same position differently: the sum of all shards' sequences is followed by a packed list
+ * (`g1AAAA…`) in any order. Of such sequences, only the sums are compared.
  */
 export function isSamePosition(left: SourceSequence, right: SourceSequence): boolean {
   const [one, other] = [shardSum(left), shardSum(right)];
@@ -244,7 +244,10 @@ export interface StreamedDocument {
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
-  /** The HTTP status, received or the one that CouchDB gives this error; undefined without one. */
+  /**
+   * The HTTP status of the response or, if it had none, the status that CouchDB uses for this
+   * error, if any.
+   */
   readonly status: number | undefined;
   readonly error: string;
   readonly reason: string;
@@ -408,8 +411,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * Whether reading a document from the source or writing it to the target failed; undefined for an
-   * error that no document has caused.
+   * The operation on a document that failed: reading it from the source, or writing it to the
+   * target. Undefined for an error that no document has caused.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

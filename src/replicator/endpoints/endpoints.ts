@@ -62,7 +62,7 @@ export type SecretLookup = (
 export interface RunConnections {
   /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;
-  /** Generation of the connections. A higher number than before opens new ones. */
+  /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number;
   /**
    * Performs work that may crash the node, such as parsing a long response, and records it
@@ -147,8 +147,8 @@ export class Endpoints {
   }
 
   /**
-   * Returns a `fetch` that rejects if the address refers to files or secrets of this machine, and
-   * the author of the job may no longer use them.
+   * Returns the `fetch` for an address. For an address that refers to files or secrets of this
+   * machine, it rejects requests once the author of the job may no longer use these.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;

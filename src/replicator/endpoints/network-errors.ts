@@ -90,8 +90,9 @@ export function isAnswerOfProxy(cause: string): boolean {
 }
 
 /**
- * Describes a code that is not in the table. A login with an unexpected response has the code
- * `HTTP_` and its status, a tunnel that a proxy rejects `PROXY_` and its status.
+ * Describes a code that is not in the table. An unexpected response to a login has the code `HTTP_`
+ * followed by its status. The response of a proxy that rejects a tunnel has the code `PROXY_`
+ * followed by its status.
  */
 function sentenceOf(cause: string): string {
   const [, sender, status] = /^(HTTP|PROXY)_(\d+)$/.exec(cause) ?? [];

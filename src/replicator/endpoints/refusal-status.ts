@@ -44,8 +44,8 @@ export function refusalStatus(error: string): number | undefined {
  * for another.
  */
 export function mayConcernDocument(status: number): boolean {
-  // Success statuses are included: if one counts as a failure, the response belongs to something
-  // else, for example because a proxy has rewritten the path.
+  // Success statuses are included: a failure with such a status has an unexpected response, for
+  // example because a proxy has rewritten the path.
   const isAnswered = status >= 200 && (status < 300 || status >= 400);
   return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);
 }

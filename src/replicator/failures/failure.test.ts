@@ -85,7 +85,7 @@ test.each([
   );
 });
 
-test("locates a failure at the first call that failed, also if it is the cause of another error", async () => {
+test("locates a failure at the first call that failed, even if it is the cause of another error", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");

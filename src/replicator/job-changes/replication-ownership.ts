@@ -40,7 +40,10 @@ export type Claim =
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
       readonly otherState: ReplicationState;
-      /** Name of the other job. That of another user's is not disclosed: the replication id. */
+      /**
+       * Name of the other job. If that belongs to another user, its name is not disclosed, and this
+       * is the replication id.
+       */
       readonly otherName: string;
       /** Whether the credentials of the other job are verified, if it belongs to another user. */
       readonly rival?: "proven" | "unproven";
@@ -66,7 +69,10 @@ export class ReplicationOwnership {
     this.#jobs = jobs;
   }
 
-  /** Resolves a job id or replication id to a job: `asker`'s if possible, else the owner. */
+  /**
+   * Resolves a job id or replication id to a job. For a replication id, this is a job of `asker` if
+   * there is one, otherwise the job that owns the replication.
+   */
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
     if (asker !== undefined) {

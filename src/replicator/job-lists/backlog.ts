@@ -16,7 +16,10 @@ export interface Backlog {
   readonly seenMs: number;
 }
 
-/** Accuracy of a running job's stored backlog: a job whose lag grows slowly writes nothing. */
+/**
+ * Minimum lag, and minimum change of its start, for which a running job stores its backlog. While a
+ * lag merely grows, its start is unchanged, and nothing is written.
+ */
 export const BACKLOG_STEP_MS = 5000;
 
 /** Returns the backlog to store for a running job, if it has changed enough. */

@@ -92,8 +92,8 @@ export class JobEvents {
   }
 
   /**
-   * Returns up to `limit` events before a position, or the last; fewer if too many events would be
-   * tested. Throws REPLICATOR_EVENT_INVALID.
+   * Returns up to `limit` events before a position, or the latest events if no position is given.
+   * Returns fewer if too many events would have to be tested. Throws REPLICATOR_EVENT_INVALID.
    */
   async past(
     beforeId: string | undefined,

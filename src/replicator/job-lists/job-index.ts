@@ -172,7 +172,7 @@ export class JobIndex implements JobObserver {
       this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
-    // Without a change of the request, as in a heartbeat, the request need not be loaded.
+    // If the request is unchanged, as in a heartbeat, it need not be loaded.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
     const isMoved = before === undefined || before.replicationId !== job.replicationId;

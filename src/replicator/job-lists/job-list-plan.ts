@@ -2,8 +2,8 @@
  * Plans from which lists of the index a page of jobs is read, and how many jobs match.
  *
  * The index has no rows for jobs that are just waiting or running. The queue knows the few running
- * ones; waiting jobs are the rest: if few jobs are active these are sorted, otherwise all jobs are
- * scanned.
+ * jobs, and the waiting jobs are the rest. To find waiting jobs, the active jobs are sorted by id
+ * if there are few; otherwise all jobs are scanned.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
@@ -76,7 +76,10 @@ export class JobListPlanner {
     this.#counts = new StatusCounts(jobs, keys);
   }
 
-  /** Chooses the list in the requested order, or else the shortest or one with a known total. */
+  /**
+   * Returns a plan for the requested order. For the order by id, it reads a list whose total is
+   * known, or else the shortest list.
+   */
   async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
     if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
     if (order === "shown-id") return this.#ofActive(view);
@@ -351,7 +354,10 @@ function databasesAskedFor({
   );
 }
 
-/** Whether the filter specifies more of the cause than its class, which has its own list. */
+/**
+ * Whether the filter specifies the side or host of a cause. Classes of causes have a list of their
+ * own.
+ */
 function isOfCause({ side, host }: JobFilter): boolean {
   return side !== undefined || host !== undefined;
 }

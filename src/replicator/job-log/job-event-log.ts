@@ -4,7 +4,8 @@
  * new state: readers fetch the job, so that events agree with lists.
  *
  * Retention: after a while, the log is thinned (`thin`): routine events, such as those of a parked
- * job that wakes up, are deleted. Others are kept until old, or the log is too large (`forget`).
+ * job that wakes up, are deleted. Others are kept until they are old, or the log is too large
+ * (`forget`).
  *
  * The job index lags behind the log (`index-tail.ts`). Events that change a job's status contain
  * the status before and after.
@@ -152,7 +153,7 @@ export class JobEventLog {
     tx.set(this.#keys.formerJob.key({ jobId }), value);
   }
 
-  /** Returns those of the jobs that were removed, by id. */
+  /** Returns the removed jobs among `jobIds`, by id. */
   async formerJobs(
     tx: ReadTransaction,
     jobIds: readonly string[],
@@ -356,7 +357,10 @@ function isRemoval({ value }: KeyValue): boolean {
   return changesOf(value).includes("removed");
 }
 
-/** Returns the size of an event. That of a removal includes the name, whose row is as large. */
+/**
+ * Returns the size of an event. A removal counts twice, because the name of the removed job has a
+ * row of about the same size.
+ */
 function sizeOf(event: KeyValue): number {
   const bytes = event.key.length + event.value.length;
   return isRemoval(event) ? 2 * bytes : bytes;

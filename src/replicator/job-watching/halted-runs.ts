@@ -85,7 +85,7 @@ export class HaltedRuns {
     return (await this.#alive(tx, rows)).length > 0;
   }
 
-  /** Settles when all runs of the replication without a job have ended. */
+  /** Settles when all runs of the replication whose jobs were removed have ended. */
   untilEnded(replicationId: string, signal: AbortSignal): Promise<void> {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
   }
@@ -171,8 +171,8 @@ export class HaltedRuns {
   }
 
   /**
-   * Returns the rows of current workers. Rows of former ones are ignored; transactions that write
-   * delete them.
+   * Returns the rows of current workers. Rows of former workers are ignored here, and deleted by
+   * transactions that write.
    */
   async #alive(tx: ReadTransaction, rows: readonly HaltedRun[]): Promise<readonly HaltedRun[]> {
     const { workers } = this.#parts.jobs;

@@ -56,7 +56,10 @@ export class Outages {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Records, in the transaction that ends its run, that a job could not reach `origin`. */
+  /**
+   * Records that a job could not reach `origin`. Must be called in the transaction that ends the
+   * run.
+   */
   async join(tx: Transaction, origin: string, jobId: string): Promise<void> {
     const key = this.#keys.outage.key({ origin });
     tx.set(this.#keys.outageMember.key({ origin, jobId }), encodeMember());

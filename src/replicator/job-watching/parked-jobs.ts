@@ -40,7 +40,7 @@ export const JOB_TYPES = [
   COMMAND_TYPE,
 ] as const;
 
-/** A parked job, and the source's update sequence at that time. */
+/** A parked job, and the update sequence of the source when the job was parked. */
 export interface ParkedJob {
   readonly database: string;
   readonly jobId: string;

@@ -219,7 +219,8 @@ describe("the retry of a failed job with scheduled hours", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // The retry would be due after the hours, before them, and long after them.
+    // Without these schedules, the retry would be due after the scheduled hours, before them, and
+    // long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);

@@ -121,7 +121,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "caught-up": ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
-  // A caller waits for a transient one-shot job, so it fails immediately. All other jobs are
+  // A transient one-shot job fails immediately, because a caller waits for it. All other jobs are
   // retried.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "rate-limited": ALL("crashing"),

@@ -91,12 +91,15 @@ export function replicationState(
   return shownState(outcome, state === "running");
 }
 
-/** A parked job is shown as running, since it is waiting for changes as well. */
+/**
+ * A parked job is shown as running, because it waits for changes like a running job that has caught
+ * up.
+ */
 export function shownState(outcome: RunOutcome, isRunning: boolean): ReplicationState {
   return isRunning || outcome === "parked" ? "running" : outcome;
 }
 
-/** Whether a job has ended, apart from retries on request. */
+/** Whether a job has ended. It may still run to retry its failures. */
 export function hasEnded(state: RunOutcome | "running"): boolean {
   return state === "completed" || state === "failed";
 }
@@ -288,9 +291,9 @@ export interface Observed
 }
 
 /**
- * Stores the progress of a run. The error count is reset after `healthyMs` of running. The failure
- * status is cleared then too, or by a checkpoint. A run still waiting for its servers is not
- * healthy.
+ * Stores the progress of a run. A run is healthy once it has lasted `healthyMs` and its servers
+ * have answered. The error count is reset when the run is healthy, and the failure status is
+ * cleared when it is healthy or has written a checkpoint.
  */
 export function observed(
   data: ReplicationJobData,

@@ -26,7 +26,10 @@ export interface NamePlace {
   readonly rest: string;
 }
 
-/** Beginning of a name in which its database is searched for. Database names are shorter. */
+/**
+ * Length of the part at the beginning of a name that is searched for the name of a database.
+ * Database names are shorter.
+ */
 const DATABASE_LENGTH_MAX = 256;
 
 /** The ways to divide a name at a slash. Database names may contain slashes, rule names may not. */

@@ -1,8 +1,8 @@
 /**
  * Status of a job: the fields by which lists find it. One status is stored per job; its index rows
- * and counters are derived from it, so that a change's rows are the difference between two
- * statuses. Whether a job is running is not included, because the queue knows. Waiting jobs have no
- * row for their state: they are the jobs that are in no other state. Pure.
+ * and counters are derived from it, so that the rows to write for a change are the difference
+ * between two statuses. Whether a job is running is not included, because the queue knows. Waiting
+ * jobs have no row for their state: they are the jobs that are in no other state. Pure.
  */
 
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";

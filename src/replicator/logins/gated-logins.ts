@@ -7,7 +7,7 @@ import { type Account, accountOf } from "../request/authentication-schemes.ts";
 import type { HttpAddress } from "../request/replication.ts";
 import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
 
-/** Maximum number of failing jobs read to count those of each account. */
+/** Maximum number of failing jobs that are read to count the waiting jobs of each account. */
 const COUNTED_JOBS_MAX = 2_000;
 /** Classes of failures after rejected logins. */
 const LOGIN_CLASSES = ["unauthorized", "forbidden"] as const;
@@ -36,7 +36,7 @@ export class GatedLogins {
     return kv.read((tx) => loginGates.list(tx));
   }
 
-  /** Returns a page of gated accounts, the next attempt first. */
+  /** Returns a page of gated accounts, ordered by the time of the next login attempt. */
   async page({
     skip,
     limit,

@@ -35,8 +35,8 @@ import { type Account, accountOf, secretsOf } from "../request/authentication-sc
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
 
 /**
- * Maximum wait for a login: the pause after a rejected one, and the time for another that is in
- * progress.
+ * Maximum wait for a login. Longer than the first pause after a rejected login, and than the time
+ * limit of another login in progress.
  */
 const WAIT_MS_MAX = 80_000;
 
@@ -111,7 +111,8 @@ export class StoredLoginGates implements LoginGates {
 
   /**
    * Opens the gate for a credential that a user has supplied. Called in the transaction that stores
-   * it. `isForced`: also if the server has just rejected others, or this one.
+   * the credential. With `isForced`, the gate opens even if the server has just rejected this or
+   * another credential.
    */
   async open(tx: Transaction, address: EndpointAddress, isForced: boolean): Promise<void> {
     const account = address.kind === "http" ? accountOf(address) : undefined;
@@ -137,7 +138,7 @@ export class StoredLoginGates implements LoginGates {
     return { ...account, ...gate, sinceMs, words };
   }
 
-  /** Returns the accounts whose logins have to wait, the next attempt first. */
+  /** Returns the accounts whose logins have to wait, ordered by the time of the next attempt. */
   async list(tx: ReadTransaction): Promise<readonly GatedAccount[]> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     const { entries } = await tx.getRangePage(this.#keys.gatedAccount.range(), {
@@ -207,7 +208,7 @@ export class StoredLoginGates implements LoginGates {
     return this.#opened<LoginRecord>(stored, placeOf(account)) ?? LOGIN_RECORD_EMPTY;
   }
 
-  /** Returns undefined for nothing, and for a record that was sealed with an earlier key. */
+  /** Returns undefined if there is no record, or if it was sealed with an earlier key. */
   #opened<T>(stored: Uint8Array | undefined, place: string): T | undefined {
     if (stored === undefined) return undefined;
     const { seal } = this.#parts;

@@ -18,9 +18,9 @@ const never = (signal: AbortSignal) =>
   });
 
 /**
- * Watches a server without a feed for two hundred parked jobs, whose databases take two requests to
- * compare. `changedCounts` contains the number of changed databases per round. Returns the pauses
- * between rounds.
+ * Watches a server that has no feed. Two hundred jobs are parked, and comparing their databases
+ * takes two requests. `changedCounts` contains the number of changed databases per round. Returns
+ * the pauses between rounds.
  */
 async function sweep(
   changedCounts: readonly number[],

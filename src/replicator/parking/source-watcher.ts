@@ -149,7 +149,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares recently changed databases: nearly all that changed while unwatched (decision 205).
+   * Compares recently changed databases. They include nearly all that changed while the source was
+   * not watched (decision 205).
    */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;

@@ -62,8 +62,8 @@ export class AskedQuestions {
   }
 
   /**
-   * Has a replication node perform `RulePlans.ofPut`, unless that needs no connection. Throws a
-   * NoReplicationNodeError.
+   * Runs `RulePlans.ofPut` on a replication node, or on this node if the plan needs no connection.
+   * Throws a NoReplicationNodeError.
    */
   async ofPut(
     name: string,

@@ -11,7 +11,7 @@ import type { SlotlessJobsParts, SlotlessJobType } from "../slotless/slotless-jo
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
-/** Age at which unclaimed questions are deleted. Exceeds the time of any answer. */
+/** Age at which unclaimed questions are deleted. Longer than any answer takes. */
 const AGE_MS_MAX = 120_000;
 /** Maximum number of unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;

@@ -15,7 +15,7 @@ import { endpointUrl, schemeOf } from "./endpoint-url.ts";
 import { isObject, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
 import type { HttpAddress, ReferencePlace } from "./replication.ts";
 
-/** Members of an address set by a scheme. */
+/** Members that a scheme sets in an address. */
 export interface AuthMembers extends Credentials {
   readonly headers?: { readonly authorization: string };
 }
@@ -159,7 +159,7 @@ export function authorizationOf(
   return firstOf((scheme) => scheme.headers?.(address, settings)) ?? {};
 }
 
-/** Returns the secrets of an address outside its headers, with their locations. */
+/** Returns the secrets of an address that are not in its headers, with their locations. */
 export function secretsOf(
   credentials: Credentials,
 ): readonly (readonly [ReferencePlace, string])[] {

@@ -21,7 +21,10 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
   return withBounds(options, ({ of, bound }) => isGiven(of) && !isGiven(bound));
 }
 
-/** Sets the limits for distant servers selected by `applies` to the values of their options. */
+/**
+ * Sets the limits for distant servers to the values of the options that they belong to. `applies`
+ * selects the limits.
+ */
 function withBounds(
   options: ReplicationOptions,
   applies: (pair: (typeof FAR_BOUNDS)[number]) => boolean,

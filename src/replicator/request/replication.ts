@@ -82,9 +82,12 @@ export interface Replication {
   readonly weight?: number;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
-  /** Whether the security object is copied, too, as rules may request. False by default. */
+  /**
+   * Whether the security object is copied in addition to the documents; rules can request this.
+   * Default: false.
+   */
   readonly copiesSecurity?: boolean;
-  /** Whether the security object of an existing target is replaced too. Default: false. */
+  /** Whether the security object is copied even to a target that existed before. Default: false. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }

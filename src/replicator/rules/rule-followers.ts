@@ -92,7 +92,7 @@ export class RuleFollowers implements SlotlessJobType {
     return { name, uuid, generation, rule, owner: content.owner };
   }
 
-  /** Waits. Rejects when the rule has changed, or its job is lost. */
+  /** Waits until the rule has changed or its job is lost, and then rejects. */
   async #watch(held: HeldJob, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { watch, isChanged } = await kv.transact(async (tx) => ({

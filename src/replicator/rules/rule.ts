@@ -69,7 +69,10 @@ export interface Rule {
   readonly databases: readonly Glob[];
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
-  /** Whether the job of a deleted database is kept, and then fails, or is cancelled. */
+  /**
+   * Treatment of the job of a deleted database. `keep`: it is kept, and fails. `stop`: it is
+   * cancelled.
+   */
   readonly whenDeleted: "keep" | "stop";
   /** Maximum number of jobs running concurrently; undefined for no limit. */
   readonly concurrency: number | undefined;

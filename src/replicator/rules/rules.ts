@@ -135,7 +135,10 @@ export class Rules {
     return this.#checked(name, members, stored?.content?.members).whole;
   }
 
-  /** Creates or changes a rule. Throws like `check`, also if there are too many rules. */
+  /**
+   * Creates or changes a rule. Throws the errors of `check`, and a ReplicationInvalidError if there
+   * are too many rules.
+   */
   async put(name: string, members: Members, owner: Authority): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
     return kv.transact(async (tx): Promise<PutOutcome> => {

@@ -105,7 +105,10 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /** Parts whose runtime adds the identity of the job to each event. */
+  /**
+   * The parts given to the constructor, with a runtime that adds the identity of the job to each
+   * event.
+   */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   /**
@@ -353,7 +356,7 @@ export class HeldReplication {
     if (isStartUnstored(this.#phase)) await this.update();
   }
 
-  /** Records the start of the run, and a previous one that never ended. */
+  /** Records the start of the run, and the previous run if its end was never recorded. */
   async #recordStart(tx: Transaction): Promise<void> {
     this.parts.events.noteRun(tx, this.held.id, [{ type: "started" }]);
     await this.#writeRuns(tx, []);

@@ -71,7 +71,7 @@ test("a job that never catches up has the lag of its oldest pending change", () 
   expect(lagMs).toBeLessThanOrEqual(31_000);
 });
 
-test("overestimates the lag if there were more marks than are kept", () => {
+test("overestimates the lag if discovery times had to be dropped", () => {
   const meter = new LagMeter();
   for (let second = 0; second < 1000; second++) meter.read(1, second * 1000);
   for (let arrived = 1; arrived < 1000; arrived++) {

@@ -190,8 +190,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns why a run failed. If the run ended itself in order to park, that is the failure of its
-   * last checkpoint, if any.
+   * Returns why a run failed. If the run ended in order to park, but could not write its last
+   * checkpoint, returns the failure of the checkpoint.
    */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
@@ -282,8 +282,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending of a run for whose replication there is another job. Another user's job does
-   * not end this one permanently, because its credentials may fail.
+   * Returns the ending of a run whose replication is owned by another job. If that job belongs to
+   * another user, its credentials may fail, so this job is not ended permanently.
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;

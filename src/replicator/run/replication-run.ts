@@ -41,9 +41,10 @@ export const LAST_CHECKPOINT_MS_MAX = 5000;
 const BESIDE_MS = 1000;
 
 /**
- * Abort reason for an orderly stop. Any other ends the run without a checkpoint. `awaitsWrites` is
- * set for an operator's decision, since the answer to a cancel waits for the end of the run. A node
- * that stops or needs the slot waits for seconds only.
+ * Abort reason for an orderly stop, with a last checkpoint. Any other abort reason ends the run
+ * without a checkpoint. `awaitsWrites` is set for an operator's decision, because the response to a
+ * cancellation waits for the end of the run. A node that stops or needs the slot waits only a few
+ * seconds for writes.
  */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
@@ -72,7 +73,7 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly endsCaughtUp?: boolean;
   /** Called when both sides have answered, before copying. */
   readonly mayCopy?: () => Promise<void>;
-  /** Whether the job created the target; if absent, the caller decides. */
+  /** Whether the job created the target. If absent, it counts as not created. */
   readonly targetOrigin?: TargetOrigin;
   /** Measures the lag of the run, if that is needed. */
   readonly lag?: LagMeter;
@@ -329,7 +330,8 @@ export class ReplicationRun {
 
   /**
    * Copies the source's security object if the replication asks for it, and the target was created
-   * for it or may be overwritten. Done before the first document, to keep its readers restricted.
+   * for it or may be overwritten. Done before the first document is written, so that the target
+   * never has more readers than intended.
    */
   async copySecurity(
     signal: AbortSignal,

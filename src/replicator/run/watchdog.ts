@@ -52,7 +52,10 @@ export async function watchRun(
   }
 }
 
-/** Returns the options after consecutive stalls: half as many copiers for each after the first. */
+/**
+ * Returns the options after consecutive stalls: each stall after the first halves the number of
+ * copiers.
+ */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);
   const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));

@@ -16,8 +16,8 @@ const QUIET_MS_CROWDED = 1000;
 /** Polling interval of an idle run, to detect that all slots are in use. */
 const LOOK_MS_MAX = 2000;
 /**
- * A job woken within this time of parking has a busy source. Waking takes six to eight requests,
- * while in a slot a change takes three, plus one for the next page of the feed.
+ * A job woken within this time of parking has a busy source. Waking it takes six to eight requests.
+ * If it stayed in a slot, a change would take three, plus one for the next page of the feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */

@@ -195,7 +195,8 @@ test("stops jobs that exceed the node's share by more than a tenth, except one-s
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
-  // Jobs of a rule that constantly take turns must not prevent nodes from sharing the load evenly.
+  // Jobs of one rule may constantly take turns. This must not prevent nodes from sharing the load
+  // evenly.
   const idle = [{ slots: 100, runningCount: 0 }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);

@@ -125,7 +125,10 @@ export class RunningJobs {
     }
   }
 
-  /** Ends all runs with `reason`, unless already stopping. Settles when they have ended. */
+  /**
+   * Ends all runs with `reason`, except those that are already stopping. Settles when all have
+   * ended.
+   */
   async end(reason: unknown): Promise<void> {
     const runs = this.list();
     this.#leaving.abort(reason);

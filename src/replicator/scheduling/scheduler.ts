@@ -62,7 +62,8 @@ const LOOK_AHEAD = 1 / 3;
 const YIELD_MS = 5000;
 
 /**
- * Result of finding no job due: none is due until `untilMs` (monotonic), unless the watch fires.
+ * Result of a check that found no due job. None becomes due until `untilMs` (monotonic), unless the
+ * watch fires.
  */
 interface EmptyQueue {
   readonly enqueued: Watch;
@@ -349,7 +350,7 @@ export class Scheduler {
     return (isYielding ? Math.min(jobsMax, this.#yielding.jobsMax) : jobsMax) - this.#running.count;
   }
 
-  /** Starts due jobs that fit, or records that none is due. */
+  /** Starts as many due jobs as there are free slots, or records that none is due. */
   async #acceptDue(worker: WorkerId): Promise<void> {
     const acceptance = await this.#kv.transact((tx) =>
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {

@@ -1,6 +1,6 @@
 /**
  * Queue jobs that a node runs outside its slots, as the same worker: source watchers and rule
- * followers. Each runs on one node, and another one takes over if that dies.
+ * followers. Each job runs on one node, and another node takes over if that node dies.
  */
 import {
   abortWith,

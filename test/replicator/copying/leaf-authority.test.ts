@@ -84,7 +84,7 @@ async function job() {
 
 const ADMIN_ONLY = {
   error: "forbidden",
-  reason: expect.stringContaining("only a server admin may"),
+  reason: expect.stringContaining("requires server admin rights"),
 };
 
 /** Ways in which a privileged user makes another leaf win. */

@@ -95,7 +95,7 @@ describe("only a server admin", () => {
   ])("may use a reference for %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
-      `\`source.${place}\` refers to a secret of the server, which only a server admin may do`,
+      `\`source.${place}\` refers to a secret of the server, which requires server admin rights`,
     );
   });
 

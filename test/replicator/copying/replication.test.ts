@@ -214,7 +214,7 @@ test("only a server admin may name a certificate file, also in a replicated docu
   expect(await write(own, joe)).toMatchObject({
     kind: "rejected",
     error: "forbidden",
-    reason: "`cert_file` names a file of the server, which only a server admin may do",
+    reason: "`cert_file` names a file of the server, which requires server admin rights",
   });
   const revisions = { start: 1, hashes: ["a".repeat(32)] };
   expect((await write({ ...common, mode: "replicated", revisions }, joe)).kind).toBe("written");
@@ -223,7 +223,7 @@ test("only a server admin may name a certificate file, also in a replicated docu
   const document = await node.read("_replicator", "files");
   expect(JSON.parse(document?.body.text ?? "")).toMatchObject({
     _replication_state: "failed",
-    _replication_state_reason: expect.stringContaining("only a server admin may"),
+    _replication_state_reason: expect.stringContaining("requires server admin rights"),
   });
   expect((await write({ ...own, id: "admins" }, ADMIN)).kind).toBe("written");
 });

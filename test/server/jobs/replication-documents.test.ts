@@ -200,7 +200,7 @@ describe("a reference to a secret of the server", () => {
     target: "b",
   });
   const reason =
-    "`source.basic.password` refers to a secret of the server, which only a server admin may do";
+    "`source.basic.password` refers to a secret of the server, which requires server admin rights";
 
   test("requires a server admin, in documents and in bodies", async () => {
     for (const [method, path] of [

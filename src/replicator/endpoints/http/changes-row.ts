@@ -66,7 +66,8 @@ class ChangesRow implements ChangedDocument {
 
   get revisions(): readonly string[] {
     const listed = this.#row.member("changes")?.elements() ?? [];
-    // The first revision of the row no longer exists (`couch_replicator_changes_reader`).
+    // In a row with `removed`, the first revision no longer exists
+    // (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;
     // A revision that is not a string is kept for the list of failures.

@@ -1,7 +1,7 @@
 /**
  * The changes that a server has at the time of the request, as one response (`feed=normal`), which
  * ends with the last change at that time. A one-shot job therefore ends even if others keep
- * writing. This compares no sequences, which would have to be numeric for that.
+ * writing. Sequences are not compared to detect the end, because they need not be numeric.
  *
  * Rows are read as they arrive, and no faster than they are copied. A response that breaks off is
  * requested again from its last row.

@@ -87,7 +87,10 @@ async function* readPages(
   }
 }
 
-/** Returns twice as many rows, but no more than fit into a page at the current row length. */
+/**
+ * Returns the row limit for the next page: twice the last limit, but no more rows than fit into a
+ * page at the current row length.
+ */
 function moreRows(rowsMax: number, changes: readonly ChangedDocument[]): number {
   const byteCount = changes.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const fitting = Math.floor((FAR_BYTES_MAX * changes.length) / Math.max(1, byteCount));

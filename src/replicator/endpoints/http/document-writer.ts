@@ -1,6 +1,6 @@
 /**
- * Writes documents to a server: many with `_bulk_docs`, or one with its attachments; and interprets
- * its errors for those that it refuses.
+ * Writes documents to a server: many with `_bulk_docs`, or one with its attachments. Interprets the
+ * errors of the server for documents that it rejects.
  */
 import { append, type Runtime, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";

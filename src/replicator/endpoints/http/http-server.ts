@@ -38,7 +38,7 @@ export interface ServerUpdates {
 /** A page of the names of databases after a given one, in byte order. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be further names. */
+  /** Whether there may be more names. */
   readonly hasMore: boolean;
 }
 

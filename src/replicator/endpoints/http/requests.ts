@@ -69,7 +69,10 @@ const FEEDS = ["_changes", "_db_updates"];
 /** Longest wait for a write when a node stops or gives a slot to another job. */
 const STOP_MS_MAX = 5000;
 
-/** How long a stopped run waits for its writes. A cancel is answered only when they have ended. */
+/**
+ * Time for which a stopped run waits for its writes. A request to cancel the job is answered only
+ * after the writes have ended.
+ */
 const LINGERING = {
   isWrite: ({ method, url }: FetchRequest) =>
     method === "PUT" || (method === "POST" && url.endsWith("/_bulk_docs")),
@@ -97,7 +100,7 @@ export interface HttpRequestsParts {
   /** Performs one request, without retries. */
   readonly fetch: Fetch;
   readonly retry: RetryOptions;
-  /** Rate limits of servers and granted logins, shared by all endpoints of the node. */
+  /** Rate limits of servers, and grants of logins. All endpoints of the node share them. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
   /** Secrets that this endpoint sends, which must not appear in messages. */
@@ -108,7 +111,7 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Activity of the requesting run. */
   readonly activity?: Activity | undefined;
-  /** Generation of the connections. A higher number than before opens new ones. */
+  /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
@@ -487,7 +490,8 @@ export class HttpRequests {
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
     const place = `could not open ${this.shownUrl}`;
-    // CouchDB's reason says everything about a missing database.
+    // For a missing database, the reason is the same as in CouchDB: the response adds nothing to
+    // it.
     const isMissing = status === 404 && parseObject(text)?.error === "not_found";
     const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });

@@ -48,8 +48,8 @@ export class LocalEndpoint implements Endpoint {
   readonly #writer: LocalDocumentWriter;
 
   /**
-   * Reads and writes as `owner`, with that user's current rights, or with those vouched for by the
-   * handler that authenticated the user.
+   * Reads and writes as `owner`: with the current rights of a user in our own directory, or with
+   * the rights that an authentication handler vouched for.
    */
   constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
     this.#access = new LocalAccess(parts, name, owner);
