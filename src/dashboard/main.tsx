@@ -1,4 +1,5 @@
 /** Entry point of the dashboard. Read `app.tsx` first, then the pages. */
+import "./base/valid-language.ts";
 import { render } from "preact";
 import { App } from "./app.tsx";
 import "./styles/base.css";

@@ -130,6 +130,15 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
+  test("opens in a browser whose language is invalid, as with a container's POSIX locale", async () => {
+    const { page, faults } = await openPage(browser);
+    const language = `{ value: "en-US@posix", configurable: true }`;
+    await page.addInitScript(`Object.defineProperty(navigator, "language", ${language})`);
+    await page.goto(`${node.url}/_dashboard/`);
+    await page.getByRole("button", { name: "Log in" }).waitFor();
+    expect(faults).toEqual([]);
+  });
+
   test("no page violates an accessibility rule, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);

@@ -83,7 +83,7 @@ export function ScheduleFields({
   onChange,
 }: FieldsProps<Pick<OptionFields, "scheduleKind" | "schedule">>) {
   const choose = (kind: ScheduleKind) => {
-    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const zone = Intl.DateTimeFormat("en").resolvedOptions().timeZone;
     onChange({ scheduleKind: kind, schedule: SCHEDULES[kind].example(zone) });
   };
   return (

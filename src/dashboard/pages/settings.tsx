@@ -34,8 +34,9 @@ export function SettingsPage({ query }: { query: Query }) {
     const kept = Object.entries({ ...query, ...more }).filter(([, value]) => value !== "");
     goTo(linkTo(["settings"], Object.fromEntries(kept)));
   };
+  // A search also finds settings with their default.
   const shown = settings
-    ?.filter((setting) => isAll || differs(setting))
+    ?.filter((setting) => isAll || text !== "" || differs(setting))
     .filter(({ section, key, meaning }) =>
       `[${section}] ${key} ${meaning}`.toLowerCase().includes(text.toLowerCase()),
     );
