@@ -15,14 +15,14 @@ export function replaceAll<T>(list: T[], items: Iterable<T>): void {
   append(list, replacement);
 }
 
-/** Returns the largest of the numbers and `start`. */
+/** Returns the maximum of `start` and all numbers. */
 export function largest(numbers: Iterable<number>, start = Number.NEGATIVE_INFINITY): number {
   let found = start;
   for (const number of numbers) found = Math.max(found, number);
   return found;
 }
 
-/** Returns the smallest of the numbers and `start`. */
+/** Returns the minimum of `start` and all numbers. */
 export function smallest(numbers: Iterable<number>, start = Number.POSITIVE_INFINITY): number {
   let found = start;
   for (const number of numbers) found = Math.min(found, number);

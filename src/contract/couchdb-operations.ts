@@ -321,7 +321,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     { body: limitNumber, answer: ok },
   ],
   "GET /{database}/_auto_purge": [
-    "Show the automatic removal of tombstones",
+    "Show the settings for the automatic removal of tombstones",
     { answer: members() },
   ],
   "PUT /{database}/_auto_purge": [

@@ -108,7 +108,7 @@ export const JOB_FILTERS = {
     values: ["source", "target", NONE],
     meaning: "side of the last failure: 'source', 'target' or '-' (neither)",
   },
-  failing: { kind: "flag", meaning: "failing jobs, also while they are retried" },
+  failing: { kind: "flag", meaning: "failing jobs, including those being retried" },
   left_behind: { kind: "flag", meaning: "jobs with failed documents" },
   paused: { kind: "flag", meaning: "paused jobs" },
   parked: {
@@ -166,7 +166,7 @@ const command = {
   list: { kind: "flag", meaning: "whether the response lists the changed jobs" },
 } as const satisfies Query;
 
-/** The query of each operation with parameters, by method and path. */
+/** Query parameters by operation (method and path). Operations without parameters are absent. */
 export const QUERIES = {
   "GET /_tandem/jobs": {
     ...JOB_FILTERS,

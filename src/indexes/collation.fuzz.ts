@@ -1,4 +1,4 @@
-/** Checks that the keys of strings sort as the selectors' comparer sorts the strings. */
+/** Checks that the keys of strings have the order that the strings have in selectors. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBytes, Yielder } from "../base/index.ts";

@@ -115,9 +115,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value, truncated to its maximum length, and collects its strings in `texts`. If
-   * `texts` is absent, the value is a bound; it is not appended if entries with equal values may
-   * have different bytes.
+   * Appends a value, truncated to its maximum length. For an entry, collects the strings of the
+   * value in `texts`. For a bound, `texts` is absent, and a value is omitted if entries with equal
+   * values can have different bytes.
    */
   #append(
     out: number[],
@@ -218,7 +218,10 @@ function nearestDouble(number: number | bigint): number {
   return Number.isFinite(double) ? double : Math.sign(double) * Number.MAX_VALUE;
 }
 
-/** Maximum length of the remainder. Integers that differ only after it have no defined order. */
+/**
+ * Maximum length of the stored difference between an integer and its double. Integers with longer
+ * differences have no defined order if they differ only after this length.
+ */
 const REST_BYTES_MAX = 120;
 
 /**

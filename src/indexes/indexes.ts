@@ -476,7 +476,7 @@ async function conflictsOf(
 
 const ABOVE_ENTRIES = Uint8Array.of(0xff);
 
-/** Flag before the values or the id of an entry. Set if the entry stores the exact values. */
+/** Flag in the first byte of a stored entry: the entry contains the exact values. */
 const EXACT = 1;
 const MARK_LENGTH = 1;
 

@@ -21,7 +21,9 @@ const ROW_COUNT_MAX = 1024;
 const OTHER_COUNT_MAX = 16;
 /** Maximum delay per other acceptor. Twice the duration of an acceptance on a cluster. */
 const ACCEPT_DELAY_MS_EACH = 20;
-/** Factor by which a successful choice reduces the number of failed choices. */
+/**
+ * Factor applied to the estimated number of other acceptors after an acceptance without conflict.
+ */
 const MEMORY = 0.95;
 
 export class AcceptContention {

@@ -1,5 +1,6 @@
 /**
- * The stored forms of a job's facts, its data, and a type. The first element is the format version.
+ * Stored forms of jobs (`JobFacts` and data) and of job types. The first element is the format
+ * version.
  */
 import { assert, concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
 import {

@@ -178,7 +178,10 @@ async function* followingUploads(
   }
 }
 
-/** The upload of a part. Its headers provide members missing from the JSON. */
+/**
+ * The attachment in one part of a multipart body. The headers of the part provide the members that
+ * the JSON lacks.
+ */
 function followingAttachment(
   attachment: NamedDocument["attachments"][number],
   { headers }: MultipartPart,

@@ -273,7 +273,8 @@ export async function checkQuestion(
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
-  // Yields first, because the caller parses the text, whose length is limited, in one step.
+  // Yields to the event loop first, because the caller then parses the text in one step. The length
+  // of the text is limited.
   if (bytes.length > LONG_BYTES && call.yielder.isDue) await call.yielder.yield();
   return utf8Decode(bytes);
 }

@@ -134,7 +134,7 @@ export function filterOf(query: QueryValues<typeof JOB_FILTERS>): AskedFilter {
   return { filter, name, database, rule, behindSec };
 }
 
-/** Names with this beginning or, if the text contains stars, that match it. */
+/** Matches names that begin with the text or, if the text contains stars, match it as a pattern. */
 function patternOf(text: string): Glob {
   return new Glob(text.includes("*") ? text : `${text}*`);
 }

@@ -14,8 +14,8 @@ const SPACE = 0x20;
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
 
 /**
- * Parses a valid text. Truncates arrays and objects soon after at least `valueCount` values have
- * been read. Every scalar, array and object counts, in text order.
+ * Parses a valid text. Truncates arrays and objects soon after `valueCount` values have been read,
+ * but not before. Every scalar, array and object counts, in text order.
  */
 export function parseBeginning(bytes: Uint8Array, valueCount: number): unknown {
   let scanned = scanUntil(bytes, SCAN_OPTIONS, STEP_BYTES);

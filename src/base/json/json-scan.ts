@@ -281,7 +281,7 @@ export function scanUntil(
       row = (open[depth] as number) >> 1;
       isMember = depth > 0 && ((open[depth - 1] as number) & 1) === 1;
       if (!(isObject && findsRepeats)) continue;
-      // Compare the names of the finished object.
+      // The object has ended. Check its names for duplicates.
       const first = row + ROW_LENGTH;
       if (!areFew(first, rowsEnd)) {
         search = new NameSearch(bytes, rows, first, rowsEnd);

@@ -29,8 +29,8 @@ export class NameTable {
   }
 
   /**
-   * Adds the name of a row. Returns whether the name was already present, or undefined if the table
-   * gives up the search.
+   * Adds the name of a row. Returns whether the name was already present, or undefined if there
+   * were too many hash collisions to tell.
    */
   repeats(row: number): boolean | undefined {
     const places = this.#places;

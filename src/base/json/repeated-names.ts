@@ -1,7 +1,7 @@
 /**
- * Finds duplicate names within one object, by the rows of its members. For 400,000 members
- * (`bench/base/long-json.mjs`): takes 190 ms, in steps of at most 20 to 30 ms, and 10 MB; a Set
- * takes 340 ms in one step, and 30 MB.
+ * * Finds duplicate names within one object, by the rows of its members. For 400,000 members
+ * (`bench/base/long-json.mjs`): takes 190 ms, in steps of at most 30 ms, and 10 MB; a Set takes 340
+ * ms in one step, and 30 MB.
  */
 import { isSameName, NAME_END, NAME_START, NEXT, ROW_LENGTH, stringText } from "./json-rows.ts";
 import { NameSets, NameTable } from "./name-table.ts";
@@ -74,7 +74,10 @@ export class NameSearch {
     }
   }
 
-  /** Whether the name in a row has occurred before; undefined if the table gave up. */
+  /**
+   * Whether the name in a row has occurred before; undefined if there were too many hash collisions
+   * to tell.
+   */
   #isRepeated(row: number): boolean | undefined {
     const names = this.#names;
     if (names instanceof NameTable) return names.repeats(row);

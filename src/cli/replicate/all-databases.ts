@@ -85,7 +85,8 @@ export async function chooseDatabases(
   );
   const names = await namesAt(connections, rule, signal);
   const chosen = names.flatMap((name) => chosenDatabase(rule, name));
-  // A mistyped pattern must not be mistaken for identical servers.
+  // If a pattern matches no database, it is probably mistyped. The servers must not be reported as
+  // identical.
   if (databases !== undefined && chosen.length === 0) throw nothingMatches(databases, except);
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);

@@ -98,7 +98,7 @@ class Comparer {
     this.#isRepairing = repair === true;
   }
 
-  /** Compares one of all databases. A database that cannot be compared counts as different. */
+  /** Compares one database of a server. If it cannot be compared, it counts as different. */
   async isSameDatabase(database: ChosenDatabase): Promise<boolean> {
     if (database.kind === "invalid") {
       this.write({ failure: { error: "invalid_name", reason: database.reason } });

@@ -25,7 +25,9 @@ export interface CredentialSources {
   readonly prefixes?: {
     /** Prefix of the variables that were used. */
     readonly used: string;
-    /** Prefix of the variables that would take precedence for this server. */
+    /**
+     * Prefix of the variables that are specific to this server, and are preferred to the ones used.
+     */
     readonly best: string;
   };
 }

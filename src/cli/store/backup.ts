@@ -88,7 +88,7 @@ function openImport(dataDir: string, keepAs: string | undefined): LmdbImport {
   } catch (error) {
     if (!(error instanceof OperationalError) || error.details.isReplaceable !== true) throw error;
     throw new Error(
-      `${resolve(dataDir)} already has a store, and nothing was restored; choose another --data-dir, or replace the store with --replace, which keeps its file next to the new one`,
+      `${resolve(dataDir)} already has a store, and nothing was restored; choose another --data-dir, or use --replace, which keeps the old store's file next to the new one`,
       { cause: error },
     );
   }

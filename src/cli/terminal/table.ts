@@ -4,7 +4,7 @@ import { columnsOf, shortened, wrapped } from "./width.ts";
 
 /** Space between two columns. */
 const GAP = 2;
-/** Width to which names and URLs are shortened before any other column is. */
+/** Names and URLs are shortened to this width before another column is shortened. */
 const SHORTENED_MIN = 12;
 /** Minimum width of any column. */
 const COLUMN_MIN = 4;

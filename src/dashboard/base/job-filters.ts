@@ -25,7 +25,7 @@ export const TEXT_FILTERS = [
   ["behind_sec", "Lag in seconds"],
 ] as const;
 
-/** The empty value is the order by name. */
+/** Orders of the list, with their labels. An empty value sorts by name. */
 export const JOB_ORDERS = [
   ["", "Name"],
   ["since", "Failing since"],

@@ -75,7 +75,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
 
 /** Errors without a field, and an existing job for the same replication. */
 export function OtherFindings({ checked: { found } }: { checked: Checked }) {
-  // The others are shown next to their fields.
+  // Errors that belong to no field. All others are shown next to their fields.
   const faults = found?.faults.filter((fault) => fieldNamed(fault) === undefined) ?? [];
   const job = found?.job ?? null;
   return (

@@ -154,7 +154,7 @@ export function RuleForm({
         <Endpoint
           side="source"
           placeholder="https://a.example/"
-          note="URL of a server, or local for databases of this server"
+          note="URL of a server, or “local” for databases of this server"
           fields={fields.source}
           canKeep={canKeep("source")}
           onChange={(source) => change({ source })}

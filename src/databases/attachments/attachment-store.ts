@@ -325,7 +325,7 @@ export class AttachmentStore {
         const chunkStart = (index + offset) * CHUNK_BYTES;
         assert(
           chunkStart + chunk.length > position,
-          "The content must not be shorter than its attachment",
+          "The stored content must not be shorter than its recorded length",
         );
         const part = chunk.subarray(Math.max(0, position - chunkStart), end - chunkStart);
         position = chunkStart + chunk.length;

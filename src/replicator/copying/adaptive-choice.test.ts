@@ -31,7 +31,7 @@ test("a request without a response is dropped immediately", () => {
   expect(choice.isGivenUp).toBe(false);
 });
 
-test("a request for no items does not count as useless", () => {
+test("a request for zero items does not count as a wasted one", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.record(0, 0, 0);
   expect(choice.isWorthwhile(0)).toBe(true);

@@ -186,7 +186,7 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // The attribution has already found that such an error response is due to the target, not to
+    // The failure has already been attributed: such an error response is due to the target, not to
     // the document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;

@@ -40,8 +40,8 @@ import {
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request, which is stored as one value. A
- * larger request covers the whole list.
+ * * Maximum number and total length of the ids in a retry request, which is stored as one value. A
+ * request that exceeds them retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;

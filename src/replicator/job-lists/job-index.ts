@@ -305,7 +305,10 @@ export class JobIndex implements JobObserver {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }
 
-  /** Compares a page of jobs. Uses snapshot reads, so that only repairs can conflict. */
+  /**
+   * Compares the statuses of a page of jobs with the jobs. Uses snapshot reads, so that only
+   * repairs can conflict.
+   */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
     const known = await this.statuses.between(tx.snapshot, afterId, lastId);

@@ -154,8 +154,8 @@ type Stored<T> = { readonly format?: number } & {
 };
 
 /**
- * Decodes a job. Written as one object literal: V8 needs ten times as long for spreading, and a
- * list decodes all its jobs.
+ * Decodes a job. Written as one object literal, because spreading takes V8 ten times as long, and
+ * each list of jobs decodes all its rows.
  */
 function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJobData {
   // Format 1 stored the refusal of a malformed document in `failure`.

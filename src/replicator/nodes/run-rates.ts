@@ -37,7 +37,7 @@ export interface MinuteCounts {
   readonly counts: RunCounts | undefined;
 }
 
-/** Minute counts of one process, from cumulative totals. Pure. */
+/** Counts of one process for each minute, computed from cumulative totals. Pure. */
 export class RunMinutes {
   #startMs: number | undefined;
   #counts = NO_RUNS;

@@ -111,7 +111,9 @@ export class SourceWatcher {
     }
   }
 
-  /** Compares jobs as they park. Ends when no parked job is left. */
+  /**
+   * Compares the positions of jobs that park with their databases. Ends when no parked job is left.
+   */
   async #compareNew(signal: AbortSignal): Promise<void> {
     const { kv, parked, runtime } = this.#parts;
     for (;;) {

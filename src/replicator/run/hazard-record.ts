@@ -24,8 +24,9 @@ export class HazardRecord {
   }
 
   /**
-   * Counts a node's death that is not yet counted, and returns the failure if the job is
-   * quarantined. Called once, after `load` and before the run.
+   * If the previous node died during the run, counts that death unless it has been counted. Returns
+   * the failure of the job if this puts it into quarantine. Called once, after `load` and before
+   * the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;
