@@ -31,14 +31,14 @@ export function LoginWait({ gate }: { gate: LoginGate | null | undefined }) {
           {" "}
           as <Foreign text={username} />
         </>
-      )}{" "}
-      until <Moment time={next_attempt} />, so that the account is not locked ({STATUS[status]}
+      )}
+      , so that the account is not locked ({STATUS[status]}
       {reason !== "" && (
         <>
           : <Foreign text={reason} />
         </>
       )}
-      )
+      ). Next attempt: <Moment time={next_attempt} />
     </p>
   );
 }
