@@ -31,8 +31,8 @@ const ADDED_COUNT = 100;
 const BATCH_ROWS = 1_000;
 
 /**
- * The jobs from `start` to before `end` as `add` writes them, without its reads and transactions: a
- * million of those take minutes.
+ * The rows of the jobs from `start` (inclusive) to `end` (exclusive), as `add` writes them. Adding
+ * a million jobs with its reads and transactions would take minutes.
  */
 function jobRows(
   keys: JobKeys,

@@ -442,7 +442,7 @@ describe("passwords", () => {
 });
 
 describe("a replication into _users", () => {
-  test("brings no password that is not a string", async () => {
+  test("skips a user whose password is neither a string nor null", async () => {
     const copies = `copies-${name}`;
     await ask("PUT", `/${copies}`, { as: ROOT });
     for (const [user, password] of [

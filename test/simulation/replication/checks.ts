@@ -143,7 +143,10 @@ function shown({ deleted, body, attachments }: Document): string {
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
 
-/** Whether a database has passed a revision, given its document's id and the revision. */
+/**
+ * Whether a database knows a revision, as a leaf or as an ancestor. `text` is the document's id and
+ * the revision.
+ */
 export async function isPast(
   tx: ReadTransaction,
   database: Database,
