@@ -8,7 +8,7 @@ const TYPE = "copy";
 const FAR_SEC = 10_000_000_000;
 const JOB_COUNT = 50;
 
-/** Records where the ranges begin that a transaction reads. */
+/** Records the starts of the ranges that a transaction reads. */
 function recording(tx: Transaction) {
   const ranges: Uint8Array[] = [];
   const getRangePage: Transaction["getRangePage"] = (range, options) => {

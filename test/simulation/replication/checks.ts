@@ -138,7 +138,7 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // A server may serialize a body again; its value stays.
+  // Compares members rather than text, because a server may serialize a body again.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
