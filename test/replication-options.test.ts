@@ -82,7 +82,7 @@ test("an unknown policy is refused with the known ones", () => {
 });
 
 test.each(FAR_BOUNDS)(
-  "setting $of also limits it for distant servers, unless $bound is set",
+  "$of is also the limit for distant servers, unless $bound is set",
   ({ of, bound }) => {
     const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
     const boundOf = (members: object, value?: string): number =>

@@ -1,6 +1,6 @@
 /**
- * The limit of Node.js itself: a server that discards uploads, parses JSON, and answers a GET with
- * as many bytes from memory as its path says. For `peers.mjs`.
+ * Baseline of `peers.mjs`, which shows the limit of Node.js: a server that discards uploads, parses
+ * JSON, and answers a GET from memory with the number of bytes that its path contains.
  */
 import { createServer } from "node:http";
 import { portOf } from "../support/port-of.mjs";

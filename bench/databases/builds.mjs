@@ -1,9 +1,10 @@
 /**
  * CPU time per document in this build and in others, in turn in one process: `node
  * bench/databases/builds.mjs [folder of another checkout, built] …`. Without another build it
- * prints the figures only. It shows whether an optimization of a hot path is worth its complexity
- * (docs/performance.md): remove it in another checkout, build, and compare. The minimum of many
- * rounds is the cost on an idle machine; the first quartile shows how reliable it is.
+ * prints only the figures of this one. The comparison shows whether an optimization of a hot path
+ * is worth its complexity (docs/performance.md): remove it in another checkout, build, and compare.
+ * The minimum of many rounds is the cost on an idle machine; the first quartile shows how reliable
+ * it is.
  */
 import { readFileSync } from "node:fs";
 import http from "node:http";

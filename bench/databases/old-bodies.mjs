@@ -4,9 +4,9 @@
  *   npm run build && node bench/databases/old-bodies.mjs [UPDATES] [ROUNDS]
  *
  * Two nodes, one with `[couchdb] keep_old_bodies_sec = 0` and one with the default, get the same
- * updates in turn: of ten documents sequentially, and of a thousand in batches of 100; bodies of
- * 500 bytes. Prints the CPU time per update of each, the ratio per round, and the growth of the
- * store.
+ * updates in turn: ten documents are updated sequentially, and a thousand in batches of 100. Bodies
+ * have 500 bytes. Prints the CPU time per update on each node, the ratio per round, and the growth
+ * of the stores.
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -72,7 +72,7 @@ try {
     const sizes = readdirSync(folder).map((name) => statSync(join(folder, name)).size);
     return sizes.reduce((sum, size) => sum + size, 0) / 1024 / 1024;
   });
-  print(`store: ${without.toFixed(0)} MiB without, ${kept.toFixed(0)} MiB with`);
+  print(`store: ${without.toFixed(0)} MiB without old bodies, ${kept.toFixed(0)} MiB with them`);
 } finally {
   for (const node of nodes) {
     await endProcess(node);

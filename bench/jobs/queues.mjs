@@ -5,8 +5,8 @@
  *   fill(count)            adds jobs as fast as possible
  *   pendingCount()         number of waiting jobs
  *   add(data)              adds one job in its own transaction
- *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE concurrently; each calls
- *                          `onJob(data)` and is finished
+ *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE concurrently: for each job, calls
+ *                          `onJob(data)` and finishes the job
  *   close()
  */
 import { once } from "node:events";
@@ -64,7 +64,10 @@ async function openTandem(directory) {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
-        /** Whether one idle lane waits for the queue. The others wait until that one finds jobs. */
+        /**
+         * Whether an idle lane waits for new jobs. Only one lane does; the other idle lanes wait
+         * until it finds some.
+         */
         let isWatched = false;
         /** Finishes completed jobs and accepts new ones, in one transaction. */
         const lane = async () => {

@@ -18,17 +18,18 @@ const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
 const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /**
- * Jobs that run before the measurement: in a process that has run for days, the code is compiled.
+ * Jobs that run before the measurement, so that the code is compiled, as in a process that has run
+ * for days.
  */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 /**
- * Duration of the warm-up for wake-ups, which run other code than a full queue. The number of
- * wake-ups in this time depends on the queue.
+ * Duration of the warm-up for wake-ups. It is separate, because wake-ups run other code than a full
+ * queue. The number of wake-ups in this time depends on the queue.
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
  * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000 of them;
- * with 300 the 99th percentile was random.
+ * with only 300 the 99th percentile was noisy.
  */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */

@@ -5,8 +5,8 @@
  *
  * A node on LMDB, without replications of its own, has 100,000 jobs with documents. Each command
  * applies to all of them; another client writes a document every 5 ms. Prints for each command its
- * duration, its jobs per second, the ratio to the aim (30 s for 100,000 jobs), and the median, 99th
- * percentile and longest wait of the other client.
+ * duration, its jobs per second, their ratio to the target rate (100,000 jobs in 30 s), and the
+ * median, 99th percentile and longest wait of the other client.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** A TCP proxy in front of a node that loses connections like networks do. */
+/** A TCP proxy in front of a node. It loses connections as networks do. */
 import { connect, createServer } from "node:net";
 
 export class FaultyNetwork {

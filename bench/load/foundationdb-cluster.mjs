@@ -20,8 +20,8 @@ export class FoundationDbCluster {
   #flags = [];
 
   /**
-   * Starts a cluster on the `ssd` engine, whose first processes are the coordinators. `flags` are
-   * additional flags for each `fdbserver`.
+   * Starts a cluster on the `ssd` engine. Its first `coordinatorCount` processes are the
+   * coordinators. `flags` are additional flags for each `fdbserver`.
    */
   static async open(directory, { processCount, redundancy, coordinatorCount = 1, flags = [] }) {
     const cluster = new FoundationDbCluster();

@@ -4,11 +4,11 @@
  *
  *   npm run build && node bench/load/kills.mjs [KILLS] [SEED]
  *
- * At seeded moments, one of the processes gets SIGKILL and is restarted. Jobs with endpoints that
- * refuse, never respond, break their connections, or have no address run at the same time. After
- * each kill every acknowledged write is looked up. At the end the targets must have the same leaves
- * as their sources, and the one-shot jobs must have ended. Prints the counts; the exit code is 1 if
- * a check failed.
+ * At seeded moments, one of the processes gets SIGKILL and is restarted. Meanwhile there are also
+ * jobs whose endpoints refuse connections, never respond, break connections, or have no address.
+ * After each kill every acknowledged write is looked up. At the end the targets must have the same
+ * leaves as their sources, and the one-shot jobs must have ended. Prints the counts; the exit code
+ * is 1 if a check failed.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -26,7 +26,7 @@ const DATABASES = ["a", "b", "c", "d"];
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];
-/** Short pauses, because otherwise interrupted jobs would pause beyond the final phase. */
+/** Short pauses. With the defaults, interrupted jobs would pause beyond the final phase. */
 const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
 
 const draw = drawsOf(SEED);

@@ -9,12 +9,13 @@
  * a multiple of the body's size.
  *
  * Any request takes some memory, because the young generation grows and code is compiled. With a
- * small body that dominates, so a second node gets nine such requests concurrently: the additional
- * peak of the second node, divided by eight, is the cost of an additional request. A request that
- * reads a large document may take as much memory as one with such a body. The exit code is 1 if a
- * turn took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or
- * an additional one more than four times its body plus `FURTHER_MIB`. Another process writes the
- * required data, because its garbage would hide the cost of the request. Linux only.
+ * small body, this memory dominates, so a second node gets nine such requests concurrently: the
+ * additional peak of the second node, divided by eight, is the cost of an additional request. A
+ * request that reads a large document may take as much memory as one with such a body. The exit
+ * code is 1 if a turn took more than 50 ms, if one request took more than four times its body plus
+ * `SMALL_MIB`, or an additional one more than four times its body plus `FURTHER_MIB`. Another
+ * process writes the required data, because its garbage would hide the cost of the request. Linux
+ * only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -396,7 +397,7 @@ async function sendAtOnce(node, { method, path, body }, count) {
   // Waits so that consequences of the request, such as a job, are measured as well.
   await pause(1_500);
   const { turnMs } = await measure(node);
-  // Stored data is in the mapped file, whose pages belong to the kernel.
+  // Growth of the mapped store file is not counted, because its pages belong to the kernel.
   const storedMib = memoryMib(node, "RssFile") - mappedMib;
   return { status, tookMs, turnMs, grownMib: memoryMib(node, "VmHWM") - beforeMib - storedMib };
 }

@@ -48,14 +48,16 @@ export class Ledger {
     await Promise.all(this.#writing);
   }
 
-  /** Every acknowledged revision must be the leaf, or an ancestor of a single newer one. */
+  /**
+   * Checks that every acknowledged revision is the only leaf of its document, or an ancestor of it.
+   */
   async lookUp(when) {
     for (const [database, known] of this.#acknowledged) {
       const before = [...known];
       const leaves = await patiently(() => leavesOf(this.#url, database));
       for (const [id, rev] of before) {
         this.counts.checked++;
-        // Not among the changes if it was written again while they were read: it has then moved
+        // A document that is written again while the changes are read may be absent: it has moved
         // past the end of the list.
         const found = leaves.get(id) ?? (await patiently(() => this.#revisionOf(database, id)));
         const exists =
@@ -100,7 +102,7 @@ export class Ledger {
     if (status === 200 && generationOf(body._rev) > generationOf(known.get(id))) {
       known.set(id, body._rev);
     } else if (status !== 503) {
-      this.faults.push(`${database}/${id}: a conflict with nothing newer`);
+      this.faults.push(`${database}/${id}: a conflict without a newer revision`);
     }
   }
 

@@ -16,7 +16,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
 
-// The program's own children and threads load this as well, and have other handles.
+// The program's own children and threads load this as well, but without the handle for messages.
 if (isMainThread && process.env.TANDEM_METER !== undefined) {
   delete process.env.TANDEM_METER;
   measure();

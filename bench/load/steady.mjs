@@ -199,7 +199,9 @@ function printRow(values) {
   process.stdout.write(`${texts.map((value) => String(value).padStart(10)).join("")}\n`);
 }
 
-/** Judges by the lowest samples of the last two quarters, without those after a long pause. */
+/**
+ * Judges growth by the lowest samples of the last two quarters, without those after a long pause.
+ */
 function isAliveFlat(index, key) {
   const lowest = (quarter) => {
     const end = (quarter + 1) * QUARTER_SAMPLES - 1;
@@ -209,7 +211,7 @@ function isAliveFlat(index, key) {
   return verdict(index, key, [0, 1, 2, 3].map(lowest), GROWTH_MAX);
 }
 
-/** Judges by the samples after the long pauses. */
+/** Judges growth by the samples after the long pauses. */
 function isRestFlat(index, key, growthMax) {
   const rests = samples[index].filter((_, at) => (at + 1) % QUARTER_SAMPLES === 0);
   return verdict(

@@ -253,7 +253,9 @@ async function compareAll(url) {
     });
     if (lack !== undefined) wrong("at the end", `${name}-copy has ${lack} documents`);
   });
-  print(`all ${JOBS} got a document and are equal after ${seconds(performance.now() - beganMs)}`);
+  print(
+    `all ${JOBS} jobs got a document, and their databases are equal after ${seconds(performance.now() - beganMs)}`,
+  );
   await ledger.lookUp("at the end");
 }
 

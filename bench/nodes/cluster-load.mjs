@@ -27,8 +27,8 @@ const [NODES = 20, JOBS = 10_000, BUSY_SEC = 60, WRITES_PER_SEC = 20] = process.
   .map(Number);
 const QUIET_SEC = 60;
 /**
- * Raises the limit of a storage server, by default some 56,000 watches. Clients of 7.1 keep
- * cancelled watches, too.
+ * Raises the limit on the watches of a storage server, which is some 56,000 by default. Clients of
+ * version 7.1 keep cancelled watches, which count towards it.
  */
 const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
 /** FoundationDB's counters are updated within seconds. */

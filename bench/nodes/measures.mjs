@@ -17,7 +17,7 @@ export function socketCount({ child }) {
   }).length;
 }
 
-/** CPU time of the process so far; Linux counts in hundredths. */
+/** CPU time of the process so far, in seconds. Linux counts in hundredths of a second. */
 export function processorSec({ child }) {
   const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8")
     .replace(/^.*\) /, "")

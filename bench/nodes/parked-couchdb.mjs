@@ -6,8 +6,8 @@
  *     COUCHDB_URL=http://admin:password@127.0.0.1:5984 COUCHDB_PID=… \
  *     node bench/nodes/parked-couchdb.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
- * CouchDB has JOBS (400) databases of one document; with more than its `max_jobs`, 500 by default,
- * its own jobs take turns, and the first round of them may last longer than FIRST_LIMIT_SEC. A
+ * CouchDB has JOBS (400) databases of one document. If JOBS exceeds its `max_jobs` (default: 500),
+ * its own jobs take turns, and their first round may last longer than FIRST_LIMIT_SEC. A
  * Tandem process copies each into another one. Then, after it has stopped, CouchDB does the same
  * with documents of a `_replicator` database and its configured `max_jobs`. Once all first
  * documents have arrived, and the jobs of Tandem are parked, CPU time, memory and sockets are

@@ -133,8 +133,8 @@ async function writeRandomly(source, arrivals) {
 }
 
 /**
- * Prints the CPU time per item since the times `from` were read, for the source, the target and the
- * replicating process. `count`: number of items.
+ * Prints the CPU time per item, for the source, the target and the replicating process. `from`:
+ * their CPU times before the items. `count`: number of items.
  */
 function printCost(what, from, count) {
   const spent = nodes.map((node, index) =>

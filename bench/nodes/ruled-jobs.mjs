@@ -21,17 +21,17 @@ import { Arrivals, inParallel } from "./arrivals.mjs";
 import { onceParked, print, quantilesText, seconds, timed } from "./measures.mjs";
 
 const [JOBS = 100_000, FEW_JOBS = 100] = process.argv.slice(2).map(Number);
-/** Wake-ups that are measured sequentially, and requests of each kind. */
+/** Number of wake-ups, measured one after the other, and number of requests of each kind. */
 const WAKES = 100;
 const REQUESTS = 100;
-/** Documents written around the kill, and the pause between them. */
+/** Number of documents written around the kill, and the pause between two of them. */
 const KILL_WRITES = 200;
 const KILL_PAUSE_MS = 50;
 /** Time until a second node has joined. */
 const JOINED_MS = 15_000;
 /**
- * Jobs that a node holds while all jobs of the rule are parked: the watcher, and the follower of
- * the rule.
+ * Number of jobs that a node holds without using slots while all jobs of the rule are parked: the
+ * watcher, and the follower of the rule.
  */
 const SLOTLESS_JOBS = 2;
 /** Number of attempts to find a node that holds both slotless jobs, and the pause between them. */
@@ -106,7 +106,9 @@ async function openJobs(node, count) {
     if (status !== 201) throw new Error(JSON.stringify(body));
     await onceParked(node, count);
   });
-  print(`  databases made in ${seconds(madeMs)}, jobs parked ${seconds(parkedMs)} after the rule`);
+  print(
+    `  databases created in ${seconds(madeMs)}, jobs parked ${seconds(parkedMs)} after the rule`,
+  );
 }
 
 async function copyDocument(node, count, id, name = nameOf(Math.floor(count / 2))) {
@@ -159,8 +161,8 @@ async function watchingNode(nodes) {
 }
 
 /**
- * The node that holds both slotless jobs while no other node holds any job; `undefined` if no such
- * node was found in this many attempts.
+ * The node that holds both slotless jobs (`SLOTLESS_JOBS`) while no other node holds any job;
+ * `undefined` if no such node was found in this many attempts.
  */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {

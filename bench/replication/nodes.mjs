@@ -18,8 +18,8 @@ const COLLECTION = /(?:Scavenge|Mark-Compact)[^\d]*([\d.]+) \([\d.]+\) -> ([\d.]
 export const MEBIBYTE = 1024 * 1024;
 
 /**
- * Starts nodes with these names, runs `body` with them, and ends them. Traced ones have
- * `garbageMib`, the memory that V8 has collected in them so far, without buffers.
+ * Starts nodes with these names, runs `body` with them, and ends them. With `isTraced`, each node
+ * has `garbageMib`, the memory that V8 has collected in it so far, without buffers.
  */
 export async function withNodes(names, body, { isTraced = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));

@@ -160,7 +160,10 @@ async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   ];
 }
 
-/** Returns numbers far apart, like real names. Adjacent ones would share pages of the store. */
+/**
+ * Returns scattered numbers, because names of real jobs are not adjacent. Adjacent ones would share
+ * pages of the store.
+ */
 function scattered(number) {
   return 1_000_000 + ((number * 48_271) % 8_999_993);
 }

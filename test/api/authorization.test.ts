@@ -17,7 +17,8 @@ const SECURITY = {
 };
 
 /**
- * `films` is alice's, with bob's role as admin; `secrets` has no security object; `open` is open.
+ * `films` has alice as a member and bob's role as an admin; `secrets` has no security object;
+ * `open` has an empty one.
  */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;

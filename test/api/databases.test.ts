@@ -159,7 +159,7 @@ describe("databases", () => {
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
 
-  test("documents are shown with at most the revision limit, after it is lowered", async () => {
+  test("after the revision limit is lowered, histories are returned with at most that many revisions", async () => {
     const { ask } = await openFilms();
     let rev = "";
     const revisions: string[] = [];

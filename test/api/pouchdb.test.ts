@@ -52,7 +52,7 @@ async function contentOf(database: Pouch): Promise<unknown> {
     .sort((left: Pouch, right: Pouch) => (left.id < right.id ? -1 : 1));
 }
 
-test("all documents of a PouchDB arrive here, and at the next PouchDB", async () => {
+test("all documents of a PouchDB arrive at this server, and from there at another PouchDB", async () => {
   const { local, remote } = await openPouch();
   const source = local("source");
   const data = Buffer.from("hello").toString("base64");

@@ -16,7 +16,7 @@ if (url === undefined || !URL.canParse(url)) {
 }
 const packageFile = createRequire(import.meta.url).resolve("vitest/package.json");
 const vitest = join(dirname(packageFile), "vitest.mjs");
-// With isolation, because the recording of a file is written when its tests have run.
+// Each file runs in its own process, and writes its recording when its tests have run.
 const { status } = spawnSync(process.execPath, [vitest, "run", "--isolate", "test/api"], {
   cwd: fileURLToPath(new URL("../..", import.meta.url)),
   env: { ...process.env, COUCHDB_URL: url, COUCHDB_RECORD: "1" },

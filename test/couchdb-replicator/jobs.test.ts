@@ -114,7 +114,7 @@ test("transient_job_with_a_bad_filter: the missing filter is named", async () =>
 });
 
 describe("scheduler_docs", () => {
-  test("t_scheduler_docs_total_rows: as many as there are, in one database or in all", async () => {
+  test("t_scheduler_docs_total_rows: the number of jobs, in one database or in all", async () => {
     await pair.here.call("PUT", "/rows%2F_replicator");
     await pair.fill("rows", documents(1));
     for (const id of ["a", "b"]) {

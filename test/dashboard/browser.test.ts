@@ -48,8 +48,8 @@ async function addUser(name: string, roles: readonly string[]) {
 }
 
 /**
- * Tab order: the distance from the previously focused control to the current one, in controls, and
- * how many follow.
+ * Position in the tab order: the number of controls from the previously focused one to the current
+ * one, and the number of controls after that.
  */
 const STEP = `(() => {
   const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
@@ -118,7 +118,7 @@ async function makeTrouble() {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    // A run that succeeds for a second counts as a success.
+    // A run counts as a success once it has lasted a second.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
     node = await processes.open({ ...GUARDED, ini });
@@ -580,7 +580,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
   });
 
-  test("five fields make a replication, with errors next to them, and an id that is not in use", async () => {
+  test("five fields suffice for a replication: errors are shown next to them, and the proposed id is not in use", async () => {
     await ask("PUT", "/_replicator/films-to-first", { source: "films", target: "first" });
     onTestFinished(async () => {
       for (const id of ["films-to-first", "films-to-first-2"]) {

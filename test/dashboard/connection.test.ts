@@ -14,7 +14,7 @@ const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request
 
 /** The event that the page dispatches after a response with 401. */
 const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
-/** The effect of a response is visible by then. */
+/** After two animation frames, the effect of a response is visible. */
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
 /** Simulates switching away from the page, or back. */

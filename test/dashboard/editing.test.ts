@@ -125,7 +125,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", "/_tandem/jobs/_replicator%2Fspaced/_cancel");
   });
 
-  test("a name like that of a folder is never requested", async () => {
+  test("a resource named . or .. is never requested", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     for (const view of ["/rules/.", "/jobs/.", "/jobs/..", "/rules/..?edit=true"]) {
       await show(view);

@@ -114,7 +114,7 @@ describe("figures and texts", () => {
     [200, 200, 100],
     [500, 101, 100],
     [100, 0, 0],
-  ])("after %d rows of %d follows a page that begins at %d", (skip, total, within) => {
+  ])("skipping %d of %d rows shows the page that begins at %d", (skip, total, within) => {
     expect(skipWithin(skip, 100, total)).toBe(within);
   });
 });
@@ -143,7 +143,7 @@ test("a group of failing jobs is named by error, side and host, even without a h
   });
 });
 
-test("a rate covers the elapsed part of the minute, and is absent without one", () => {
+test("a rate covers the elapsed part of the minute, and is absent without a count and in the first seconds", () => {
   const minutes = [
     { seconds: 60, starts: null },
     { seconds: 60, starts: 30 },
@@ -153,7 +153,7 @@ test("a rate covers the elapsed part of the minute, and is absent without one", 
   expect(perSecond(minutes, ({ starts }) => starts)).toEqual([null, 0.5, 0.25, null]);
 });
 
-test("each run is a level from its start to its end, except a lost one", () => {
+test("the rate of a run is constant from its start to its end, and that of a lost run is absent", () => {
   const run = (from: number, to: number, written: number | null) =>
     ({
       start: new Date(from * 1000).toISOString(),
@@ -260,7 +260,7 @@ describe("the form of a replication", () => {
     expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
   });
 
-  test("omits the outcome of the document's replication, and for a clone the fields that made it that document", () => {
+  test("omits the outcome of the replication, and in a clone also the id, revision and owner of the document", () => {
     const ended = {
       ...document,
       _attachments: { note: { stub: true } },
@@ -678,7 +678,7 @@ test.each([
   expect(resultWords(command, result)).toBe(words);
 });
 
-describe("what nothing proves is unknown", () => {
+describe("a state without evidence is unknown", () => {
   const timeAt = (second: number): string => new Date(second * 1000).toISOString();
 
   const EVENT_TYPES = ["added", "started", "stopped", "parked", "crashed", "stalled", "completed"];

@@ -58,8 +58,8 @@ interface Place {
 }
 
 /**
- * Moves the pointer to a place. The pointer has to arrive before a response changes, because
- * requests sent before the clock was paused may be answered after the change.
+ * Moves the pointer to a place. Call this before a response is changed, because requests that were
+ * sent before the clock was paused may be answered after the change.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);

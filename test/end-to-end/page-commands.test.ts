@@ -52,7 +52,9 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Instead of entries in ~/.netrc, which have no port. */
+/**
+ * Credentials for the commands of pages that read them from ~/.netrc, whose entries have no port.
+ */
 const CREDENTIALS = ["SOURCE", "TARGET"]
   .map((side) => `export TANDEM_${side}_USER=user TANDEM_${side}_PASSWORD=password\n`)
   .join("");

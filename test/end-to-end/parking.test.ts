@@ -1,6 +1,6 @@
 /**
- * Parked jobs between servers: the watcher's requests to a source, and that changes arrive,
- * whatever the source permits.
+ * Parked jobs between servers: the requests that the watcher sends to a source, and the arrival of
+ * changes, whatever the source permits.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";

@@ -90,7 +90,7 @@ test("a rejected login is listed, and ends with a replaced password", async () =
     const account = ["--host", far.url, "--username", "jan", "--side", "source"];
     return tandem(["secrets", "replace", "--failing", ...account, "--password-file", file]);
   };
-  // A wrong one is tried once, and closes the gate again.
+  // A wrong password is tried once, and closes the gate again.
   expect(await replace("another-password")).toContain(`${JOBS} changed, 0 refused`);
   await node.onceAnswered(
     () => here("/_node/_local/_prometheus"),

@@ -181,7 +181,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-test("without such a connection it replaces the slowest body, and never a response", async () => {
+test("if every connection has a request, a new one replaces the slowest upload, and never a response", async () => {
   const arrived: string[] = [];
   const both = deferred<void>();
   const api: Api = (request) => {

@@ -1,6 +1,6 @@
 /**
- * The signal of a request aborts when the client disconnects or the server stops; and the sending
- * of responses.
+ * The signal of a request, which aborts when the client disconnects or the server stops, and the
+ * way in which responses are sent.
  */
 import { once } from "node:events";
 import { request } from "node:http";
@@ -73,7 +73,7 @@ test("a stopping server aborts requests, sends the responses and closes idle con
   await closed;
 });
 
-test("what a response writes at once is sent immediately, without waiting for the rest", async () => {
+test("pieces that a response yields together are sent immediately, without waiting for the rest", async () => {
   // Results of each write to a socket.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },

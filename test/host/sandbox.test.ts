@@ -321,7 +321,7 @@ describe("a call sees nothing of an earlier one", () => {
     }
   });
 
-  test("even if that exceeded its time limit", async () => {
+  test("even if the earlier call exceeded its time limit", async () => {
     const source = "function (doc) { if (globalThis.kept) return true; kept = doc; for (;;); }";
     const call = callOf(source, { timeoutMs: 50 });
     for (let count = 0; count < 2; count++) {

@@ -152,7 +152,8 @@ test("changed rules apply immediately, also to connections kept open", async () 
   );
   const url = `http://kept.example:${port}/`;
   await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
-  // Repeats the request until a connection is reused. Then the others are reusable, too.
+  // Repeats the request until a connection is reused, which shows that the earlier connections are
+  // free.
   for (let count = 0; count < sockets.length; ) {
     count = sockets.length;
     await get(fetch, url);

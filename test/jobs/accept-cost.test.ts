@@ -21,18 +21,21 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 
 const TYPE = "test";
 /**
- * Number of accepted jobs per count. Large enough to include the scan for groups, which every
- * eighth acceptance makes if it found none.
+ * Number of accepted jobs per count. Large enough to include acceptances that try the groups first:
+ * one in eight, if the last one found no jobs in groups.
  */
 const ACCEPT_COUNT = 80;
-/** Minimum number of jobs that are really added: the size of the smallest queue. */
+/**
+ * Minimum number of jobs that are added by `add` rather than written as rows: the size of the
+ * smallest queue.
+ */
 const ADDED_COUNT = 100;
 /** Jobs written per commit. */
 const BATCH_ROWS = 1_000;
 
 /**
- * The jobs from `start` to before `end` as `add` writes them, without its reads and transactions: a
- * million of those take minutes.
+ * The rows of the jobs from `start` (inclusive) to `end` (exclusive), as `add` writes them. Adding
+ * a million jobs with its reads and transactions would take minutes.
  */
 function jobRows(
   keys: JobKeys,

@@ -258,7 +258,7 @@ test("jobs with and without a group are both accepted", async () => {
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
-test("groups ranked above one with a due job are preempted, the highest first", async () => {
+test("groups that have used at least as much as one with a due job are preempted, the highest usage first", async () => {
   await charge(["a", 100], ["b", 300], ["c", 50]);
   expect(await givingWay("a", "b", "c")).toEqual([]);
   await add("future", "d", nowSec() + 100);
@@ -463,7 +463,7 @@ test("a group with a limit runs at most that many jobs, and does not delay other
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
   expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
-  // Acceptors do not poll for jobs without room.
+  // Acceptors do not poll for jobs whose group has no room.
   expect(await firstDueSec()).toBeGreaterThan(nowDue);
 });
 
@@ -543,7 +543,7 @@ test("a group whose limit is lowered reports its excess jobs, whether others wai
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
-  // Two workers with one and two of them each stop their part.
+  // Two workers hold one and two of the jobs. Each stops its share of the excess, rounded up.
   expect((await crowded(1)).get("a")).toBe(1);
   expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");

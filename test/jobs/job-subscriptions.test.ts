@@ -6,7 +6,7 @@ import { World } from "../simulation/kernel/world.ts";
 
 const NAME = { type: "test", id: "job" };
 
-test("an unobserved run is an event, even if the job waits again", async () => {
+test("subscribers are notified of a run that they did not observe, even if the job waits again", async () => {
   const world = new World("subscriptions");
   const { kv, runtime } = world.openNode();
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));

@@ -152,7 +152,7 @@ test.each([
   ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
   ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
 ] as const)(
-  "only the worker that accepted a job last may call %s, though an earlier one finds it running too",
+  "only the worker that accepted a job last may call %s, even while the job is running",
   async (_, call) => {
     await transact((tx) => jobs.add(tx, J1, { n: 1 }));
     const { held: lost } = await acceptOne();

@@ -8,7 +8,7 @@ const TYPE = "copy";
 const FAR_SEC = 10_000_000_000;
 const JOB_COUNT = 50;
 
-/** Records where the ranges begin that a transaction reads. */
+/** Records the starts of the ranges that a transaction reads. */
 function recording(tx: Transaction) {
   const ranges: Uint8Array[] = [];
   const getRangePage: Transaction["getRangePage"] = (range, options) => {
@@ -41,7 +41,7 @@ async function openJobs(dueSec: (number: number) => number) {
   return { kv, jobs, names };
 }
 
-test("jobs behind the first one of their group leave without reading the queue", async () => {
+test("moving jobs that are not the first of their group does not read the queue", async () => {
   const { kv, jobs, names } = await openJobs((number) => FAR_SEC - 1_000 + number);
   await kv.transact(async (tx) => {
     const { recorded, ranges } = recording(tx);
@@ -51,7 +51,7 @@ test("jobs behind the first one of their group leave without reading the queue",
   await kv.close();
 });
 
-test("jobs that leave at the head of their group do not read past those that left before", async () => {
+test("moving the first job of a group repeatedly does not read the places of those moved before", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   await kv.transact(async (tx) => {
     const { recorded, ranges } = recording(tx);
@@ -64,7 +64,7 @@ test("jobs that leave at the head of their group do not read past those that lef
   await kv.close();
 });
 
-test("a job that enters before the known beginning is found again", async () => {
+test("a job that is moved before the remembered head of its group is found", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   const [first, second, third] = names as [never, never, never];
   await kv.transact(async (tx) => {

@@ -89,7 +89,7 @@ test("a request is kept and not rewritten through all changes of the job", async
   expect(await get()).toMatchObject({ state: "pending", request: LARGE });
 });
 
-test("a job that is added again with another request has that one", async () => {
+test("adding a job again with another request replaces its request", async () => {
   await add({ n: 1 }, LARGE);
   await add({ n: 1 }, { other: true });
   expect(await get()).toMatchObject({ data: { n: 1 }, request: { other: true } });

@@ -177,7 +177,7 @@ test("neighbours that die together are detected together", async () => {
 
 test("live workers do not expel each other", async () => {
   for (let count = 0; count < 5; count++) run();
-  // Control: a dead worker, registered last. When it is expelled, all others have been checked.
+  // A dead worker, registered last. Once it is expelled, all others have been checked as well.
   const silent = await registerSilent();
   await event("jobs.worker-cleared", ({ worker }) => worker === silent);
   const expelled = events.filter(({ name }) => name === "jobs.worker-expelled");

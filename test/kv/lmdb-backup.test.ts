@@ -106,7 +106,7 @@ test("a store is read at one version while others write, and an equal one is cre
   });
 });
 
-test("a store is replaced only on demand, when no process has it open, and is kept alongside", async () => {
+test("an import replaces a store only on request and if no process has it open, and keeps the old file", async () => {
   await withDirectory(async (directory) => {
     const rows = [{ key: bytes("k"), value: bytes("new") }];
     const other = await openRemoteLmdbEngine(directory);

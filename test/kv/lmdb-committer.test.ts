@@ -148,7 +148,8 @@ interface Store {
 }
 
 /**
- * A committer whose first commit fails after its record. `whenFailed` runs then, without the lock.
+ * A committer whose first commit fails after its redo record was written. `whenFailed` is called
+ * then, without the lock.
  */
 async function withCommitter(
   whenFailed: (store: Store) => void,

@@ -92,7 +92,7 @@ test(`a machine that fails loses no acknowledged commit, and leaves none partial
   );
 });
 
-test("a short transaction that clears more than a redo record fits is carried out and checked like any other", async () => {
+test("a short transaction that clears more than fits into a redo record is carried out and checked like any other", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {

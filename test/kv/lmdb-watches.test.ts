@@ -1,4 +1,4 @@
-/** Watches between processes: the signal that wakes them, and that a lost signal does no harm. */
+/** Watches between processes: the signal that wakes them, and lost signals, which do no harm. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";

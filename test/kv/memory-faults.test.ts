@@ -38,7 +38,7 @@ test.each(SEEDS)(
   },
 );
 
-test("without them an unknown commit reaches the caller, and the store reports its outcome", async () => {
+test("without transaction ids an unknown commit reaches the caller, and the store reports its outcome", async () => {
   const { kvs } = openNodes(11, { unknownRatio: 0.5 });
   const [kv] = kvs as [KeyValueStore];
   const fates = { committed: 0, unknown: 0 };

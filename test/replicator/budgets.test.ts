@@ -138,7 +138,7 @@ test("reads, writes, hosts and accounts are counted separately; without a budget
   await stop();
 });
 
-/** Requests that a budget limits, by its name and their address. */
+/** Addresses with another host, and with another account of the same host. */
 const OTHER_HOST = { ...ALICE, url: "http://other.example:5984/a/" };
 const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
 test.each([
@@ -224,7 +224,7 @@ test("a run that waits for its budget is not treated as stalled", async () => {
   await cluster.stop();
 });
 
-test("a request costs itself and both bodies", async () => {
+test("a budget is charged for a request and for the bytes of both bodies", async () => {
   const spent: string[] = [];
   const spending = (direction: string) => ({
     async spend(unit: string, count: number): Promise<void> {

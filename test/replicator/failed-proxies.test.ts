@@ -37,7 +37,7 @@ test.each([
   const node = await openNode({ fetch: undici.fetch });
   await node.kv.transact((tx) => node.databases.create(tx, "d"));
   const options = { continuous: true, retries_per_request: 0 };
-  // A proxy forwards plain HTTP, where a 503 may be the server's, so that these use TLS.
+  // With plain HTTP, a 503 of the proxy may be that of the server, so that case uses only TLS.
   const schemes = answer === 503 ? ["https"] : ["http", "https"];
   const ids = new Map<string, string[]>([
     ["source", []],

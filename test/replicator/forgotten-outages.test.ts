@@ -8,7 +8,7 @@ const JOE = { userName: "joe", isAdmin: true };
 const MINUTE_MS = 60_000;
 /** Probes of a server per minute. */
 const PROBES_A_MINUTE = 12;
-/** Number of jobs, more than one transaction reads. */
+/** Number of jobs. Exceeds the number that one transaction reads. */
 const JOB_COUNT = 120;
 
 test("stops probing a server when the last job that waited for it is gone", async () => {

@@ -13,7 +13,8 @@ const ONE_SHOT = parseReplication({ source: "a", target: "b" });
 type IdleNode = Awaited<ReturnType<typeof openIdleNode>>;
 
 /**
- * A node with free slots that counts its polls of the queue, in its own world or in that of others.
+ * A node with free slots that counts its polls of the queue. With `shared`, it joins other nodes in
+ * that world.
  */
 async function openIdleNode(shared?: World) {
   const node = openVirtualNode(shared === undefined ? {} : { world: shared });

@@ -28,7 +28,10 @@ const RULES = [
   { databases: ["team-*"], target: "x{1}", delete: "stop", concurrency: 1 },
 ];
 
-/** The targets of the databases that a rule copies, without patterns. */
+/**
+ * A model of the rules, in the same order and without patterns: each returns the target of a
+ * database, if the rule copies it.
+ */
 const COPIES: readonly ((name: string) => string | undefined)[] = [
   (name) => (name.startsWith("user-") ? `copy-${name}` : undefined),
   (name) => (/^(user|team)-/.test(name) ? `copy-${name}` : undefined),

@@ -189,7 +189,7 @@ test.each([
   await node.createDatabase("a");
   const id = await startJob(node, "after 3 changes");
   await node.put("a", "one", {});
-  // Passes time, to a moment between two checks of the source.
+  // Advances time to a moment between two checks of the source.
   await pass(node, 10.5 * MINUTE_MS);
   const { commands } = node.replicator;
   expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");

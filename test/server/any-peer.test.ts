@@ -160,8 +160,8 @@ async function runToEnd({ node }: World, replication: Replication, what: string)
 }
 
 /**
- * Runs a job that does not end by itself until it has crashed, or requests changes after the first
- * pages.
+ * Runs a job that does not end by itself. Resolves once it has crashed, or has requested changes
+ * after the first pages.
  */
 async function runOn(
   { peer, node }: World,

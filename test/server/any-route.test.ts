@@ -321,7 +321,8 @@ interface FuzzedWorld extends OpenApi {
 }
 
 /**
- * Contains a database, documents, and jobs that do not run: one has a secret of the administrator.
+ * Opens a world with a database, documents, and jobs that do not run, one of which has a secret of
+ * the administrator.
  */
 async function openWorld(): Promise<FuzzedWorld> {
   const node = openApiNode();

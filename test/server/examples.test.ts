@@ -38,8 +38,8 @@ function metricsOf(expression: string): string[] {
 }
 
 /**
- * Aggregations that may have `by (…)` before the parenthesis. They remain as words when that is
- * removed.
+ * Aggregations and operators. They are not metrics, even without a parenthesis that marks them as
+ * functions.
  */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 

@@ -28,7 +28,7 @@ export type Framing =
   | { readonly kind: "cut" | "stall"; readonly byteCount: number }
   | { readonly kind: "endless"; readonly filler: Buffer; readonly byteCountMax: number };
 
-/** The request of a response. */
+/** The request that a response answers. */
 export interface Asked {
   /** URL of the peer. */
   readonly url: string;
@@ -45,7 +45,10 @@ type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => Peer
 
 /** Number of bytes above every limit of one response. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
-/** Total length of a feed's rows or heartbeats, which no limit of the client would end. */
+/**
+ * Total length of the rows or heartbeats of a feed. It is bounded here, because no limit of the
+ * client would end such a feed.
+ */
 const LIVELY_BYTES = 262_144;
 
 const MUTATIONS: readonly (readonly [weight: number, mutate: Mutation])[] = [
@@ -249,8 +252,8 @@ function tooLong(answer: PeerAnswer): PeerAnswer {
 }
 
 /**
- * Truncated or repeated multipart, with another boundary, or other headers. For other responses,
- * changes the type.
+ * Changes multipart: its headers, boundaries or parts, or its length. A response that is not
+ * multipart gets other JSON.
  */
 function withOtherParts(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");

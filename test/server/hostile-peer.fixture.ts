@@ -158,7 +158,7 @@ async function send(
   const length = body.length + (framing.kind === "length" ? framing.off : 0);
   const isChunked = framing.kind === "chunked" || framing.kind === "endless";
   const sized = isChunked ? "transfer-encoding: chunked" : `content-length: ${length}`;
-  // An explicit length header is sent alone.
+  // If a response has its own length header, no other one is added.
   const saysSize = headers.some(
     ([name]) => name === "content-length" || name === "transfer-encoding",
   );

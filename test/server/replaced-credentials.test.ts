@@ -39,7 +39,7 @@ function openSealedNode(): WholeApiNode {
   return { ...composeNode({ runtime, kv, seal: MASKED }), runtime, kv };
 }
 
-/** Stands for encryption: unreadable in the store, and bound to its place. */
+/** Stand-in for encryption: unreadable in the store, and bound to its place. */
 const MASKED: Seal = {
   seal: (plain, place) => masked(utf8Encode(JSON.stringify([place, utf8Decode(plain)]))),
   open(sealed, place) {

@@ -181,7 +181,7 @@ test("values outside documents and jobs count as renewed", () =>
     const node = await openNode({ storage: new MemoryStorage(), directory, renewOthers });
     await fill(node);
     await node.rotate();
-    // The second pass found 2, so a third had to find nothing.
+    // The second pass resealed 2 values, so a third pass followed, and found none.
     expect((await node.rotation.status()).rotation).toMatchObject({
       state: "done",
       renewedCount: 2 * (DOCUMENT_COUNT + 3) + 3 + 7 + 2,

@@ -325,7 +325,10 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
   "\r\n",
 );
 
-/** Requests that reach the authorization of their routes. All others are sent without a body. */
+/**
+ * Bodies, headers and queries with which a request passes the checks before the authorization of
+ * its route. All other routes are requested without a body.
+ */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
   "GET /_tandem/events": { query: "timeout=1" },

@@ -30,7 +30,7 @@ const ENTRANCES = {
   "a copy": async (kv: KeyValueStore) => {
     const cluster = openStore();
     const target = new ClusterCopyTarget(cluster);
-    // Versions of the cluster must be later; whatever it contains is a copy.
+    // Skips the check that the cluster is empty and has a later version than the store.
     target.begin = async () => {};
     await copyWholeStore({
       clock: runtime.clock,

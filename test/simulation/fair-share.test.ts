@@ -78,7 +78,7 @@ function randomGroups(random: SeededRandom): readonly ModelGroup[] {
   }));
 }
 
-/** Fraction of the total run time of all `groups` that each had. */
+/** Fraction of the groups' total run time that each group had. */
 function partsOf(
   groups: readonly ModelGroup[],
   ranSec: ReadonlyMap<string, number>,
@@ -191,7 +191,8 @@ test.each(seeds)("no turn comes later than the documented bound (mix %i)", async
   };
   expect(cluster.turns.length).toBeGreaterThan(100);
   for (const { group, sinceSec, waitedSec } of cluster.turns) {
-    // Usage is sampled at the end of a step. The maximum in between is that of either end.
+    // Usage is sampled at the end of each step. Within a step it does not exceed the larger of the
+    // two samples around it.
     const around = usages.filter(({ atSec }) => Math.abs(atSec - sinceSec) <= 21 * SLOTS.cycleSec);
     const usage = Math.max(...around.map((one) => one.usage.get(group) ?? 0));
     const shares = groups.find(({ name }) => name === group)?.shares as number;

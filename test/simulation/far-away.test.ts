@@ -152,7 +152,7 @@ test("servers that slow down get no more concurrent single documents than near o
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty requests in progress, plus those in flight at eleven per second.
+  // Twenty requests in progress, plus those in flight at a rate of eleven per second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

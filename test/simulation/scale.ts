@@ -162,7 +162,8 @@ export class ScaleCluster {
               await jobs.groups.setShares(tx, TYPE, name, shares);
               await jobs.add(tx, { type: TYPE, id: `${number}-0` }, {}, { group: name });
             }
-            // Rows as `add` writes them, but without its reads: a million of those take minutes.
+            // Rows as `add` writes them, but without its reads: adding a million jobs would take
+            // minutes.
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
               const terms = { scheduledAtSec: 0, group: name, hasRequest: false };

@@ -26,7 +26,7 @@ interface Run extends RunningJob {
   readonly held: HeldJob;
 }
 
-/** A group got a slot after waiting since `sinceSec`, when a job of it was due and not served. */
+/** A group got a slot. Since `sinceSec`, it had had a job that was due, and no slot. */
 export interface Turn {
   readonly group: string;
   readonly sinceSec: number;

@@ -85,7 +85,7 @@ describe("an attachment", () => {
     expect(json._attachments.one.revpos).toBe(2);
   });
 
-  test("written with a replicated revision has its generation", async () => {
+  test("gets the generation of a replicated revision as its revpos", async () => {
     const api = await openFilms();
     const [first, second, third] = ["a", "b", "c"].map((digit) => digit.repeat(32));
     const body = {
@@ -366,7 +366,7 @@ describe("multipart/related", () => {
     ...more,
   });
 
-  test("is written with parts in the order of the JSON", async () => {
+  test("assigns parts to attachments in the order of the JSON text", async () => {
     const { ask } = await openFilms();
     // JavaScript would move a numeric name to the front.
     const json = `{"n":1.0,"_attachments":{"b":${JSON.stringify(follows(first))},"1":${JSON.stringify(follows(second))}}}`;

@@ -106,7 +106,7 @@ test("many documents are returned page by page, each once", async () => {
   expect(parts.map(({ text }) => JSON.parse(text).n)).toEqual(docs.map(({ n }) => n));
 });
 
-test("a missing database is reported as usual", async () => {
+test("a missing database is reported with 404", async () => {
   const { ask } = await openFilms();
   const headers = { Accept: "multipart/mixed" };
   const answer = await ask("POST /nowhere/_bulk_get", { body: { docs: [] }, headers });

@@ -286,7 +286,7 @@ describe("writing a document", () => {
   });
 
   test.each([null, "", 5, {}])(
-    "a `_rev` that is %j is refused wherever it is written",
+    "a `_rev` that is %j is refused in every kind of write",
     async (_rev) => {
       const { ask } = await openFilms();
       const { json } = await ask("PUT /films/deleted", { body: {} });
@@ -312,7 +312,7 @@ describe("writing a document", () => {
   );
 
   test.each(["?rev=x", "?rev=", "?rev=1", ""])(
-    "deleting a missing document reports that first, whatever follows: %j",
+    "deleting a missing document answers 404, whatever its revision parameter is: %j",
     async (query) => {
       const { ask } = await openFilms();
       const { json } = await ask("PUT /films/deleted", { body: {} });

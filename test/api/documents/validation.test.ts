@@ -203,7 +203,7 @@ describe("validate_doc_update", () => {
     expect((await ask("PUT /films/x", { body: {} })).status).toBe(201);
   });
 
-  test("must accept in all design documents", async () => {
+  test("refuses a write unless the functions of all design documents accept it", async () => {
     const { ask } = await openValidated(openFilms);
     const second = "function (doc) { if (doc.second) throw({forbidden: 'second'}); }";
     await ask("PUT /films/_design/w", { body: { validate_doc_update: second } });
@@ -235,7 +235,7 @@ describe("validate_doc_update", () => {
 test.each([
   ["a design document", "PUT /films/_design/a"],
   ["a validated document", "PUT /films/a"],
-])("%s of several megabytes is written once, after its verdict", async (_, request) => {
+])("%s of several megabytes is written once, after it was validated", async (_, request) => {
   let setBytes = 0;
   const counting = (engine: Engine): Engine => {
     const begin = engine.begin.bind(engine);

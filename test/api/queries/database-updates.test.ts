@@ -137,7 +137,8 @@ test("an eventsource feed writes an event per update", async () => {
 test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Each writer removes random superseded rows, so that one rarely remains.
+  // Each writer removes random superseded rows, so that a round rarely leaves one: repeats until it
+  // does.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));

@@ -1,4 +1,4 @@
-/** The plan of a query (`_explain`), and its summary in `_find`, for the indexes of a scene. */
+/** The plan of a query (`_explain`), and the summary of the plan in `_find`, for given indexes. */
 import { describe, expect } from "vitest";
 import { type Row, refusal, type Scene, testRows } from "../rows.ts";
 

@@ -13,7 +13,8 @@ const value = fc.oneof(
   fc
     .constantFrom(
       ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
-      // Integers without an exact double, of one, three and five digits in the index.
+      // Integers that no double represents exactly. The index encodes them with one, three and five
+      // digits.
       ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
       ...["1234567890123456789012345678", "1234567890123456789012445678"],
     )

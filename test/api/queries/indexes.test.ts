@@ -287,7 +287,7 @@ describe("an index", () => {
     expect((await find(api, seven)).ids).toEqual(["d37"]);
   });
 
-  test("is kept for a replicated design document, and removed when that defines another", async () => {
+  test("is maintained for a replicated design document, and removed when a later revision defines another one", async () => {
     const api = await openFilms();
     const map = { fields: { n: "asc" }, partial_filter_selector: {} };
     const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
@@ -309,7 +309,7 @@ describe("an index", () => {
     { list: { $elemMatch: { $gt: 1 } } },
     { list: { $allMatch: { $or: [{ $eq: 2 }, { $eq: 3 }] } } },
     { $and: [{ list: { $elemMatch: { $gt: 1, $lt: 4 } } }, { $gt: null }] },
-  ])("answers a filter with operators outside a field in its normal form: %j", async (filter) => {
+  ])("applies the normal form of a filter with operators outside a field: %j", async (filter) => {
     const api = await openFilms();
     const index = { fields: ["n"], partial_filter_selector: filter };
     const made = await api.ask("POST /films/_index", { body: { index, ddoc: "d", name: "n" } });
@@ -334,7 +334,7 @@ describe("an index", () => {
     ]);
   });
 
-  test("serves only queries that name it if its filter is partial", async () => {
+  test("serves only queries that name it if it is partial", async () => {
     const api = await openIndexed();
     await makeIndex(api, ["n"], { even: true });
     const selector = { n: 4 };
@@ -524,7 +524,7 @@ describe("the planner", () => {
     });
   });
 
-  test("sorts by the fields after those with a single value", async () => {
+  test("sorts by its later fields if the selector allows a single value for the earlier ones", async () => {
     const api = await openIndexed({ fields: [["even", "n"]] });
     const sort = [{ n: "desc" }];
     const found = await find(api, { selector: { even: true }, sort, limit: 3 });

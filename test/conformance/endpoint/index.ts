@@ -23,8 +23,8 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
 }
 
 /**
- * A second revision with an attachment of position 0, as CouchDB stores one that came without a
- * position.
+ * A second revision with an attachment of `revpos` 0, which CouchDB stores for an attachment that
+ * was written without a `revpos`.
  */
 export function unplaced(id: string): TextDocument {
   const data = Buffer.from("bytes of a poster").toString("base64");
@@ -114,7 +114,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(missing.get("k")?.missing ?? []).toEqual([]);
   });
 
-  test("changes contain each document once, with all leaves, and none after the last", async () => {
+  test("changes contain each document once, with all leaves, and are empty after the last sequence", async () => {
     const endpoint = await created();
     const documents = [
       plain("a", 1, ["a"]),
@@ -147,7 +147,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
   });
 
-  test("a selector reaches the source with every number and member in its form", async () => {
+  test("a selector reaches the source with its digits of numbers and its order of members", async () => {
     const endpoint = await created();
     const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
     const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
@@ -159,7 +159,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     }
   });
 
-  describe("of rivals and deletions", () => {
+  describe("changes of rivals and deletions", () => {
     /** `r` has a loser with n = 1 and a winner with n = 5; `gone` was deleted with n = 1. */
     const opened = async (): Promise<Endpoint> => {
       const endpoint = await created();

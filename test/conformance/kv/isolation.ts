@@ -112,7 +112,7 @@ export function isolationTests(fixture: () => Fixture): void {
     );
   });
 
-  test("a range read that stopped early conflicts only up to where it read", async () => {
+  test("a range read that stopped early conflicts only with keys up to the last one that it read", async () => {
     await fixture().kv.transact(async (tx) => {
       for (const name of ["b", "c", "d", "e"]) put(tx, name, name);
     });
@@ -141,7 +141,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
   });
 
-  test("a change of the result of a reverse selector conflicts, and so does a key after it", async () => {
+  test("a reverse selector conflicts with a change of its result, and with a new key after the result", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(lastLessThan(key("t")));

@@ -16,7 +16,7 @@ export type Step =
   | { readonly kind: "clear"; readonly key: string }
   | { readonly kind: "clearRange"; readonly begin: string; readonly end: string }
   | { readonly kind: "byteMin"; readonly key: string; readonly value: string }
-  /** Copies a value, so that lost updates are detected. */
+  /** Copies the value that it reads, so that lost updates are detected. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
 /** Result of a selector that resolves to a key outside the keys of the steps. */

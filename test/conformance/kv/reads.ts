@@ -123,7 +123,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a page of lengths has the keys, and values as long as the stored ones", async () => {
+  test("a page of lengths has the stored keys, and placeholder values of the stored lengths", async () => {
     const key = (length: number): Uint8Array => new Uint8Array(length).fill(0x61);
     const lengths = [
       [100, 0],

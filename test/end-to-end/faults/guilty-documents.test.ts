@@ -79,7 +79,7 @@ async function listed(name: string): Promise<string[]> {
   );
 }
 
-/** Waits until the job has crashed this often. */
+/** Waits until the job has crashed at least this many times. */
 async function crashes(name: string, count: number): Promise<void> {
   await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
@@ -429,7 +429,7 @@ test.concurrent.each(
 const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
 
 test.concurrent.each([
-  // Both requests for the first batch fail. The other batches skip the request.
+  // Both requests for the first batch fail. The other batches are copied without such a request.
   ["fails", undefined, 2],
   ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(

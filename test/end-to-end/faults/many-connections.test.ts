@@ -31,7 +31,8 @@ test.skipIf(!isLimitSufficient)(
         sockets.push(socket);
         return once(socket, "connect");
       });
-      // An additional connection would be retried until the process resumes.
+      // A connection beyond the length of the queue would not be established before the process
+      // resumes.
       expect(await Promise.all(connected)).toHaveLength(CLIENT_COUNT);
     } finally {
       node.child.kill("SIGCONT");

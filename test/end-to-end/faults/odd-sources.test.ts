@@ -47,7 +47,7 @@ const LISTED_REVISIONS = [
 const md5 = (bytes: Uint8Array): string =>
   `md5-${createHash("md5").update(bytes).digest("base64")}`;
 
-/** Histories with which a target would store another tree than the source has. */
+/** Histories that would make a target store another tree than that of the source. */
 const HISTORIES = {
   "without its history": {},
   "with the history of another revision": {

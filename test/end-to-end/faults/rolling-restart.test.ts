@@ -42,7 +42,10 @@ onSharedStores((openStore) => {
     return Promise.all(names.map(work));
   }
 
-  /** The last node restarts first, so the first one responds. */
+  /**
+   * Asks the first node of the list: always the last one restarts, and its successor becomes the
+   * first.
+   */
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
   async function ask(method: string, path: string, body?: unknown): Promise<any> {
     const [node] = nodes as [TandemProcess];

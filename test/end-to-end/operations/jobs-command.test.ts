@@ -94,7 +94,7 @@ test("a name without jobs is reported with exit code 1", async () => {
   });
   const { code, output } = await list(...unknown, "--json");
   expect([code, JSON.parse(output).jobs]).toEqual([1, []]);
-  // No job in a state is a good answer.
+  // The exit code is 0: it is good news that no job is in a state.
   const stalled = await list("--stalled", "--no-left-behind");
   expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
   expect(await list("--source", "a")).toMatchObject({ code: 0 });

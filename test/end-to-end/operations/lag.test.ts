@@ -35,7 +35,7 @@ function tandem(...flags: readonly string[]): Promise<string> {
   });
 }
 
-test("a paused job with 300 pending changes reports 300, and for how long", async () => {
+test("a paused job with 300 pending changes reports their number, and how long it has been behind", async () => {
   await node.call("PUT", "/a");
   await write("a", "first", 3);
   const source = `${node.url}/a`;

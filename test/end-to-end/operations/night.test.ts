@@ -26,12 +26,15 @@ const fixture = (name: string) =>
 
 const GOOD_COUNT = 20;
 const COUNT_OF_EACH = 3;
-/** More than the wrong passwords after which the server locks an account. */
+/** Exceeds the number of wrong passwords with which a server locks an account. */
 const COUNT_OF_LOGINS = 8;
 const DOCUMENT_COUNT = 8;
 /** Number of groups fixed at the same time. */
 const FIXED_AT_ONCE = 6;
-/** Classes of servers that a node probes, so that their jobs may recover before the command. */
+/**
+ * Classes of failures whose servers a node probes, so that their jobs may recover before the
+ * command.
+ */
 const PROBED = new Set(["dns", "unreachable", "timeout", "tls"]);
 const ADMIN = "admin:of-admin";
 const RIGHT = "right-password";
@@ -47,7 +50,7 @@ interface Fault {
   /** Number of jobs. Default: `COUNT_OF_EACH`. */
   readonly count?: number;
   heal(): Promise<unknown> | unknown;
-  /** Command that fixes the group after that. Default: retries it. */
+  /** Command that fixes the group after `heal`. Default: retries the group. */
   readonly command?: readonly string[];
 }
 
@@ -247,7 +250,7 @@ beforeAll(async () => {
     heal: () => remote.call("DELETE", `/strict/_design/v?rev=${design.rev}`),
   });
   const { port } = new URL(remote.url);
-  // The cause is the name, although the filter cannot be read.
+  // The reported cause is the unresolvable name, although what fails is the reading of the filter.
   await fill(remote.call, "filtered");
   await remote.call("PUT", "/filtered/_design/f", { filters: { keep: KEEP } });
   addFault("name", `http://films.localhost:${port}`, {
@@ -393,8 +396,8 @@ async function openBlackHole(behind: string) {
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   child.kill("SIGSTOP");
   const port = Number(line);
-  // Fills the accept queue. Two connections suffice, and later ones wait as well, so they are not
-  // awaited.
+  // Fills the accept queue. Two connections suffice, and the later ones wait for the process, so
+  // none is awaited.
   for (let number = 0; number < 4; number++) {
     const socket = connect({ port, host: "127.0.0.1" });
     socket.on("error", () => {});
@@ -439,7 +442,7 @@ test("failing jobs are found with their causes, and one command fixes each group
   await expectProof();
   await expectMetricsToAgree();
   const firing = await reported("firing", badCount);
-  // Each job once, together with others of its cause.
+  // Each job is reported once, in a message about several jobs with the same cause.
   expect(firing.flatMap(({ alerts }) => alerts)).toHaveLength(badCount);
   expect(firing.length).toBeLessThan(badCount);
   for (const { alerts } of firing) {

@@ -163,7 +163,7 @@ test("attachments of equal length are compared by their bytes if one side has th
       return { digest, encoding, length };
     }),
   );
-  // Equal bytes have different digests here; other bytes have the same length.
+  // All three digests differ, although two documents have the same bytes. All lengths are equal.
   expect(new Set(digests.map(({ digest }) => digest)).size).toBe(3);
   expect(digests.map(({ encoding }) => encoding)).toEqual(["gzip", undefined, undefined]);
   expect(new Set(digests.map(({ length }) => length))).toEqual(new Set([text.length]));

@@ -17,7 +17,10 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const PIECE_BYTES = 64 * KIB;
 
-/** A body of 70 MiB of `filler`, if any, with the number of bytes read. */
+/**
+ * A body of `before`, followed by 70 MiB of `filler` unless that is empty. `read` counts the bytes
+ * of filler that were read.
+ */
 function bomb(before: string, filler: string) {
   const piece = Buffer.from(filler.repeat(PIECE_BYTES / Math.max(1, filler.length)));
   const read = { byteCount: 0 };

@@ -557,7 +557,7 @@ test("a database that existed at creation and is gone afterwards is reported as 
 });
 
 test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
-  "an object in place of %s, which cannot be a number, is not an internal error",
+  "an object in place of %s that cannot be converted to a number is not an internal error",
   async (member) => {
     const body = `{"update_seq":1,"doc_count":1,"${member}":{"toString":1,"valueOf":1}}`;
     const endpoint = open(() => ({ status: 200, body }));
@@ -571,7 +571,7 @@ test("a server that keeps answering 429 is rate-limited", async () => {
 });
 
 test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
-  "an answer with a document's revisions that is %j can be requested again",
+  "a request for a document's revisions that is answered with %j can be repeated",
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));
     const request = { id: "a", revision: "1-a", ancestors: [] };

@@ -385,7 +385,7 @@ test("a stopping node hands its job to the next one, which resumes from the chec
   await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
-  // A run that starts again would have checked all documents and written one, or counted twice.
+  // A run from the start would have checked all documents again and written one, or counted twice.
   expect(data?.statistics).toMatchObject({ missingChecked: 51, docsWritten: 51 });
 });
 

@@ -4,7 +4,7 @@ import { World } from "../../simulation/kernel/world.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
 const INTERVAL_MS = 10_000;
-/** Configuration from which the interval follows, which is a tenth of this age. */
+/** Maximum age of transient jobs. A tenth of it is the interval of the clean-up. */
 const config = { transientJobAgeSecMax: 100 };
 
 function openNodes(world: World, count: number) {

@@ -128,7 +128,10 @@ describe("the same replication requested by two users", () => {
   const JOHN: WriteContext = { userName: "john", roles: [], isAdmin: false };
   const PROXY = "http://dead.example:3128";
 
-  /** A node, and a server whose passwords a test may change. A proxy never responds. */
+  /**
+   * Opens a node, and a server whose passwords a test may change. Requests through a proxy get no
+   * response.
+   */
   async function openFar() {
     const valid = new Set(["right"]);
     const json = (status: number, members: object) => ({

@@ -101,7 +101,8 @@ test("a failing job is crashing, and pending in the queue; its document records 
       data: { state: "crashing", errorCount, failure: { error: "db_not_found" } },
     });
     const pauseSec = Number(job?.scheduledAtSec) - Number(job?.data.lastUpdatedMs) / 1000;
-    // The pause is at least three quarters of the doubled pause; times are in whole seconds.
+    // The pause doubles with each error and is shortened by up to a quarter at random. Times are in
+    // whole seconds.
     expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
     expect(await members(node, "copy")).toEqual(asWritten);
     if (errorCount === 2) await node.createDatabase("a");

@@ -15,7 +15,7 @@ afterEach(async () => {
 async function open() {
   let parseCount = 0;
   const config = {
-    // Parsing a replication reads the allowed protocols once.
+    // Each parse of a replication reads the allowed protocols once, so the reads count the parses.
     get protocols() {
       parseCount++;
       return REPLICATOR_CONFIG_DEFAULT.protocols;

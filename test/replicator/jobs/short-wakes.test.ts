@@ -305,7 +305,7 @@ test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
   },
 );
 
-test("reads the checkpoints after the last document is written, and before the next ones are", async () => {
+test("reads the checkpoints after the last document is written, and before it writes new ones", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
   const place = (request: string): number => asked.indexOf(request);

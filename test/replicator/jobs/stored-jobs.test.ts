@@ -26,7 +26,10 @@ async function open(
   return node;
 }
 
-/** A runtime with constant time and random numbers: stored times and ids differ in length. */
+/**
+ * A runtime with constant time and random numbers. Otherwise, stored times and ids would differ in
+ * length.
+ */
 function alwaysTheSame(system: Runtime): Runtime {
   const clock = { ...system.clock, nowMs: () => 1_750_000_000_123 };
   return { ...system, clock, random: new SeededRandom("stored jobs") };

@@ -52,7 +52,7 @@ test("a failure keeps its first time and counts its attempts, whatever its id is
   expect(left.entries).toEqual([]);
 });
 
-test("a retry is requested for some documents, or for all that were requested before it was served", async () => {
+test("a retry request includes the documents of earlier ones, or the whole list if these are too many", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const long = "é".repeat(3000);
@@ -64,7 +64,7 @@ test("a retry is requested for some documents, or for all that were requested be
   const ask = (request: string, ids?: readonly string[]) =>
     kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
   const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
-  // The regular retry of the whole list happens anyway.
+  // The scheduled retry of the whole list is not merged into a later request.
   await ask("scheduled");
   await ask("first", ["a"]);
   expect(await asked()).toEqual({ request: "first", ids: ["a"] });

@@ -69,7 +69,7 @@ test("a command for many jobs continues after its response, and is undone as a w
   expect(running.done).toBeLessThan(MANY);
   const undoing = await world.ask(`POST /_tandem/commands/${id}/_undo`);
   expect([undoing.status, undoing.json.error]).toEqual([409, "conflict"]);
-  // Two nodes that continue it concurrently process each job once.
+  // Each job is processed once, even if two nodes continue the command concurrently.
   const { bulk } = node.replicator;
   await Promise.all([bulk.finish(id, NEVER), bulk.finish(id, NEVER)]);
   const ended = (await world.ask(`GET /_tandem/commands/${id}`)).json;

@@ -240,7 +240,7 @@ describe("a masked secret", () => {
     expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
   });
 
-  test("does not stand for that of another user's document", async () => {
+  test("does not stand for the password in another user's document", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, owner: "bob" };

@@ -210,7 +210,7 @@ test("a dry run names the targets whose security objects a rule would overwrite"
   expect((await plan(["copy-*"])).overwritten).toMatchObject({ count: 1, first: ["copy-user-a"] });
 });
 
-test("over the API as well", async () => {
+test("a dry run over the API reports new jobs and overwritten security objects", async () => {
   const ask = await open();
   await ask("PUT /user-a");
   const { json } = await ask("PUT /_tandem/rules/users?dry_run=true", RULE);

@@ -18,7 +18,7 @@ const JOE = password("joe", "pw");
 let server: RunningServer;
 /** A server without administrators. */
 let party: RunningServer;
-/** The documents of jobs with an ended run, and the callback for the next one. */
+/** The documents whose jobs have ended a run, and the callback for the next end of a run. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 

@@ -44,7 +44,7 @@ test.each([
   expect(text).not.toContain("hidden");
 });
 
-test("one job is shown by its id, which other users may see only for their own jobs", async () => {
+test("a job of any user is shown by its id, and refused to a user without the role", async () => {
   current = READER;
   const { jobs } = (await world.ask("GET /_scheduler/jobs")).json;
   const path = `GET /_scheduler/jobs/${encodeURIComponent(jobs[0].id)}`;

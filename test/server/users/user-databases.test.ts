@@ -154,7 +154,7 @@ test("a restarted process continues at its last position", async () => {
   expect(await ofUsers()).toContain("userdb-616e6e");
 });
 
-test("a new prefix applies from the first user", async () => {
+test("a changed prefix gives existing users a new database, and keeps the old one", async () => {
   const configuration = start();
   await putUser("ann");
   await created("userdb-616e6e");

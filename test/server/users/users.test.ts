@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("store no password, even when they are deleted with one", async () => {
+  test("store no password, even if the deletion contains one", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -442,7 +442,7 @@ describe("passwords", () => {
 });
 
 describe("a replication into _users", () => {
-  test("brings no password that is not a string", async () => {
+  test("skips a user whose password is neither a string nor null", async () => {
     const copies = `copies-${name}`;
     await ask("PUT", `/${copies}`, { as: ROOT });
     for (const [user, password] of [
@@ -600,7 +600,7 @@ describe("sessions", () => {
     expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
     const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
     expect(session.json.userCtx.name).toBe(name);
-    // A session does not continue either if the password is wrong.
+    // With a wrong password, the session does not continue either.
     const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
     expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
     const unknown = {

@@ -9,9 +9,9 @@ export interface JobsKnobs {
   readonly fairShare: FairShare;
   readonly groups: readonly (string | undefined)[];
   readonly jobCount: number;
-  /** Maximum number of jobs accepted at once. */
+  /** Maximum number of jobs per acceptance. */
   readonly acceptCountMax: number;
-  /** Time without a poll for jobs that become due. */
+  /** Maximum wait for new jobs, after which a worker polls for jobs that have become due. */
   readonly idleMs: number;
   /** Maximum number of bytes per page. Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;

@@ -275,7 +275,10 @@ export class SimulatedNode {
     };
   }
 
-  /** The store announces a change in its response. */
+  /**
+   * Waits for a change that the store announces. The announcement arrives like a response, so a cut
+   * link delays it.
+   */
   async #heard(fired: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
     await fired;
     const { answers } = this.store;

@@ -138,12 +138,15 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // A server may serialize a body again; its value stays.
+  // Compares members rather than text, because a server may serialize a body again.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
 
-/** Whether a database has passed a revision, given its document's id and the revision. */
+/**
+ * Whether a database knows a revision, as a leaf or as an ancestor. `text` is the document's id and
+ * the revision.
+ */
 export async function isPast(
   tx: ReadTransaction,
   database: Database,

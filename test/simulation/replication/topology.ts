@@ -58,7 +58,10 @@ export class Topology {
     return [...new Set(this.links.flatMap(({ source, target }) => [source, target]))];
   }
 
-  /** Databases that are not targets, and those of a ring. */
+  /**
+   * Databases that the workloads edit: those that are not targets or, if the replications form a
+   * ring, all of them.
+   */
   get edited(): readonly string[] {
     const targets = new Set(this.links.map(({ target }) => target));
     const sources = new Set(this.links.map(({ source }) => source));
@@ -66,7 +69,10 @@ export class Topology {
     return this.databases.filter((name) => isRing || !targets.has(name));
   }
 
-  /** Whether no replication copies from it: documents that it refuses are missing nowhere else. */
+  /**
+   * Whether no replication copies from the database. A document that it refuses is then missing
+   * nowhere else.
+   */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);
   }

@@ -1,6 +1,6 @@
 /**
  * Increments a number in the store of the given folder, in small and sometimes large transactions,
- * and prints each number after its commit. A number is stored in the row of its remainder.
+ * and prints each number after its commit. A number is stored in row `number % ROW_COUNT`.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";

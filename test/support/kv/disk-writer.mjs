@@ -1,7 +1,7 @@
 /**
- * Executes writes on the store of a folder, read line by line: node disk-writer.mjs DIRECTORY
- * NOTES. Reports the result of each transaction in the file NOTES, which a recorder orders with the
- * disk writes, and on standard output. Runs built code.
+ * Reads writes line by line, and executes them on the store of a folder: node disk-writer.mjs
+ * DIRECTORY NOTES. Reports the result of each transaction in the file NOTES, which a recorder
+ * orders with the disk writes, and on standard output. Runs built code.
  */
 import { openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";

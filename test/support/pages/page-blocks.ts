@@ -45,7 +45,7 @@ const NOT_RUN: readonly Reason[] = [
 export interface ShellBlock {
   readonly page: string;
   readonly text: string;
-  /** Reason why no test runs the block, unless one must. */
+  /** Reason why no test runs the block; `undefined` if a test must run it. */
   readonly whyNotRun: string | undefined;
 }
 
