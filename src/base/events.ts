@@ -183,7 +183,10 @@ export interface Events {
   "replication.login": { readonly origin: string; readonly verdict: string };
   /** A login was not attempted, so that the server does not lock the account. */
   "replication.login-gated": { readonly origin: string };
-  /** Failed revisions were written later; `documentCount` is the number of their documents. */
+  /**
+   * Revisions that had failed were written by a later attempt. `documentCount` is the number of
+   * their documents.
+   */
   "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };

@@ -27,8 +27,8 @@ export interface Authority {
   /** Whether the author was a server administrator at the time; absent in older records. */
   readonly wasAdmin?: boolean | undefined;
   /**
-   * Whether the object was written by a replication. Its author is then unknown, and this is the
-   * authority of the replication.
+   * Whether the object was written by a replication. If so, its author is unknown, and the
+   * authority is that of the replication's job.
    */
   readonly isCopy?: boolean | undefined;
 }

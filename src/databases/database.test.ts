@@ -66,7 +66,7 @@ describe("interactive edits", () => {
     ]);
   });
 
-  test("an edit follows a deleted leaf only if another leaf is not deleted", async () => {
+  test("an edit of a deleted leaf is accepted only if the document has a leaf that is not deleted", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-gone", "1-a"], { deleted: true }));
     const conflict = [{ kind: "conflict", id: "a" }];

@@ -128,7 +128,7 @@ export interface DatabaseHook {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict>;
-  /** Called once for each written edit, with the resulting winner. May write documents here. */
+  /** Called once for each written edit, with the resulting winner. The hook may write documents. */
   afterWrite?(
     tx: Transaction,
     database: HookedDatabase,

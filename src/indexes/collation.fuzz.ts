@@ -92,7 +92,7 @@ describe("a key", () => {
     );
   });
 
-  test("is never the prefix of a key that continues with FF, which a bound appends", () => {
+  test("with an appended FF, as in a bound, is no prefix of another key", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];

@@ -97,7 +97,7 @@ export class Collation {
   readonly version: string;
   readonly #letters = baseComparer();
   readonly #weights: Weights;
-  /** Number of each combining mark that is not ignored. */
+  /** The number assigned to each combining mark that is not ignored. */
   readonly #marks: ReadonlyMap<string, number>;
   readonly #elements = new Map<number, Elements>();
 
@@ -215,8 +215,9 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose concatenated characters equal the character. If no classes do,
-   * returns the classes of its beginning, and the gap that contains the rest.
+   * Returns the classes whose concatenated characters equal the character. If there are none,
+   * returns the classes that equal its beginning, and the gap between two classes into which the
+   * rest sorts.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];

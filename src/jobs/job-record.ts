@@ -47,7 +47,7 @@ function formatOf(hasRequest: boolean): number {
   return hasRequest ? FORMAT_WITH_REQUEST : FORMAT;
 }
 
-/** Facts of a running job before the commit determines its position in the activity order. */
+/** Facts of a running job whose position in the activity order is unknown until the commit. */
 export type RunningFactsAtCommit = Omit<RunningFacts, "state" | "activity">;
 
 /**

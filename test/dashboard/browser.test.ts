@@ -619,7 +619,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await hasFocus("worker_batch_size");
     await page.getByLabel("worker_batch_size").fill("");
 
-    // The node names the field of its refusal.
+    // The node's refusal names the field.
     await source.fill("http://films.invalid/x");
     await page.route("**/_replicator/*", (route) =>
       route.fulfill({

@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
 const BYTES_MAX = 90_000;
-/** XML namespaces, which are never requested, and the servers of examples. */
+/** XML namespaces, which are never requested, and host names in examples. */
 const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
 function files(): readonly string[] {

@@ -69,7 +69,7 @@ test("a job begins at a valid sequence of the source, and an invalid one is repo
   for (const since of [0, 7, "7-x", [7, "x"]]) expect((await startFrom(since)).status).toBe(200);
 });
 
-test("the event of a decision has the request id of the response, which is not stored", async () => {
+test("the event of a decision has the request id of the response; the stored decision does not", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [command, name] of [
     ["_pause", "replication.controlled"],

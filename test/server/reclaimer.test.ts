@@ -108,7 +108,7 @@ const exists = (name: string): Promise<boolean> =>
 const swept = (database: string) =>
   node.event("databases.swept", (fields) => fields.database === database);
 
-test("compacting a database removes its rows immediately, and those of others stay", async () => {
+test("compacting a database removes its superseded rows immediately, and none of other databases", async () => {
   reclaimer.start("films");
   expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });

@@ -415,7 +415,7 @@ function isSecondOfFour(first: number, second: number): boolean {
   return second >= (first === 0xf0 ? 0x90 : 0x80) && second <= (first === 0xf4 ? 0x8f : 0xbf);
 }
 
-/** Bytes that form a complete escape with a backslash. */
+/** Bytes that form a complete escape after a backslash. */
 const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
 /**

@@ -50,7 +50,7 @@ describe("parseJson and printJson", () => {
     ),
   }));
 
-  test("preserve every text without spaces", () => {
+  test("preserve every text that contains no spaces", () => {
     fc.assert(
       fc.property(text, (json) => {
         expect(printJson(parseJson(json))).toBe(json);

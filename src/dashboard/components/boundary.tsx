@@ -1,4 +1,7 @@
-/** Contains a rendering error, so that the rest of the dashboard keeps working. */
+/**
+ * Confines a rendering error to a part of the page, so that the rest of the dashboard keeps
+ * working.
+ */
 import { Component, type ComponentChildren } from "preact";
 import { useFeed } from "../base/context.ts";
 import { Problem } from "./text.tsx";

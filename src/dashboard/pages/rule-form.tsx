@@ -204,7 +204,7 @@ export function RuleForm({
           {fields.security === "matching" && (
             <AreaField
               field="security.patterns"
-              label="Patterns of these targets, one per line"
+              label="Existing targets to overwrite (patterns, one per line)"
               value={fields.overwritten}
               onChange={(overwritten) => change({ overwritten })}
             />

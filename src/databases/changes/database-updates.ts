@@ -59,7 +59,10 @@ const KNOWN_COUNT_MAX = 1_000;
 interface WrittenRows {
   /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
-  /** Number of transactions that recorded this update since one of them was last committed. */
+  /**
+   * Number of transactions that have recorded this update since the last such transaction was
+   * committed.
+   */
   begunCount: number;
 }
 

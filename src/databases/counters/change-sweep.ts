@@ -23,9 +23,9 @@ import {
 import type { DatabaseKeys } from "../records/database-keys.ts";
 
 /**
- * Number of latest boundaries after which all partial counts are merged. Far more boundaries than
- * are usually added between two sweeps, so that partial counts committed during the last sweep are
- * included.
+ * Number of the latest boundaries whose partial counts a sweep merges again. It exceeds the number
+ * of boundaries that are usually added between two sweeps, so that counts committed during the last
+ * sweep are included.
  */
 const YOUNG_BOUNDARIES = 8;
 const YOUNG_SHARES_MAX = 5_000;

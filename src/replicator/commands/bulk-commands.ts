@@ -167,7 +167,7 @@ export class BulkCommands {
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
     const { command, commandPage } = this.#keys;
     const commands = { begin: command.range().begin, end: command.key({ id: before }) };
-    // Includes the lists of commands whose node was killed before they began.
+    // Includes the lists of commands that never began, because their node was killed.
     const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {

@@ -155,7 +155,10 @@ export class ParkedJobs {
     });
   }
 
-  /** Deletes a page of newly parked rows before a full comparison. Returns whether more remain. */
+  /**
+   * Deletes a page of the rows of newly parked jobs, which a full comparison is about to cover.
+   * Returns whether more remain.
+   */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParked.range({ source });
     const limit = CLEARED_KEYS_MAX;

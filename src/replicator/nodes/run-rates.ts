@@ -65,7 +65,7 @@ export class RunRates {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** Writes the process's counts of a minute. */
+  /** Writes the process's counts for one minute. */
   write(tx: Transaction, id: NodeId, startMs: number, counts: RunCounts): void {
     tx.set(this.#keys.runRate.key({ startMs, node: id }), encodeCounts(counts));
   }

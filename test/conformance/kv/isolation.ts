@@ -29,7 +29,9 @@ export function isolationTests(fixture: () => Fixture): void {
     return attemptCount > first;
   }
 
-  /** Attempts of a body without interference: one, or two if every body runs twice. */
+  /**
+   * Number of attempts of a transaction without interference: one, or two if each body runs twice.
+   */
   async function countAttempts(
     kv: KeyValueStore,
     body: (tx: Transaction) => Promise<unknown>,

@@ -52,7 +52,7 @@ test("a failure keeps its first time and counts its attempts, whatever its id is
   expect(left.entries).toEqual([]);
 });
 
-test("a retry request includes the documents of earlier ones, or the whole list if these are too many", async () => {
+test("retry requests are combined, and request the whole list if they name too many documents", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const long = "é".repeat(3000);

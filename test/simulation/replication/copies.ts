@@ -34,7 +34,7 @@ function note(tx: Transaction, database: string, node: SimulatedNode, operation:
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
-/** Makes a queue record the databases that jobs of this node copy into. */
+/** Causes a queue to record the databases that jobs of this node copy into. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);

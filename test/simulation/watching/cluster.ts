@@ -60,7 +60,7 @@ export interface WatchingOutcome {
   readonly problems: readonly string[];
   readonly fingerprint: string;
   readonly counts: ReadonlyMap<string, number>;
-  /** The longest delay of a document without faults. */
+  /** The longest delay of a document while no faults occur. */
   readonly longestMs: number;
 }
 
