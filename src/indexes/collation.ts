@@ -215,9 +215,9 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose concatenated characters equal the character. If there are none,
-   * returns the classes that equal its beginning, and the gap between two classes into which the
-   * rest sorts.
+   * Returns the classes whose concatenated characters equal the character. If no classes do,
+   * returns those that equal its beginning, and the gap between two classes into which the rest
+   * sorts.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];

@@ -81,7 +81,7 @@ test.each([
     await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
     const starting = start(storage, { directory, environment });
     await expect(starting).rejects.toThrow(
-      new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: give .*TANDEM_SECRETS_KEY`),
+      new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: name .*TANDEM_SECRETS_KEY`),
     );
     // No new key was created that could be mistaken for the right one, which still works.
     expect(readdirSync(directory)).toEqual([]);
