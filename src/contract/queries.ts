@@ -217,7 +217,11 @@ export const QUERIES = {
   "POST /_tandem/replications/_check": {
     database: { kind: "text", meaning: "database of the document; by default _replicator" },
   },
-  "GET /_tandem/rules": { limit: { ...limit, cap: 1_000, default: 100 }, bookmark },
+  "GET /_tandem/rules": {
+    limit: { ...limit, cap: 1_000, default: 100 },
+    bookmark,
+    failing: { kind: "flag", meaning: "true: only rules that cannot list their source" },
+  },
   "PUT /_tandem/rules/{name}": { dry_run: dryRun },
   "DELETE /_tandem/rules/{name}": { dry_run: dryRun },
   "GET /_tandem/endpoints": { limit: { ...limit, default: 100 }, skip },

@@ -293,10 +293,12 @@ export class LoginGatedError extends OperationalError {
     /** Time of the next permitted attempt. */
     readonly untilMs: number;
     readonly isRefused: boolean;
+    /** Status and words of the last rejection; "" if unknown. */
+    readonly words: string;
   };
 
-  constructor({ origin, account }: Login, untilMs: number, isRefused: boolean) {
-    const details = { origin, account, untilMs, isRefused };
+  constructor({ origin, account }: Login, untilMs: number, isRefused: boolean, words = "") {
+    const details = { origin, account, untilMs, isRefused, words };
     super("HTTP_LOGIN_GATED", "The login was not attempted", details);
   }
 }

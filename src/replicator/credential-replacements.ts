@@ -21,6 +21,8 @@ import { rewrite } from "./documents/replication-document.ts";
 import type { JobFilter } from "./job-lists/job-filter.ts";
 import type { JobLists } from "./job-lists/job-lists.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
+import { classOfError } from "./jobs/failing.ts";
+import { matchesCause } from "./jobs/failure-cause.ts";
 import type { Decider } from "./jobs/job-control.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
@@ -35,6 +37,8 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
+/** Members of a filter that select the cause of a failure. */
+const CAUSE_MEMBERS: readonly string[] = ["error", "side", "host"];
 /** Maximum number of owners of skipped jobs that are reported by name. */
 const OWNERS_MAX = 10;
 
@@ -151,7 +155,7 @@ export class CredentialReplacements {
 
   /**
    * Finds the jobs and rules that a replacement would change. `filter` restricts it to some jobs,
-   * and to the rules that created them.
+   * and to the rules that created them or, if it selects failing jobs, cannot list the server.
    */
   async find(
     replacement: CredentialReplacement,
@@ -178,12 +182,44 @@ export class CredentialReplacements {
       if (data.rule !== undefined) ofJobs.add(data.rule);
     }
     const rules: string[] = [];
+    if (filter !== undefined) {
+      for (const name of await this.#failingRules(replacement, entitlement, filter))
+        ofJobs.add(name);
+    }
     for (const name of filter === undefined ? await this.#rules.names() : ofJobs) {
       if (await this.replaceInRule(name, replacement, { isDryRun: true, entitlement }))
         rules.push(name);
     }
     const withheld = { count: withheldCount, owners: [...owners] };
     return { jobIds, documentCount, withheld, content: { replacement, entitlement, rules } };
+  }
+
+  /**
+   * Returns the rules whose login at the server was rejected when they listed it, if the filter
+   * selects failing jobs and, at most, the cause of their failure and the rule.
+   */
+  async #failingRules(
+    replacement: CredentialReplacement,
+    entitlement: Entitlement,
+    { failing, databaseUuid, ...cause }: JobFilter,
+  ): Promise<readonly string[]> {
+    const members = Object.keys(cause);
+    const selectsFailing = failing ?? members.length > 0;
+    const isCause = members.every((member) => CAUSE_MEMBERS.includes(member));
+    if (!selectsFailing || !isCause || replacement.side === "target") return [];
+    const at = { side: "source", host: new URL(replacement.origin).host } as const;
+    const listing = { ...replacement, side: at.side };
+    const names: string[] = [];
+    for (const [name, failure] of await this.#rules.failures()) {
+      const failureClass = classOfError(failure.error);
+      const isRejected = failureClass === "unauthorized" || failureClass === "forbidden";
+      if (!isRejected || !matchesCause(cause, { ...at, class: failureClass })) continue;
+      const uuid = databaseUuid && (await this.#rules.uuidOf(name));
+      if (uuid !== databaseUuid) continue;
+      if (await this.replaceInRule(name, listing, { isDryRun: true, entitlement }))
+        names.push(name);
+    }
+    return names;
   }
 
   async #selected(filter: JobFilter): Promise<ReadonlySet<string>> {

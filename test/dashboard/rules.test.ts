@@ -124,7 +124,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     ]) {
       const { page, show, violations } = await visit(browser, node.url, "rita", { viewport });
       await mock(page);
-      await show("/rules/users");
+      await show("/nodes");
+      await show("/");
+      const failing = page.getByRole("region", { name: "Rules that cannot list their source" });
+      await failing.getByText("timeout: <b>no answer</b>").waitFor();
+      await failing.getByText("2 rules; the first 1 are shown").waitFor();
+      await failing.getByRole("link", { name: "users" }).click();
       await page.getByText("The source cannot be listed").waitFor();
       await page.getByText("by the feed of database changes").waitFor();
       await page.getByText("user-⟨U+202E⟩A").waitFor();

@@ -107,5 +107,26 @@ test("a rejected login is listed, and ends with a replaced password", async () =
       ({ json: shown }) => shown.state === "completed",
     );
   }
+  const basic = { username: "admin", password: "wrong-password" };
+  await here("/_tandem/rules/films", "PUT", {
+    ...{ source: { url: `${far.url}/`, auth: { basic } }, target: "all-{db}" },
+    ...{ databases: ["films"] },
+  });
+  await node.onceAnswered(
+    () => here("/_node/_local/_prometheus"),
+    ({ text }) => /^tandem_rules_failing 1$/m.test(text),
+  );
+  const listed = words(await tandem(["jobs", "failing"]));
+  expect(listed).toMatch(
+    /no failing jobs Rules that cannot list their source: .* films unauthorized/,
+  );
+  writeFileSync(file, "admin-password\n");
+  const account = ["--host", far.url, "--username", "admin", "--password-file", file];
+  const replaced = await tandem(["secrets", "replace", "--failing", ...account]);
+  expect(replaced).toContain("and the rule films; 0 changed");
+  await node.onceAnswered(
+    () => here("/_tandem/rules/films"),
+    ({ json: { status } }) => status.jobs === 1 && status.last_error === null,
+  );
   expect((await here("/_tandem/logins")).json).toEqual({ total_rows: 0, logins: [] });
 });

@@ -185,3 +185,43 @@ test("another node takes over when the scanning node dies", async () => {
   expect(node.askedAtMs.length).toBe(JOBS);
   await node.close();
 });
+
+test.each(["source", "target"] as const)(
+  "a job that fails at its %s has a known lag only if its source can be read",
+  async (side) => {
+    const node = openVirtualNode({});
+    const { world, replicator, kv, databases } = node;
+    await node.start();
+    for (const name of ["a", "b"]) await node.createDatabase(name);
+    await node.put("a", "one", {});
+    const replication = parseReplication({ source: "a", target: "b", continuous: true });
+    const id = await world.until(replicator.start(replication, JOE));
+    const caughtUp = async (): Promise<number> => {
+      const page = { filter: { isCaughtUp: true }, limit: 9 } as const;
+      return (await world.until(replicator.lists.page(page))).entries.length;
+    };
+    const once = async (isReached: (isFailing: boolean, lagSec: number | null) => boolean) => {
+      for (;;) {
+        await world.time.run(world.time.nowMs + 500);
+        const entry = await world.until(replicator.find(id));
+        if (entry === undefined) throw new Error("The job is there");
+        const [measure] = await world.until(replicator.measures.of([entry]));
+        const { lagSec = null, pending } = measure ?? {};
+        if (isReached(entry.data.failing !== undefined, lagSec)) return { lagSec, pending };
+      }
+    };
+    const known = { lagSec: 0, pending: 0 };
+    expect(await once((_, lagSec) => lagSec !== null)).toEqual(known);
+    expect(await caughtUp()).toBe(1);
+    const removed = side === "source" ? "a" : "b";
+    await world.until(kv.transact((tx) => databases.remove(tx, removed)));
+    const isKnown = side === "target";
+    expect(await once((isFailing) => isFailing)).toEqual(
+      isKnown ? known : { lagSec: null, pending: null },
+    );
+    expect(await caughtUp()).toBe(isKnown ? 1 : 0);
+    await node.createDatabase(removed);
+    expect(await once((isFailing, lagSec) => lagSec !== null || !isFailing)).toEqual(known);
+    await node.stop();
+  },
+);

@@ -1,6 +1,7 @@
 /** Servers listed by a rule, with various permissions and responses. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
+import { type JobFilter, parseReplacement } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
@@ -19,15 +20,17 @@ afterEach(async () => {
 /**
  * A node whose rule lists a server with these responses. It has no slots, so jobs stay as created.
  */
-async function open(answer: (path: string, query: URLSearchParams) => Answer) {
+async function open(
+  answer: (path: string, query: URLSearchParams, authorization: string | undefined) => Answer,
+) {
   const world = new World("far");
   const asked: string[] = [];
-  const fetch: Fetch = async ({ url, signal }) => {
+  const fetch: Fetch = async ({ url, headers, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
     // A feed never responds within the test.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
-    const { status, json } = answer(pathname, searchParams);
+    const { status, json } = answer(pathname, searchParams, headers?.authorization);
     return {
       status,
       headers: new Map(),
@@ -110,7 +113,16 @@ test.each<[string, (query: URLSearchParams) => Answer]>([
 });
 
 test.each<[string, Answer, object]>([
-  ["refuses to be listed", { status: 401, json: {} }, { error: "unauthorized" }],
+  [
+    "refuses to be listed",
+    { status: 401, json: { error: "unauthorized", reason: "Sign in." } },
+    { error: "unauthorized", reason: `401 from ${RULE.source}_all_dbs unauthorized: Sign in.` },
+  ],
+  [
+    "forbids its list",
+    { status: 403, json: { error: "forbidden", reason: "Admins only." } },
+    { error: "forbidden", reason: `403 from ${RULE.source}_all_dbs forbidden: Admins only.` },
+  ],
   [
     "answers with something else",
     { status: 200, json: { no: "list" } },
@@ -128,6 +140,54 @@ test.each<[string, Answer, object]>([
   isFine = true;
   await pass(120);
   expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
+});
+
+test("a rejected password is replaced in a rule without jobs, for its account and server", async () => {
+  const login = (password: string) => `Basic ${btoa(`jan:${password}`)}`;
+  const refusal = { error: "unauthorized", reason: "Name or password is incorrect." };
+  const { node, world, summary, pass } = await open((path, query, authorization) => {
+    if (path === "/_session") return NOTHING;
+    if (authorization !== login("right")) return { status: 401, json: refusal };
+    return path === "/_all_dbs" ? listed(["user-a"], query) : NOTHING;
+  });
+  const basic = { username: "jan", password: "wrong" };
+  const source = { url: RULE.source, auth: { basic } };
+  const { rules, credentials, bulk } = node.replicator;
+  const owner = { userName: "root", wasAdmin: true };
+  await world.until(rules.put("users", { ...RULE, source }, owner));
+  await pass(60);
+  const reason = expect.stringContaining("(401 unauthorized: Name or password is incorrect.)");
+  expect(await summary()).toMatchObject({ failure: { error: "unauthorized", reason } });
+  const named = async () => (await world.until(rules.failingPage())).map(({ name }) => name);
+  expect(await named()).toEqual(["users"]);
+  const replacement = (more: object = {}) =>
+    parseReplacement({
+      ...{ host: RULE.source, username: "jan" },
+      ...{ auth: { basic: { username: "jan", password: "right" } }, ...more },
+    });
+  const find = (filter: JobFilter, more: object = {}) =>
+    world.until(credentials.find(replacement(more), owner, filter));
+  const rejected = { error: "unauthorized", host: "far.example:" } as const;
+  for (const [filter, more] of [
+    [{ ...rejected, host: "other.example" }, {}],
+    [{ ...rejected, error: "timeout" }, {}],
+    [{ ...rejected, side: "target" }, {}],
+    [{ ...rejected, databaseUuid: "another" }, {}],
+    [{ ...rejected, owner: "root" }, {}],
+    [{ failing: true, paused: true }, {}],
+    [rejected, { username: "ann" }],
+    [rejected, { host: "https://far.example/" }],
+    [rejected, { side: "target" }],
+  ] as const) {
+    expect((await find(filter as JobFilter, more)).content.rules).toEqual([]);
+  }
+  const found = await find(rejected);
+  expect([found.jobIds, found.content.rules]).toEqual([[], ["users"]]);
+  expect((await find({ failing: true })).content.rules).toEqual(["users"]);
+  await world.until(bulk.replaceCredentials(found.jobIds, found.content, ROOT));
+  await pass(60);
+  expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
+  expect(await named()).toEqual([]);
 });
 
 test("retries listing after one second, then doubles the interval up to a minute", async () => {

@@ -195,6 +195,25 @@ test("gauges agree with the lists: states, flags, and failures by class and host
   expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
 });
 
+test("rules that cannot list their source are counted and listed", async () => {
+  const rule = (source: string) => ({ source, target: "copy-{db}", databases: ["user-*"] });
+  await ask("PUT", "/_tandem/rules/fine", rule("local"));
+  await ask("PUT", "/_tandem/rules/lost", rule("http://127.0.0.1:9/"));
+  await ask("PUT", "/_tandem/rules/missing", rule("http://127.0.0.1:9/"));
+  while ((await sample("tandem_rules_failing")) !== 2) await new Promise(setImmediate);
+  const page = (more: string) => ask("GET", `/_tandem/rules?failing=true&limit=1${more}`);
+  const { rules, bookmark, ...rest } = await page("");
+  expect(rest).toEqual({ total_rows: 2 });
+  expect([rules[0].name, rules[0].status.last_error.error]).toEqual([
+    "lost",
+    "http_request_failed",
+  ]);
+  const next = await page(`&bookmark=${bookmark}`);
+  expect([next.rules[0].name, next.bookmark]).toEqual(["missing", null]);
+  for (const name of ["fine", "lost", "missing"]) await ask("DELETE", `/_tandem/rules/${name}`);
+  expect(await sample("tandem_rules_failing")).toBe(0);
+});
+
 test("all metrics that couchdb-prometheus-exporter reads exist, as 0 with CouchDB's description if Tandem lacks them", async () => {
   const { couch_log, couch_replicator, couchdb, fabric, mango } = await ask(
     "GET",

@@ -49,12 +49,14 @@ export function ruleRoutes(parts: RulesParts): readonly Route[] {
 }
 
 async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
-  const { limit, bookmark: after } = readQuery(call, QUERIES["GET /_tandem/rules"]);
+  const { limit, bookmark: after, failing } = readQuery(call, QUERIES["GET /_tandem/rules"]);
   // Reads one more row than requested, to see whether there is a next page.
-  const found = await rules.page(after, limit + 1);
+  const found = await (failing === true
+    ? rules.failingPage(after, limit + 1)
+    : rules.page(after, limit + 1));
   const page = found.slice(0, limit);
   const answer = {
-    total_rows: await rules.count(),
+    total_rows: failing === true ? (await rules.failures()).size : await rules.count(),
     bookmark: found.length > limit ? (page.at(-1)?.name ?? null) : null,
     rules: page.map(ruleView),
   } satisfies RulesPage;

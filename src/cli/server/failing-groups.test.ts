@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { printFailingGroups } from "./failing-groups.ts";
+import { printFailingGroups, printFailingRules } from "./failing-groups.ts";
 
 const URL_OF_REQUEST = `https://couch.example/${"a-long-name/".repeat(8)}_changes`;
 
@@ -47,4 +47,15 @@ test("each group has its own command, which may continue on a second line", () =
   expect(text).toContain(
     `    tandem jobs retry --error unreachable --side source \\\n      --host ${host}\n`,
   );
+});
+
+test("rules that cannot list their source are printed with their whole reason", () => {
+  const reason = `401 from ${URL_OF_REQUEST} unauthorized: Name or password is incorrect.`;
+  const rule = { name: "users", status: { last_error: { error: "unauthorized", reason } } };
+  const text = printFailingRules({ rules: [rule], total_rows: 2 }, 80);
+  const words = text.replaceAll(/\s+/g, " ");
+  expect(words).toContain("Rules that cannot list their source: RULE ERROR users unauthorized 401");
+  expect(words).toContain("Name or password is incorrect.");
+  expect(words).toContain("1 of 2 rules");
+  expect(printFailingRules({ rules: [], total_rows: 0 }, 80)).toBe("");
 });

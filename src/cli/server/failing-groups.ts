@@ -1,5 +1,5 @@
-/** Prints groups of failing jobs. */
-import type { FailingGroup, FailingPage } from "../../contract/index.ts";
+/** Prints groups of failing jobs, and failing rules. */
+import type { FailingGroup, FailingPage, RulesPage } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { columnsOf, wrapped } from "../terminal/width.ts";
@@ -40,6 +40,24 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
   );
   const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
   return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\n`;
+}
+
+/** Prints the rules that cannot list their source, with their errors; "" without such rules. */
+export function printFailingRules(answer: unknown, columns = columnsOf()): string {
+  const { rules, total_rows: total } = answerWith<RulesPage>(answer, {
+    rules: "array",
+    total_rows: "number",
+  });
+  if (rules.length === 0) return "";
+  const rows = rules.map(({ name, status }) => [name, status.last_error?.error ?? "-"]);
+  const notes = rules.map(({ status }) => [status.last_error?.reason ?? ""]);
+  const listed = table([["RULE", "ERROR"], ...rows], {
+    columns,
+    whole: [0],
+    notes: [[], ...notes],
+  });
+  const more = rules.length < total ? `${rules.length} of ${counted(total, "rule")}\n` : "";
+  return `\nRules that cannot list their source:\n${listed}${more}`;
 }
 
 function linesBelow(group: FailingGroup, columns: number): readonly string[] {

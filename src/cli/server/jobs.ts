@@ -10,7 +10,7 @@ import { percentEncode } from "../../protocol/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
-import { printFailingGroups } from "./failing-groups.ts";
+import { printFailingGroups, printFailingRules } from "./failing-groups.ts";
 import {
   printEvent,
   printFailures,
@@ -85,13 +85,18 @@ export function addJobsCommand(program: Command): void {
         return [answer, () => `${nothingFound(flags)}\n`];
       }),
     );
-  define("failing", "failing jobs grouped by error and host, largest group first")
+  define(
+    "failing",
+    "failing jobs grouped by error and host, and rules that cannot list their source",
+  )
     .option("--limit <number>", "maximum number of groups (default 100)")
     .option("--skip <number>", "number of groups to skip")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const page = pageQuery(flags, ["limit", "skip"]);
-        return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
+        const jobs = await server.ask("GET", `/_tandem/failing?${page}`);
+        const rules = printFailingRules(await server.ask("GET", "/_tandem/rules?failing=true"));
+        return [jobs, (answer) => printFailingGroups(answer) + rules];
       }),
     );
   define("logins", "accounts whose next login has to wait, because the server rejected a login")

@@ -53,7 +53,7 @@ export function addSecretsCommand(program: Command): void {
     .option("--password-file <file>", "file with the new password; - reads standard input")
     .option("--side <side>", "only this side of the jobs: source or target")
     .option("--owner <name>", "only jobs of this owner, whatever their password is")
-    .option("--failing", "only jobs whose last login there was rejected")
+    .option("--failing", "only jobs and rules whose last login there was rejected")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) =>
       askServer(flags, async (server) => [await replace(server, flags), printReplaced]),

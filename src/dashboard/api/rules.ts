@@ -17,6 +17,11 @@ export function readRules(bookmark: string | undefined, signal: AbortSignal): Pr
   );
 }
 
+/** Returns the first rules that cannot list their source. */
+export function readFailingRules(signal: AbortSignal): Promise<RulesPage> {
+  return get<RulesPage>("_tandem/rules?failing=true&limit=10", signal);
+}
+
 export async function readRule(name: string, signal: AbortSignal): Promise<Rule> {
   const { text } = await exchange("GET", pathOf(name), { signal });
   return parseJson(text) as Rule;

@@ -82,13 +82,13 @@ export function CredentialDialog({
       setIsRunning(false);
     }
   };
-  const matched = found?.matched;
+  const isNothing = found?.matched === 0 && found.rules.length === 0;
   return (
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
-          The failing jobs that log in {side !== null && `on their ${side} `}with this account get
-          the new password and run as soon as possible. The former one is not kept.
+          The failing jobs and rules that log in {side !== null && `on their ${side} `}with this
+          account get the new password and run as soon as possible. The former one is not kept.
         </p>
         <label class="field">
           Server
@@ -124,8 +124,8 @@ export function CredentialDialog({
         {progress !== undefined && <CommandProgress command={progress} />}
         <Problem error={error} />
         <DialogButtons leave="Keep the former one" onLeave={() => onClose(false)}>
-          <button type="submit" class="primary" disabled={isRunning || matched === 0}>
-            {submitWords(matched, isRunning)}
+          <button type="submit" class="primary" disabled={isRunning || isNothing}>
+            {submitWords(found?.matched, isRunning)}
           </button>
         </DialogButtons>
       </form>

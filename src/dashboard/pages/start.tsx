@@ -1,10 +1,11 @@
 /** Overview: tiles, failing jobs by error and host, and rates. Failures come first. */
 import { useState } from "preact/hooks";
-import type { FailingGroup, FailingPage } from "../../contract/index.ts";
+import type { FailingGroup, FailingPage, RulesPage } from "../../contract/index.ts";
 import { readFailing, readGatedLogins } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { countJobs, type JobCount } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
+import { readFailingRules } from "../api/rules.ts";
 import type { Command, Query } from "../api/types.ts";
 import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
@@ -66,6 +67,7 @@ export function StartPage() {
         <>
           {!isNarrow && <Tiles {...value} />}
           <FailingGroups failing={value.failing} onChange={overview.reload} />
+          <FailingRules page={value.rules} />
           <GatedLogins page={value.logins} />
           {isNarrow && <Tiles {...value} />}
         </>
@@ -76,8 +78,9 @@ export function StartPage() {
 }
 
 async function readOverview(signal: AbortSignal) {
-  const [failing, logins, nodes, longestWaitSec, ...counts] = await Promise.all([
+  const [failing, rules, logins, nodes, longestWaitSec, ...counts] = await Promise.all([
     readFailing(signal),
+    readFailingRules(signal),
     readGatedLogins(signal),
     readNodes(signal),
     readLongestWait(signal),
@@ -87,7 +90,7 @@ async function readOverview(signal: AbortSignal) {
   ]);
   const counted = Object.fromEntries(counts) as Counts;
   const caughtUp = sum(counted.caughtUp, counted.parked);
-  return { failing, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
+  return { failing, rules, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 
 function sum(one: JobCount, other: JobCount): JobCount {
@@ -326,6 +329,30 @@ function Group({
         </div>
       )}
     </li>
+  );
+}
+
+function FailingRules({ page: { rules, total_rows: total } }: { page: RulesPage }) {
+  if (total === 0) return null;
+  return (
+    <section aria-labelledby="failing-rules-title">
+      <h2 id="failing-rules-title">Rules that cannot list their source</h2>
+      {total > rules.length && (
+        <p class="section-note">
+          {formatCount(total, "rule")}; the first {rules.length} are shown
+        </p>
+      )}
+      <ul>
+        {rules.map(({ name, status: { last_error: failure } }) => (
+          <li key={name}>
+            <a href={linkTo(["rules", name])}>
+              <Foreign text={name} />
+            </a>{" "}
+            <Foreign className="bad" text={`${failure?.error}: ${failure?.reason}`} />
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

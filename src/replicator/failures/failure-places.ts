@@ -51,17 +51,18 @@ export class FailurePlaces {
     return proxy === undefined ? place : { ...place, host: proxy };
   }
 
+  /** Returns the place of the innermost cause: an error about a failed commit wraps its cause. */
   #thrownAt(error: unknown): FailurePlace {
+    let found = NO_PLACE;
     for (let current = error; current instanceof Error; current = current.cause) {
       // An error with a phase may be recorded for several calls: it aborts concurrent requests,
       // which then throw it as well.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }
-      const place = this.#places.get(current);
-      if (place !== undefined) return place;
+      found = this.#places.get(current) ?? found;
     }
-    return NO_PLACE;
+    return found;
   }
 
   #placeOfDocument(phase: "read" | "write"): FailurePlace {

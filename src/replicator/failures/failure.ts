@@ -70,9 +70,9 @@ function wordsOf(error: unknown): ReplicationFailure {
 }
 
 function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {
-  const { origin, account, untilMs, isRefused } = details;
+  const { origin, account, untilMs, isRefused, words } = details;
   const why = isRefused
-    ? "the server rejected this password"
+    ? `the server rejected this password${words === "" ? "" : ` (${words})`}`
     : "the server rejected another password";
   const reason = `login at ${origin} as "${account}" not tried before ${new Date(untilMs).toISOString()}, so that the account is not locked: ${why}`;
   return { error: "unauthorized", reason };

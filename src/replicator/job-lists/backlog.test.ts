@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Failing } from "../jobs/failing.ts";
 import {
   BACKLOG_STEP_MS,
   type Backlog,
@@ -8,6 +9,7 @@ import {
   backlogToStore,
   decodeBacklog,
   encodeBacklog,
+  isUnread,
   lagSec,
 } from "./backlog.ts";
 
@@ -64,4 +66,16 @@ test("counts a change as pending from its first announcement until no change is 
   expect(third.sinceMs).toBeUndefined();
   expect(lagSec(third, 999_999)).toBe(0);
   expect(backlogAsked(third, 1, 181_000).sinceMs).toBe(181_000);
+});
+
+test.each([
+  ["without a failure", at(undefined, 5), undefined, false],
+  ["caught up before the failure", at(undefined, 5), { side: "source", lastMs: 5 }, true],
+  ["caught up since the failure", at(undefined, 6), { side: "source", lastMs: 5 }, false],
+  ["caught up, failed without a place", at(undefined, 5), { side: undefined, lastMs: 5 }, true],
+  ["caught up, failed at the target", at(undefined, 5), { side: "target", lastMs: 5 }, false],
+  ["behind before the failure", at(3, 5), { side: "source", lastMs: 5 }, false],
+  ["never measured", undefined, { side: "source", lastMs: 5 }, true],
+])("whether the source is unread: %s", (_, stored, failing, expected) => {
+  expect(isUnread(stored, failing as Failing | undefined)).toBe(expected);
 });

@@ -7,6 +7,7 @@
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
+import type { Failing } from "../jobs/failing.ts";
 
 export interface Backlog {
   /** When the oldest pending change was discovered (milliseconds since the epoch), if any. */
@@ -50,6 +51,17 @@ export function backlogAsked(
   seenMs: number,
 ): Backlog {
   return { sinceMs: pending > 0 ? (before?.sinceMs ?? seenMs) : undefined, pending, seenMs };
+}
+
+/**
+ * Whether the source of a failing job has not been read since the failure, so that it may have
+ * changes, although none was pending. A failure at the target does not hide the source.
+ */
+export function isUnread(backlog: Backlog | undefined, failing: Failing | undefined): boolean {
+  if (failing === undefined || failing.side === "target") return false;
+  return (
+    backlog === undefined || (backlog.sinceMs === undefined && backlog.seenMs <= failing.lastMs)
+  );
 }
 
 /** Lag in whole seconds; 0 if no change is pending. */

@@ -17,7 +17,7 @@ import { REPLICATION_JOB_TYPE, replicationState, unreadableJobData } from "../jo
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import type { JobStatus } from "../jobs/job-status.ts";
 import { replicatorKeys } from "../replicator-keys.ts";
-import type { Backlog } from "./backlog.ts";
+import { type Backlog, isUnread } from "./backlog.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
 import {
@@ -245,19 +245,17 @@ export class JobLists {
       states && (await this.#parts.jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE)),
     );
     const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, rows.map(idOf));
-    let passed = rows.filter(({ position: [, id] }, index) => {
+    const passed = rows.filter(({ position: [, id] }, index) => {
       const status = statuses[index];
       if (status === undefined || !isOfDatabase(id, databaseUuid)) return false;
       return matchesStatus(filter, status, running.has(id));
     });
-    if (filter.isCaughtUp === true) {
-      const known = await this.#parts.backlogs.getMany(tx.snapshot, passed.map(idOf));
-      passed = passed.filter((_, index) => isProvenCaughtUp(known[index]));
-    }
-    if (reason === undefined && name === undefined) return passed;
+    const { isCaughtUp = false } = filter;
+    if (reason === undefined && name === undefined && !isCaughtUp) return passed;
     const entries = await this.#entries(tx, passed.map(idOf));
     const matching = entries.filter(
       (entry) =>
+        (!isCaughtUp || isProvenCaughtUp(entry.backlog)) &&
         (reason === undefined || matchesReason(reason, entry.data)) &&
         (name === undefined || matchesName(name, entry)),
     );
@@ -283,10 +281,11 @@ export class JobLists {
 export function entryOf(
   job: Job,
   worker: Worker | undefined,
-  backlog: Backlog | undefined,
+  stored: Backlog | undefined,
 ): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
+  const backlog = isUnread(stored, data.failing) ? undefined : stored;
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
 }
 

@@ -13,7 +13,7 @@ import {
 } from "../jobs/job-data.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
-import type { Backlog } from "./backlog.ts";
+import { type Backlog, isUnread } from "./backlog.ts";
 
 /** A job for display. */
 export interface JobEntry {
@@ -33,6 +33,7 @@ export function changesPendingOf({
   data,
   backlog,
 }: Pick<JobEntry, "data" | "backlog">): number | null {
+  if (isUnread(backlog, data.failing)) return null;
   const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
   const pending = isAskedSince ? backlog.pending : data.changesPending;
   return pending ?? null;

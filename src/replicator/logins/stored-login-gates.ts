@@ -96,7 +96,8 @@ export class StoredLoginGates implements LoginGates {
       try {
         if (isRefused || untilMs > giveUpMs) {
           runtime.trace.event("replication.login-gated", { origin: login.origin });
-          throw new LoginGatedError(login, untilMs, isRefused);
+          const described = await kv.read((tx) => this.#describe(tx, this.#digest(login)));
+          throw new LoginGatedError(login, untilMs, isRefused, isRefused ? described?.words : "");
         }
         await abortable(Promise.race([changed.fired(signal), until(clock, untilMs)]), signal);
       } finally {

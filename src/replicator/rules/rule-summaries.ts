@@ -66,13 +66,32 @@ export class RuleSummaries {
     return { ...progress, failure, ...counts };
   }
 
+  /** Returns why each rule that cannot list its source fails, by name of the rule. */
+  async failures(tx: ReadTransaction): Promise<ReadonlyMap<string, ReplicationFailure>> {
+    const { jobs } = this.#parts;
+    const failures: (readonly [string, ReplicationFailure])[] = [];
+    for (const type of RULE_TYPES) {
+      const workers = await jobs.workers.members(tx.snapshot, type);
+      for (let from = {}, hasMore = true; hasMore; ) {
+        const { entries, stoppedBy } = await jobs.list(tx.snapshot, type, { ...from, limit: 100 });
+        for (const job of entries) {
+          const failure = decodeRuleProgress(job.data).failure ?? unfollowed(job, workers.length);
+          if (failure !== undefined) failures.push([job.id, failure]);
+        }
+        hasMore = stoppedBy !== "exhausted";
+        from = { afterId: entries.at(-1)?.id };
+      }
+    }
+    return new Map(failures);
+  }
+
   async #unfollowed(
     tx: ReadTransaction,
     job: Job | undefined,
   ): Promise<ReplicationFailure | undefined> {
     if (job?.state !== "pending") return undefined;
     const workers = await this.#parts.jobs.workers.members(tx, job.type);
-    return workers.length > 0 ? undefined : UNFOLLOWED;
+    return unfollowed(job, workers.length);
   }
 
   async #lagSec(view: IndexView, uuid: string): Promise<number> {
@@ -83,4 +102,8 @@ export class RuleSummaries {
     const sinceMs = -Number(row.value);
     return Math.max(0, Math.floor((this.#parts.runtime.clock.nowMs() - sinceMs) / 1000));
   }
+}
+
+function unfollowed({ state }: Job, workerCount: number): ReplicationFailure | undefined {
+  return state === "pending" && workerCount === 0 ? UNFOLLOWED : undefined;
 }

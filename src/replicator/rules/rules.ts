@@ -13,6 +13,7 @@ import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
+import type { ReplicationFailure } from "../jobs/failing.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { LOCAL_RULE_TYPE, newRuleUuid, RULE_TYPE, RULE_TYPES } from "../jobs/rule-jobs.ts";
@@ -89,6 +90,18 @@ export class Rules {
       if (stored === undefined) return undefined;
       return { name, ...stored, summary: await this.#summaries.read(view, name, stored.uuid) };
     });
+  }
+
+  /** Returns why each rule that cannot list its source fails, by name of the rule. */
+  failures(): Promise<ReadonlyMap<string, ReplicationFailure>> {
+    return this.#parts.kv.read((tx) => this.#summaries.failures(tx));
+  }
+
+  /** Returns a page of the rules that cannot list their source, by name, starting after `after`. */
+  async failingPage(after = "", limit = RULES_MAX): Promise<readonly ShownRule[]> {
+    const names = [...(await this.failures()).keys()].filter((name) => name > after).sort();
+    const found = await Promise.all(names.slice(0, limit).map((name) => this.get(name)));
+    return found.filter((rule) => rule !== undefined);
   }
 
   /** Returns a page of rules by name, starting after `after`. */

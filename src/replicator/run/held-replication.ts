@@ -27,7 +27,7 @@ import {
   type ReplicationOwnership,
   UNPROVEN_MS_MAX,
 } from "../job-changes/replication-ownership.ts";
-import type { Backlog } from "../job-lists/backlog.ts";
+import { type Backlog, isUnread } from "../job-lists/backlog.ts";
 import type { Backlogs } from "../job-lists/backlogs.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobRun } from "../job-log/job-run.ts";
@@ -197,7 +197,7 @@ export class HeldReplication {
     if (isGone) throw new JobHaltedError(this.held);
     this.#control = control;
     this.hazards.load(hazard, control.decision);
-    this.#backlog.noteStored(backlog);
+    this.#backlog.noteStored(isUnread(backlog, this.#data.failing) ? undefined : backlog);
     // Use the stored number of pending changes only if the source was asked after the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);

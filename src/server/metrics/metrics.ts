@@ -165,7 +165,7 @@ interface MetricsParts {
   readonly clock: Clock;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  readonly replicator: Pick<Replicator, "figures" | "logins">;
+  readonly replicator: Pick<Replicator, "figures" | "logins" | "rules">;
   readonly counts: EventCounts;
 }
 
@@ -254,6 +254,11 @@ export class Metrics implements NodeMetrics {
         samples: Object.entries(counts).map(([place, value]) => ({ labels: [place], value })),
       },
       loginGauge(logins),
+      plainGauge(
+        ["tandem", "rules", "failing"],
+        "rules that cannot list their source",
+        (await replicator.rules.failures()).size,
+      ),
       plainGauge(
         ["tandem", "groups", "longest_wait_seconds"],
         "longest time that a due job has been waiting for a slot",

@@ -131,8 +131,7 @@ export class HttpServer {
     const { status, json } = answer;
     if (status === 401 || status === 403) {
       const error = status === 401 ? "unauthorized" : "forbidden";
-      const reason = `this account may not list the databases of ${this.#requests.shownUrl}`;
-      throw new EndpointError(error, reason);
+      throw this.#requests.unexpected(error, "_all_dbs", answer, answer.text);
     }
     if (status !== 200 || !Array.isArray(json)) {
       throw this.#requests.unexpected("all_dbs_failed", "_all_dbs", answer, answer.text);
