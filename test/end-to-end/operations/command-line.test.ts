@@ -269,6 +269,25 @@ test("settings are read, changed and reset", async () => {
   expect(gone).toMatchObject({ code: 1, errors: "tandem: 404 not_found: unknown_config_value\n" });
 });
 
+test.each([
+  [
+    "replicator",
+    "maxjobs",
+    "[replicator] maxjobs is not a setting; did you mean [replicator] max_jobs?",
+  ],
+  ["alrets", "url", "[alrets] url is not a setting; did you mean [alerts] url?"],
+  ["couchdb", "use_cfile", "[couchdb] use_cfile has no effect: databases are not separate files"],
+  ["cors:http://a", "origins", undefined],
+  ["vendor", "name", undefined],
+])("a setting without effect is set with a warning: [%s] %s", async (section, key, warning) => {
+  expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
+    code: 0,
+    output: "done\n",
+    errors: warning === undefined ? "" : `tandem: ${warning}\n`,
+  });
+  await tandem(["config", "unset", section, key], environment);
+});
+
 test("shares and budgets are set and listed", async () => {
   const done = async (...flags: string[]) => {
     const { code, output, errors } = await tandem(flags, environment);
