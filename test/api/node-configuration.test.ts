@@ -268,14 +268,14 @@ describe("the node's configuration", () => {
     const words = { default: null, default_words: "the system's" };
     expect(found("replicator", "ssl_trusted_certificates_file")).toMatchObject(words);
     expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });
-    await openedApi.ask(`PUT ${root}/replicator/maxjobs`, { body: '"7"' });
+    await openedApi.ask(`PUT ${root}/replicator/max_jbos`, { body: '"7"' });
     const again = (await openedApi.ask("GET /_tandem/settings")).json as typeof json;
     expect(again).toMatchObject({
       settings: expect.arrayContaining([
         expect.objectContaining({
-          key: "maxjobs",
+          key: "max_jbos",
           known: false,
-          meaning: "[replicator] maxjobs is not a setting; did you mean [replicator] max_jobs?",
+          meaning: "[replicator] max_jbos is not a setting; did you mean [replicator] max_jobs?",
         }),
       ]),
     });
