@@ -138,7 +138,9 @@ export const SettingRow = exactly({
     description: "description of the default, if no value expresses it",
   }),
   known: described(flag, "whether the node uses the setting"),
-  meaning: nullable(text),
+  meaning: nullable(text, {
+    description: "what the setting does, or why it has no effect",
+  }),
   values: nullable(text, { description: "description of the accepted values" }),
   unit: nullable(text),
   live: described(flag, "whether a change takes effect without a restart"),

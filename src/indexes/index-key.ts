@@ -37,8 +37,8 @@ const ARRAY = 0x50;
 const OBJECT = 0x60;
 const END = 0x00;
 /**
- * Separates a prefix from everything above it. Higher than every tag, every weight and every byte
- * of a string.
+ * Appended to a prefix, it gives an upper bound of all keys with that prefix. Higher than every
+ * tag, every weight and every byte of a string.
  */
 const ABOVE = 0xff;
 /** Sorts above the byte that ends the primary level of a string, and below every weight. */

@@ -268,6 +268,17 @@ describe("the node's configuration", () => {
     const words = { default: null, default_words: "the system's" };
     expect(found("replicator", "ssl_trusted_certificates_file")).toMatchObject(words);
     expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });
+    await openedApi.ask(`PUT ${root}/replicator/max_jbos`, { body: '"7"' });
+    const again = (await openedApi.ask("GET /_tandem/settings")).json as typeof json;
+    expect(again).toMatchObject({
+      settings: expect.arrayContaining([
+        expect.objectContaining({
+          key: "max_jbos",
+          known: false,
+          meaning: "[replicator] max_jbos is not a setting; did you mean [replicator] max_jobs?",
+        }),
+      ]),
+    });
     expect(JSON.stringify(json)).not.toMatch(/abcdef|aGVsbG8=|credential|"secret"}/);
     expect(found("admins", "root")).toMatchObject({ value: "****" });
   });

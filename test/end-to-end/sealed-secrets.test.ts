@@ -260,8 +260,8 @@ test("a command changes the password of a user's jobs, without passing it as an 
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // The filter matches jobs of two forms, each in a document and without, and one additional
-  // document.
+  // The filter matches jobs of two forms, each once with a document and once without one, and one
+  // more document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);

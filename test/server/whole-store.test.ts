@@ -92,7 +92,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
       ...runtime.clock,
       nowMs: () => 0,
       monotonicMs: () => 0,
-      // Every time limit passes immediately.
+      // All time limits expire immediately.
       sleep: async () => {},
     };
     const kv = new PlainStore({ runtime: { ...runtime, clock }, engine: silentEngine() });

@@ -26,7 +26,7 @@ interface Run extends RunningJob {
   readonly held: HeldJob;
 }
 
-/** A group got a slot. Since `sinceSec`, it had had a job that was due, and no slot. */
+/** A group got a slot. It had been waiting for one, with a due job, since `sinceSec`. */
 export interface Turn {
   readonly group: string;
   readonly sinceSec: number;

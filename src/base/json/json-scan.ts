@@ -305,8 +305,8 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Compares the known duplicate name with `member`, a duplicate in `object` (NO_ROW if it has none).
- * Returns the duplicate whose object starts first.
+ * Returns the one of two duplicate names whose object starts first: the one known so far, or
+ * `member` of `object` (NO_ROW if the object has no duplicate).
  */
 function firstRepeated(
   known: RepeatedName | undefined,

@@ -48,14 +48,15 @@ async function verifyOne(
 
 /** Reason why a job cannot make a complete copy; undefined if it can. */
 export function whyNotArrived(job: Job): string | undefined {
-  if (job.paused) return "paused";
+  if (job.paused) return "it is not copied until `tandem move start` or `tandem jobs resume`";
   if (job.left_behind > 0) return `${counted(job.left_behind, "document")} failed`;
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
   if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
   if (job.state === "running") {
-    const pending =
-      job.pending === null ? "unknown number of changes" : counted(job.pending, "change");
-    return `${pending} pending, lag ${job.lag_sec ?? "unknown"} s`;
+    const left =
+      job.pending === null ? "an unknown number of changes" : counted(job.pending, "change");
+    const lag = job.lag_sec === null ? "" : `, ${job.lag_sec} s behind the source`;
+    return `still copying: ${left} to go${lag}`;
   }
   return "the copy is not complete yet";
 }

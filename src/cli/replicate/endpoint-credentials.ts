@@ -3,11 +3,25 @@
  * (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. The arguments of a process are visible to all
  * users of the machine.
  */
+import { maskCredentials } from "../../protocol/index.ts";
+import { describeFailure, ReplicationInvalidError } from "../../replicator/index.ts";
 import {
   type CredentialSources,
+  describeAsker,
   findCredentials,
   systemCredentialSources,
 } from "../server/credentials.ts";
+import { describeError } from "../terminal/describe-error.ts";
+
+/** Requires URLs, because a command without a server has no databases of its own. */
+export function checkUrls(source: string, target: string): void {
+  for (const [argument, url] of Object.entries({ SOURCE: source, TARGET: target })) {
+    if (/^https?:\/\//i.test(url)) continue;
+    throw new ReplicationInvalidError(
+      `${argument} ${maskCredentials(url)}: expected the http:// or https:// URL of a database`,
+    );
+  }
+}
 
 /** An endpoint as in replication documents. */
 export type GivenEndpoint =
@@ -30,8 +44,77 @@ export async function withCredentials(
 }
 
 /**
- * A URL with a password is returned unchanged, as is one that is invalid. `TANDEM_USER` is ignored,
- * because it is the user at the Tandem server.
+ * For a rejected login, an error that also names the user that was sent, and where it was
+ * specified. Returns other errors unchanged.
+ */
+export async function withLoginAdvice(
+  error: unknown,
+  source: string,
+  target: string,
+  sources = systemCredentialSources(),
+): Promise<unknown> {
+  if (describeFailure(error).error !== "unauthorized") return error;
+  const sentence = describeError(error);
+  const advice = await loginAdvice(sentence, source, target, sources);
+  return advice === "" ? error : new Error(`${sentence} (${advice})`, { cause: error });
+}
+
+/**
+ * Users that were sent to the endpoints named in the message, and where they were specified. Empty
+ * if it names none.
+ */
+export async function loginAdvice(
+  message: string,
+  source: string,
+  target: string,
+  sources = systemCredentialSources(),
+): Promise<string> {
+  const advice = await Promise.all([
+    sideAdvice(message, "SOURCE", source, sources),
+    sideAdvice(message, "TARGET", target, sources),
+  ]);
+  return [...new Set(advice.filter((text) => text !== undefined))].join("; ");
+}
+
+async function sideAdvice(
+  message: string,
+  side: "SOURCE" | "TARGET",
+  url: string,
+  sources: CredentialSources,
+): Promise<string | undefined> {
+  // The target of several databases may contain the placeholder `{db}`.
+  const plain = url.replace(/\{.*$/, "");
+  if (!URL.canParse(plain)) return undefined;
+  const parsed = new URL(plain);
+  const path = plain === url ? parsed.pathname.replace(/\/?$/, "/") : parsed.pathname;
+  const address = parsed.origin + path;
+  if (!message.includes(address)) return undefined;
+  const own = { ...sources, environment: environmentOf(side, sources) };
+  // A password from a prompt is that of the user in the URL.
+  const found = await findCredentials(parsed, {
+    ...own,
+    prompt: sources.prompt && (async () => "?"),
+  });
+  const prefix = `TANDEM_${side}_`;
+  return describeAsker(parsed, found?.password === "" ? undefined : found, {
+    ...own,
+    prefixes: { used: prefix, best: prefix },
+  });
+}
+
+/** The variables of a side. `TANDEM_USER` is the user at the Tandem server. */
+function environmentOf(
+  side: "SOURCE" | "TARGET",
+  { environment }: CredentialSources,
+): CredentialSources["environment"] {
+  return {
+    TANDEM_USER: environment[`TANDEM_${side}_USER`],
+    TANDEM_PASSWORD: environment[`TANDEM_${side}_PASSWORD`],
+  };
+}
+
+/**
+ * A URL with a password is returned unchanged, as is one that is invalid.
  */
 async function endpointOf(
   side: "SOURCE" | "TARGET",
@@ -43,10 +126,7 @@ async function endpointOf(
   if (!/^https?:\/\//i.test(url) || !URL.canParse(plain)) return url;
   const parsed = new URL(plain);
   if (parsed.password !== "") return url;
-  const environment = {
-    TANDEM_USER: sources.environment[`TANDEM_${side}_USER`],
-    TANDEM_PASSWORD: sources.environment[`TANDEM_${side}_PASSWORD`],
-  };
+  const environment = environmentOf(side, sources);
   const found = await findCredentials(parsed, { ...sources, environment });
   // An empty password would only count as a failed login.
   if (found === undefined || found.password === "") return url;

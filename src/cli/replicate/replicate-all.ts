@@ -19,6 +19,7 @@ import {
   refuseWithAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { loginAdvice, withLoginAdvice } from "./endpoint-credentials.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
 /** Number of databases copied concurrently. */
@@ -60,12 +61,14 @@ export async function replicateAll(
     const round = new Round(connections, stopping.signal);
     await showing(round, chosen, asJson);
     process.stdout.write(asJson ? `${JSON.stringify(round.result)}\n` : round.text);
+    const advice = asJson ? "" : await loginAdvice(round.refusals, source, target);
+    if (advice !== "") process.stderr.write(`tandem: ${printable(advice)}\n`);
     if (stopping.signal.aborted && !asJson) {
       process.stderr.write("stopped; run the same command again to continue\n");
     }
     process.exitCode = round.result.ok ? 0 : 1;
   } catch (error) {
-    reportError(error);
+    reportError(await withLoginAdvice(error, source, target));
   } finally {
     await connections.close();
   }
@@ -99,6 +102,12 @@ class Round {
       docs_written: this.#writtenCount,
       not_whole: this.#remainders,
     };
+  }
+
+  /** Reasons of the rejected logins. */
+  get refusals(): string {
+    const rejected = this.#remainders.filter(({ error }) => error === "unauthorized");
+    return rejected.map(({ reason }) => reason).join("\n");
   }
 
   get text(): string {

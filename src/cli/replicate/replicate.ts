@@ -13,6 +13,7 @@ import {
   StopRequest,
 } from "../../replicator/index.ts";
 import { VERSION } from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
 import {
   describeError,
   exitCodeOf,
@@ -23,7 +24,7 @@ import { Progress } from "../terminal/progress.ts";
 import { onStopSignal } from "../terminal/stop-signals.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { withCredentials } from "./endpoint-credentials.ts";
+import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 import { openShellRun, type ShellRun } from "./shell-run.ts";
 
@@ -59,15 +60,22 @@ export async function replicate(
   const stop = (): void => stopping.abort(new StopRequest());
   onStopSignal(stop);
   const failureLog = new MemoryRunFailures();
+  const startedAtMs = performance.now();
   let opened: ShellRun | undefined;
   try {
     refuseWithoutAll(flags);
+    checkUrls(source, target);
     const sides = await withCredentials(source, target);
     const replication = parseReplication({ ...sides, ...optionsOf(flags) });
     opened = await openShellRun(connections, replication, failureLog, stopping.signal);
     const ending = await showing(opened, { connections, failureLog, flags }, stopping.signal);
     const { failures } = failureLog;
     report(ending, failures, flags.json === true);
+    if (flags.json !== true) {
+      const { docsWritten } = opened.run.ownStatistics;
+      const seconds = (performance.now() - startedAtMs) / 1000;
+      process.stdout.write(summaryOf(docsWritten, failures, seconds));
+    }
     if (ending.kind === "stopped" && flags.json !== true) {
       process.stderr.write("stopped; run the same command again to continue\n");
     }
@@ -76,7 +84,8 @@ export async function replicate(
     if (flags.json === true) {
       process.stdout.write(`${JSON.stringify(describeFailure(error))}\n`);
       process.exitCode = exitCodeOf(error);
-    } else reportError(isMissingTarget(error, opened) ? withTargetAdvice(error) : error);
+    } else if (isMissingTarget(error, opened)) reportError(withTargetAdvice(error));
+    else reportError(await withLoginAdvice(error, source, target));
   } finally {
     await connections.close();
   }
@@ -202,6 +211,16 @@ function parseIds(text: string): unknown {
   } catch {
     throw new Error("expected a JSON array of ids, or one id per line");
   }
+}
+
+/** Summary of a run, such as `200 documents copied, 0 failed, 1.2 s`. */
+export function summaryOf(
+  copiedCount: number,
+  failures: readonly Pick<DocumentFailure, "id">[],
+  seconds: number,
+): string {
+  const failedCount = new Set(failures.map(({ id }) => id)).size;
+  return `${counted(copiedCount, "document")} copied, ${failedCount} failed, ${seconds.toFixed(1)} s\n`;
 }
 
 function report(

@@ -29,7 +29,7 @@ import {
   refuseWithoutAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { withCredentials } from "./endpoint-credentials.ts";
+import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 
 interface VerifyFlags extends AllFlags {
@@ -38,8 +38,9 @@ interface VerifyFlags extends AllFlags {
 }
 
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
-  await withComparer(flags, async (comparer) => {
+  await withComparer(flags, source, target, async (comparer) => {
     refuseWithoutAll(flags);
+    checkUrls(source, target);
     const comparison = await comparer.compare(
       parseReplication({ ...(await withCredentials(source, target)) }),
     );
@@ -49,7 +50,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
 
 /** Compares all databases of two servers. */
 export async function verifyAll(source: string, target: string, flags: VerifyFlags): Promise<void> {
-  await withComparer(flags, async (comparer) => {
+  await withComparer(flags, source, target, async (comparer) => {
     const sides = { source, target };
     const { signal } = comparer;
     const listed = await chooseDatabases(comparer.connections, sides, flags, signal);
@@ -70,6 +71,8 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
 /** Exits with code 1 if `work` finds differences, and with the error's code if it fails. */
 async function withComparer(
   flags: VerifyFlags,
+  source: string,
+  target: string,
   work: (comparer: Comparer) => Promise<number>,
 ): Promise<void> {
   const connections = openConnections({
@@ -80,7 +83,7 @@ async function withComparer(
     const differenceCount = await work(new Comparer(connections, flags));
     process.exitCode = differenceCount === 0 ? 0 : 1;
   } catch (error) {
-    reportError(error);
+    reportError(await withLoginAdvice(error, source, target));
   } finally {
     await connections.close();
   }

@@ -3,9 +3,9 @@
  */
 
 import type { Command } from "commander";
-import type { GroupRow } from "../../contract/index.ts";
+import type { GroupRow, NodeSettings } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
-import { table } from "../terminal/table.ts";
+import { printable, table } from "../terminal/table.ts";
 import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
 import type { Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
@@ -41,10 +41,11 @@ export function addConfigCommands(program: Command): void {
   );
   define("set <section> <key> <value>", "change a setting and save it in local.ini").action(
     (section: string, key: string, value: string, flags: ConfigFlags) =>
-      askServer(flags, async (server) => [
-        await server.ask("PUT", pathOf(flags, section, key), value),
-        printFormer,
-      ]),
+      askServer(flags, async (server) => {
+        const former = await server.ask("PUT", pathOf(flags, section, key), value);
+        await warnIfIneffective(server, section, key);
+        return [former, printFormer];
+      }),
   );
   define(
     "unset <section> <key>",
@@ -89,6 +90,20 @@ function addSharesCommand(program: Command): void {
         printFormer,
       ]),
     );
+}
+
+/** Reports a setting without effect, which the server accepts as CouchDB does. */
+async function warnIfIneffective(server: Server, section: string, key: string): Promise<void> {
+  // The setting is changed by now. CouchDB has no such list.
+  const found = await server.ask("GET", "/_tandem/settings").catch(() => undefined);
+  const rows = (found as Partial<NodeSettings> | undefined)?.settings;
+  if (!Array.isArray(rows)) return;
+  const row = (rows as NodeSettings["settings"]).find(
+    (each) => each.section === section && each.key === key,
+  );
+  if (row?.known === false && row.meaning !== null) {
+    process.stderr.write(`tandem: ${printable(row.meaning)}\n`);
+  }
 }
 
 /** Throws a ForeignAnswerError unless `/` identifies the server as Tandem. */

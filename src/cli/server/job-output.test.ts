@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { printJobs } from "./job-output.ts";
 
 const JOB = {
@@ -35,7 +35,8 @@ test("shows a job's state, whether it is paused, and its lag", () => {
   ]);
 });
 
-test("a list of jobs fits in 80 columns; names keep the end, and failures are printed in full", () => {
+test("a list of jobs fits in COLUMNS; names keep the end, and failures are printed in full", () => {
+  vi.stubEnv("COLUMNS", "80");
   const url = "https://couchdb.production.example:6984/userdb-";
   const reason = `could not reach ${"one word after another ".repeat(10)}end`;
   const jobs = ["00001", "00002"].map((end) => ({
@@ -46,6 +47,7 @@ test("a list of jobs fits in 80 columns; names keep the end, and failures are pr
     last_failure: { error: "nxdomain", reason },
   }));
   const text = printJobs({ jobs, total_rows: 2, bookmark: null });
+  vi.unstubAllEnvs();
   const lines = text.split("\n");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   expect(lines[1]).toMatch(/^users\/userdb-00001 .*userdb-00001 .*copy-00001$/);

@@ -6,12 +6,13 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { BulkCommand, ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { followCommand } from "./bulk-commands.ts";
-import type { CreatingServer, Server, ServerFlags } from "./server-client.ts";
+import type { CreatingServer, Printer, Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 const POLL_MS = 500;
@@ -55,16 +56,17 @@ export function addSecretsCommand(program: Command): void {
     .option("--owner <name>", "only jobs of this owner, whatever their password is")
     .option("--failing", "only jobs and rules whose last login there was rejected")
     .option("--dry-run", "only count the jobs")
-    .action((flags: ReplaceFlags) =>
-      askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
-    );
+    .action((flags: ReplaceFlags) => askServer(flags, (server) => replace(server, flags)));
 }
 
 /**
  * Replaces the credentials of jobs. The password comes from a file or standard input, because every
  * user of the machine can see arguments.
  */
-async function replace(server: CreatingServer, flags: ReplaceFlags): Promise<unknown> {
+async function replace(
+  server: CreatingServer,
+  flags: ReplaceFlags,
+): Promise<readonly [answer: unknown, print: Printer]> {
   const { host, username, newUsername = username, passwordFile, side, owner } = flags;
   if (passwordFile === undefined) {
     throw new WrongUse(
@@ -76,20 +78,44 @@ async function replace(server: CreatingServer, flags: ReplaceFlags): Promise<unk
     host,
     username,
     auth: { basic },
-    ...(side === undefined ? {} : { side }),
     ...(owner === undefined ? {} : { owner }),
   };
-  const query = new URLSearchParams({
-    ...(flags.dryRun === true ? { dry_run: "true" } : {}),
-    ...(flags.failing === true ? failingAt(host, side) : {}),
-  });
-  const path = `/_tandem/credentials/_replace?${query}`;
-  if (flags.dryRun === true) return server.ask("POST", path, body);
-  const created = await server.create(path, body);
-  const found = answerWith<ReplacedCredentials>(created.answer, REPLACED);
-  if (found.id === undefined) return found;
+  const sideOnly = side === undefined ? {} : { side };
+  const filters = flags.failing === true ? failingAt(host, side) : {};
+  const send = async (query: Readonly<Record<string, string>>, more = {}) => {
+    const path = `/_tandem/credentials/_replace?${new URLSearchParams(query)}`;
+    const { answer } = await server.create(path, { ...body, ...more });
+    return answerWith<ReplacedCredentials>(answer, REPLACED);
+  };
+  // Counted before the replacement, after which jobs may log in as another user.
+  const narrowing = [
+    ...(flags.failing === true ? ["--failing"] : []),
+    ...(side === undefined ? [] : [`--side ${side}`]),
+  ];
+  const all = narrowing.length === 0 ? undefined : await send({ dry_run: "true" });
+  const dryRun = flags.dryRun === true ? { dry_run: "true" } : {};
+  const found = await send({ ...filters, ...dryRun }, sideOnly);
+  const { matched, rules, withheld } = all ?? found;
+  if (matched === 0 && rules.length === 0 && withheld === undefined) {
+    process.exitCode = 1;
+    return [found, () => `${nothingFound(flags)}\n`];
+  }
+  const otherCount = all === undefined ? 0 : Math.max(0, all.matched - found.matched);
+  const flagsText = narrowing.join(" ");
+  const hint = counted(
+    otherCount,
+    `other job logs in there as ${username}; it does not match ${flagsText} and was not changed\n`,
+    `other jobs log in there as ${username}; they do not match ${flagsText} and were not changed\n`,
+  );
+  const print: Printer = (answer) => printReplaced(answer) + (otherCount === 0 ? "" : hint);
+  if (found.id === undefined) return [found, print];
   const { changed, failed: refused } = (await followCommand(server, found.id)) as BulkCommand;
-  return { ...found, changed, refused };
+  return [{ ...found, changed, refused }, print];
+}
+
+function nothingFound({ host, username, owner }: ReplaceFlags): string {
+  const ofOwner = owner === undefined ? "" : ` of the owner ${owner}`;
+  return `no job${ofOwner} logs in to ${maskCredentials(host)} as ${username}; nothing was changed`;
 }
 
 /** The filter for jobs whose last failure was a rejected login at the server. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { table } from "./table.ts";
-import { shortened, wrapped } from "./width.ts";
+import { columnsOf, shortened, wrapped } from "./width.ts";
 
 const linesOf = (text: string): readonly string[] => text.trimEnd().split("\n");
 
@@ -55,6 +55,20 @@ test("columns in `soft` are shortened first, and columns in `whole` never", () =
   expect(line).toHaveLength(80);
   expect(line).toContain("n".repeat(30));
   expect(line).toMatch(/ {2}i{30}$/);
+});
+
+test.each([
+  [{ isTTY: true, columns: 100 }, "60", 100],
+  [{ isTTY: true, columns: 0 }, "60", 80],
+  [{ isTTY: false, columns: 0 }, "60", 60],
+  [{ isTTY: false, columns: 0 }, undefined, 10_000],
+  [{ isTTY: false, columns: 0 }, "0", 10_000],
+  [{ isTTY: false, columns: 0 }, "wide", 10_000],
+])("the width of %j with COLUMNS=%s is %i", (output, given, columns) => {
+  expect(columnsOf(output, given)).toBe(columns);
+  const url = `http://couch.example/${"a".repeat(200)}`;
+  const printed = table([["JOB", url, url]], { columns, soft: [1, 2] });
+  expect(printed.includes(url)).toBe(columns === 10_000);
 });
 
 test("a word longer than a line is not broken", () => {

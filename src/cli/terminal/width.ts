@@ -1,11 +1,20 @@
 /** Fits text into the width of the terminal. */
 
-/** Width assumed for outputs that are not terminals. */
+/** Width assumed for terminals that report none. */
 const COLUMNS_DEFAULT = 80;
+/**
+ * Width of other outputs without `COLUMNS`: no name or URL is shortened there, so that programs can
+ * search for it. Bounded, because rows are padded to the longest name of a server.
+ */
+const COLUMNS_MAX = 10_000;
 
 /** Width of the output in columns. */
-export function columnsOf(output: Pick<NodeJS.WriteStream, "columns"> = process.stdout): number {
-  return output.columns || COLUMNS_DEFAULT;
+export function columnsOf(
+  output: Pick<NodeJS.WriteStream, "columns" | "isTTY"> = process.stdout,
+  given = process.env.COLUMNS,
+): number {
+  if (output.isTTY) return output.columns || COLUMNS_DEFAULT;
+  return given !== undefined && /^[1-9]\d{0,3}$/.test(given) ? Number(given) : COLUMNS_MAX;
 }
 
 /**

@@ -588,9 +588,9 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * Returns the attachment bytes of a document that can be read with inlined attachments. Excludes
- * compressed attachments, which are stored in a different form than inlined ones, and those the
- * target may already have, which need not be sent.
+ * Returns the number of attachment bytes that a document would contain if it were read with inlined
+ * attachments. Excludes compressed attachments, which are stored in a different form than inlined
+ * ones, and those the target may already have, which need not be sent.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

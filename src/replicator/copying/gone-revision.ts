@@ -1,12 +1,10 @@
 /**
- * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
+ * * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
  * source, because of a purge or a re-created database, from those that the source currently does
- * not deliver.
- *
- * A revision that is not delivered may still exist, since a cluster node or proxy may be failing.
- * It is gone only if the source also no longer announces it, and delivers the leaves that it
- * announces instead, none of which is a descendant. Those leaves have their own row in the changes,
- * and are handled separately.
+ * not deliver. A revision that is not delivered may still exist, since a cluster node or proxy may
+ * be failing. It is gone only if the source no longer announces it, delivers all leaves that it now
+ * announces, and none of these descends from the revision. Those leaves have their own row in the
+ * changes, and are handled separately.
  */
 import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";

@@ -85,7 +85,7 @@ export class HaltedRuns {
     return (await this.#alive(tx, rows)).length > 0;
   }
 
-  /** Settles when all runs of the replication whose jobs were removed have ended. */
+  /** Settles when all runs of the replication's removed jobs have ended. */
   untilEnded(replicationId: string, signal: AbortSignal): Promise<void> {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
   }

@@ -17,6 +17,7 @@ import { type Configuration, settingDefault } from "./configuration.ts";
 import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";
+import { ineffectiveness } from "./settings-advice.ts";
 
 /** Placeholder for a secret; not accepted as a value. */
 const MASK = "****";
@@ -80,7 +81,7 @@ export class MaskedConfiguration implements NodeConfiguration {
         default: (setting && settingDefault(setting)) ?? null,
         default_words: plainText(setting?.defaultWords),
         known: NAMED_SECTIONS.has(section) || configuration.known.some(isAt(place)),
-        meaning: plainText(setting?.meaning),
+        meaning: plainText(setting?.meaning) ?? ineffectiveness(place, configuration.known) ?? null,
         values: plainText(setting?.values),
         unit: setting?.unit ?? null,
         live: setting?.waitsForStart !== true,

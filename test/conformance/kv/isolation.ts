@@ -133,7 +133,7 @@ export function isolationTests(fixture: () => Fixture): void {
     expect(await conflicts(down, (tx) => put(tx, "f", "x"))).toBe(true);
   });
 
-  test("a key that would change the result of a selector conflicts", async () => {
+  test("writing a key that would change the result of a key selector causes a conflict", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(firstGreaterOrEqual(key("c")));

@@ -16,10 +16,16 @@ const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.
 const processes = new Processes();
 const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
 let node: TandemProcess;
+/** A node without administrators. */
+let open: TandemProcess;
 let environment: Record<string, string>;
 
 beforeAll(async () => {
-  node = await processes.open({ environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" } });
+  [node, open] = await Promise.all([
+    processes.open({ environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" } }),
+    processes.open(),
+  ]);
+  await open.call("PUT", "/a");
   environment = { TANDEM_SERVER: node.url, TANDEM_USER: "adm", TANDEM_PASSWORD: "pass" };
 });
 afterAll(async () => {
@@ -136,14 +142,55 @@ describe("failures are reported in a sentence", () => {
       "the user eve from TANDEM_USER was sent to SERVER",
     ],
   ])("a move whose old server refuses %j with %j", async (inUrl, variables, words) => {
-    const open = await processes.open();
     const from = node.url.replace("//", `//${inUrl}`);
     const ran = await tandem(["move", "--from", from, "--server", open.url], variables);
     expect(ran.code).toBe(1);
     expect(ran.errors).toContain("tandem: 401 unauthorized: ");
     expect(ran.errors).toContain(`(${words.replace("SERVER", node.url)}`);
     expect(ran.errors).toContain("TANDEM_FROM_PASSWORD");
-    await open.stop();
+  });
+
+  test.each<[string[], Record<string, string>, string]>([
+    [
+      ["replicate", "--all", "SERVER", "OPEN"],
+      {},
+      "no credentials were sent to SERVER; specify a user in the URL, in TANDEM_SOURCE_USER",
+    ],
+    [
+      ["replicate", "SERVER/a", "SERVER/b"],
+      { TANDEM_SOURCE_USER: "eve", TANDEM_SOURCE_PASSWORD: "no-secret" },
+      "the user eve from TANDEM_SOURCE_USER was sent to SERVER",
+    ],
+    [
+      ["verify", "OPEN/a", "SERVER/a"],
+      { TANDEM_TARGET_USER: "eve", TANDEM_TARGET_PASSWORD: "no-secret" },
+      "the user eve from TANDEM_TARGET_USER was sent to SERVER",
+    ],
+    [["verify", "UNA/a", "OPEN/a"], {}, "the user una from the URL was sent to SERVER"],
+    [
+      ["replicate", "SERVER/a", "OPEN/a"],
+      { NETRC: "NETRC" },
+      "the user nora from ~/.netrc was sent to SERVER",
+    ],
+    [["replicate", "--all", "UNA", "OPEN"], {}, "the user una from the URL was sent to SERVER"],
+    [["verify", "--all", "UNA", "OPEN"], {}, "the user una from the URL was sent to SERVER"],
+    [
+      ["replicate", "--all", "OPEN", "UNA/{db}"],
+      {},
+      "the user una from the URL was sent to SERVER",
+    ],
+  ])("a rejected login names the user and its source: %j with %j", async (words, given, cause) => {
+    const netrc = join(folder, "netrc");
+    writeFileSync(netrc, "default login nora password no-secret\n");
+    const una = node.url.replace("//", "//una:no-secret@");
+    const flags = words.map((word) =>
+      word.replace("SERVER", node.url).replace("OPEN", open.url).replace("UNA", una),
+    );
+    const variables = given.NETRC === undefined ? given : { NETRC: netrc };
+    const { code, errors } = await tandem(flags, variables);
+    expect(code).toBe(1);
+    expect(errors).toContain(cause.replace("SERVER", node.url));
+    expect(errors).not.toContain("no-secret");
   });
 
   // These tests are concurrent, because each retries for eight seconds.
@@ -180,6 +227,9 @@ describe("failures are reported in a sentence", () => {
     [["move", "--from", "http://50%:p@h"], "--from http://50%:*****@h: write a percent sign"],
     [["budgets", "set", "x"], "budgets set: expected limits, such as --read requests_per_sec=50"],
     [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
+    [["replicate", "http://h/a", "/x"], "TARGET /x: expected the http:// or https:// URL of a"],
+    [["replicate", "a", "http://h/a"], "SOURCE a: expected the http:// or https:// URL of a"],
+    [["verify", "http://h/a", "u:secret@h/a"], "TARGET u:*****@h/a: expected the http:// or"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
   ])("wrong usage ends with 2: %j", async (flags, sentence) => {
     const ran = await tandem(flags);
@@ -251,6 +301,45 @@ test.each([
   });
 });
 
+test("a replacement that finds no job of the account fails", async () => {
+  const file = join(folder, "new-password");
+  writeFileSync(file, "new\n");
+  const account = ["--host", "http://u:p@couch.example", "--username", "anna"];
+  const flags = ["secrets", "replace", ...account, "--password-file", file];
+  for (const more of [[], ["--dry-run"], ["--failing"], ["--side", "source"]]) {
+    expect(await tandem([...flags, ...more], environment)).toEqual({
+      code: 1,
+      output: "no job logs in to http://u:*****@couch.example as anna; nothing was changed\n",
+      errors: "",
+    });
+  }
+});
+
+test("a replacement in failing jobs counts the other jobs of the account", async () => {
+  const job = {
+    source: "http://anna:old@127.0.0.1:1/a",
+    target: "http://127.0.0.1:1/b",
+    continuous: true,
+  };
+  expect((await open.call("PUT", "/_replicator/others", job)).status).toBe(201);
+  const file = join(folder, "new-password");
+  writeFileSync(file, "new\n");
+  const account = ["--host", "http://127.0.0.1:1", "--username", "anna"];
+  const flags = ["secrets", "replace", ...account, "--password-file", file, "--failing"];
+  const none = "0 jobs found: 0 with a document, 0 without";
+  const other = "1 other job logs in there as anna";
+  expect(await tandem([...flags, "--dry-run"], { TANDEM_SERVER: open.url })).toEqual({
+    code: 0,
+    output: `${none}; nothing was changed\n${other}; it does not match --failing and was not changed\n`,
+    errors: "",
+  });
+  expect(await tandem([...flags, "--side", "source"], { TANDEM_SERVER: open.url })).toEqual({
+    code: 0,
+    output: `${none}; 0 changed, 0 refused\n${other}; it does not match --failing --side source and was not changed\n`,
+    errors: "",
+  });
+});
+
 test("settings are read, changed and reset", async () => {
   const config = async (...flags: string[]) => {
     const { code, output, errors } = await tandem(["config", ...flags], environment);
@@ -267,6 +356,25 @@ test("settings are read, changed and reset", async () => {
   expect(await config("get", "replicator", "max_jobs")).toBe("500\n");
   const gone = await tandem(["config", "get", "replicator", "max_jbos"], environment);
   expect(gone).toMatchObject({ code: 1, errors: "tandem: 404 not_found: unknown_config_value\n" });
+});
+
+test.each([
+  [
+    "replicator",
+    "max_jbos",
+    "[replicator] max_jbos is not a setting; did you mean [replicator] max_jobs?",
+  ],
+  ["chttp", "port", "[chttp] port is not a setting; did you mean [chttpd] port?"],
+  ["couchdb", "use_cfile", "[couchdb] use_cfile has no effect: databases are not separate files"],
+  ["cors:http://a", "origins", undefined],
+  ["vendor", "name", undefined],
+])("a setting without effect is set with a warning: [%s] %s", async (section, key, warning) => {
+  expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
+    code: 0,
+    output: "done\n",
+    errors: warning === undefined ? "" : `tandem: ${warning}\n`,
+  });
+  await tandem(["config", "unset", section, key], environment);
 });
 
 test("shares and budgets are set and listed", async () => {

@@ -20,9 +20,9 @@ import { patience } from "../../support/runner/patience.ts";
 
 const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const support = (name: string) =>
-  fileURLToPath(new URL(`../support/faults/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../support/faults/${name}`, import.meta.url));
 const fixture = (name: string) =>
-  fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../fixtures/tls/${name}`, import.meta.url));
 
 const GOOD_COUNT = 20;
 const COUNT_OF_EACH = 3;

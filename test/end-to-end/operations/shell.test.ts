@@ -29,9 +29,11 @@ afterAll(async () => {
 function start(...flags: string[]) {
   const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
+  let output = "";
   child.stdout.on("data", (chunk) => (text += chunk));
+  child.stdout.on("data", (chunk) => (output += chunk));
   child.stderr.on("data", (chunk) => (text += chunk));
-  const ended = once(child, "exit").then(([code]) => ({ code, text }));
+  const ended = once(child, "exit").then(([code]) => ({ code, text, output }));
   return { child, ended };
 }
 
@@ -40,6 +42,7 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   const target = `${server.url}/films-copy`;
   const copied = await start("replicate", source, target, "--create-target").ended;
   expect(copied).toMatchObject({ code: 0, text: expect.stringMatching(/200 documents.*MB\/s/) });
+  expect(copied.output).toMatch(/^200 documents copied, 0 failed, \d+\.\d s\n$/);
   expect((await start("verify", source, target).ended).code).toBe(0);
   const one = JSON.parse(films[0] as string)._id;
   const path = `/films/${encodeURIComponent(one)}`;
@@ -193,8 +196,10 @@ test.each([[[]], [["--json"]]] as const)(
     const ends = [`${server.url}/${name}`, `${server.url}/${name}-guarded`];
     const { code, text } = await start("replicate", ...ends, ...flags).ended;
     expect(code).toBe(1);
-    if (flags.length === 0) expect(text).toMatch(/bad 1-\w+: forbidden: closed/);
-    else {
+    if (flags.length === 0) {
+      expect(text).toMatch(/bad 1-\w+: forbidden: closed/);
+      expect(text).toMatch(/^1 document copied, 1 failed, \d+\.\d s$/m);
+    } else {
       expect(JSON.parse(text)).toMatchObject({
         ok: false,
         failures: [{ id: "bad", error: "forbidden", reason: "closed" }],
@@ -340,7 +345,7 @@ describe("document ids from a file", () => {
     ["[]", "the file contains no document ids"],
     ['["a", ', "expected a JSON array of ids, or one id per line"],
   ])("%j is refused", async (text, reason) => {
-    expect(await copy(text, "none")).toEqual({
+    expect(await copy(text, "none")).toMatchObject({
       code: 2,
       text: `tandem: --doc-ids ${file}: ${reason}\n`,
     });

@@ -105,7 +105,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
   });
 
   test.each(["http//u:hidden@h/a", "http:/u:hidden@h/a", " http://u:hid/hidden@h/a"])(
-    "hides from others the password of a mistyped URL, or under a mistyped name: %s",
+    "does not show others a password in a mistyped URL, or in a member with a mistyped name: %s",
     async (url) => {
       const notes = [{ url: "https://u:hidden@h/?t=hidden" }];
       const target = { url: BODY.target.url, passwort: "hidden", Headers: { Cookie: "hidden" } };

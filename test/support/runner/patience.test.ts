@@ -58,7 +58,7 @@ test("a poll that never succeeds ends with the last answer", async () => {
   await expect(asking).rejects.toThrow("Asked 10 times for an even number; the last answer is 21");
 });
 
-test("hooks and tests that wait in vain end, with the name of what they wait for", async () => {
+test("hooks and tests that wait in vain time out, naming what they wait for", async () => {
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
   const config = join(ROOT, "test/support/runner/hanging.config.ts");
   const env = { ...process.env, TEST_PATIENCE: "0.01", VITEST_POOL_ID: undefined };
