@@ -46,7 +46,10 @@ export class ReplacementCommands {
     return outcome === "refused" ? "ended" : "no-need";
   }
 
-  /** Replaces the credentials of rules, after those of the jobs. Returns their names. */
+  /**
+   * Replaces the credentials in rules. Called after those in jobs are replaced. Returns the names
+   * of the changed rules.
+   */
   async applyToRules(id: string): Promise<readonly string[]> {
     const { kv, credentials } = this.#parts;
     const content = await kv.read((tx) => this.#content(tx, id));

@@ -36,7 +36,7 @@ export class IsolatedCopyStage {
   readonly #pace: StagePace;
   readonly #turns: Semaphore;
   readonly #room = new ByteRoom(ROOM_BYTES);
-  /** Estimated length of a document's text, near the longest one copied. */
+  /** Estimated length of a document's text, close to the longest one copied so far. */
   #textLength = 0;
   /** Earliest start of the next document (monotonic ms). */
   #nextStartMs = 0;

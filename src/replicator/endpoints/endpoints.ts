@@ -58,7 +58,7 @@ export type SecretLookup = (
   | { readonly kind: "found"; readonly secret: string }
   | { readonly kind: "missing"; readonly reason: string };
 
-/** Requirements of a run for its connections. */
+/** A run's requirements for its connections. */
 export interface RunConnections {
   /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;

@@ -134,7 +134,7 @@ export class StatusCounts {
       .toSorted((left, right) => right.jobCount - left.jobCount);
   }
 
-  /** Removes zero counters of causes in pages, which may conflict with folds. */
+  /** Removes the counters of causes that are zero, page by page. May conflict with folds. */
   async forgetCauses(kv: KeyValueStore): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];

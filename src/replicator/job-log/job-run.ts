@@ -30,8 +30,8 @@ export interface JobRun {
 const REASON_LENGTH_MAX = 1000;
 
 /**
- * Format version, stored as the first element. Rows of older versions lack `lagSec`, which
- * those versions ignore, so that both can read each other's rows.
+ * Format version, stored as the first element. Older versions write rows without `lagSec`, and
+ * ignore it in newer rows, so that both can read each other's rows.
  */
 const FORMAT = 1;
 

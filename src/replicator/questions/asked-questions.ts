@@ -146,7 +146,10 @@ export class AskedQuestions {
 /** Created once, because creating an error is expensive. */
 const OVER = new Error("Wait cancelled: its result is no longer needed");
 
-/** A check as stored in the answer. The duplicate job is looked up again by its id. */
+/**
+ * Stored result of a check. Of a duplicate job only the id is stored, by which the job is read
+ * again.
+ */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 
 function answered(answer: QuestionAnswer): JobData {

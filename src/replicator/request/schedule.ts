@@ -100,7 +100,7 @@ export function scheduleOf(
   return text === undefined ? undefined : parseSchedule(text);
 }
 
-/** Returns when a job that is added now runs first. */
+/** Returns the time of the first run of a job that is added now. */
 export function firstRunSec(schedule: Schedule | undefined, nowSec: number): number {
   if (schedule?.kind === "cron") return after(schedule.line, nowSec);
   return intoWindow(schedule, nowSec);

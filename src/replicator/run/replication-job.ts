@@ -400,8 +400,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Settles when the background tasks of a short run start, which is later on a node with many
-   * jobs.
+   * Settles when the background tasks of a short run start. On a node with many jobs they start
+   * later.
    */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;

@@ -76,7 +76,10 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
   return (changes) => changes.filter(({ id }) => ids.has(id));
 }
 
-/** Reasons of CouchDB and PouchDB Server for a missing database, as opposed to a missing filter. */
+/**
+ * Values of `reason` with which CouchDB and PouchDB Server report a missing database, as opposed to
+ * a missing filter.
+ */
 const NO_DATABASE = /database does not exist|no_db_file/i;
 
 /** Returns the error for a response of `_changes` that has no rows. */

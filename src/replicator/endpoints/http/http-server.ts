@@ -24,7 +24,7 @@ const FEED_TIMEOUT_MS = 20_000;
 
 /** Maximum number of updates per request. */
 export const UPDATES_MAX = 1000;
-/** Maximum number of concurrent requests for single databases. */
+/** Maximum number of concurrent requests that concern one database each. */
 const SINGLE_REQUESTS_MAX = 4;
 
 /** Databases that have changed, and the sequence from which to continue. */
