@@ -167,7 +167,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
     code: 1,
     text: expect.stringMatching(
-      /^tandem: \S+ already has a store, and nothing was restored; .*with --replace/,
+      /^tandem: \S+ already has a store, and nothing was restored; .*use --replace/,
     ),
   });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({

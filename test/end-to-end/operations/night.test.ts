@@ -506,8 +506,12 @@ async function expectGroups(): Promise<void> {
     expect(`${group.error}: ${group.reason}`).toMatch(fault.words);
     const words = group.reason.replace(/^.*?[:(] ?(?=[^:(]*$)/s, "").replaceAll(/\s+/g, " ");
     expect(printed).toContain(words.replace(/\)$/, ""));
-    expect(printed).toContain(`tandem jobs retry --error ${fault.class} --side ${fault.side}`);
-    expect(printed).toContain(`--host ${fault.host}`);
+    const fix =
+      fault.class === "unauthorized"
+        ? "secrets replace --failing"
+        : `jobs retry --error ${fault.class}`;
+    expect(printed).toContain(`tandem ${fix} --side ${fault.side} --host`);
+    expect(printed).toContain(`${fault.host}`);
   }
 }
 
