@@ -176,7 +176,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   ],
   "GET /_session": [
     "Show the user of the session",
-    { query: { basic: flagOf("whether to ask for a login if there is none") }, answer: members() },
+    {
+      query: { basic: flagOf("whether to ask for a login if the request has none") },
+      answer: members(),
+    },
   ],
   "POST /_session": [
     "Log in",
