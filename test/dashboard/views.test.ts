@@ -164,6 +164,22 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults.filter((fault) => !fault.startsWith("401 "))).toEqual([]);
   });
 
+  test("what is typed into a filter survives renders of the page until it is committed", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs?name=*lost");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    const name = page.getByRole("searchbox", { name: "Name" });
+    await name.fill("");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.locator("summary", { hasText: /^Filters$/ }).waitFor();
+    expect(await name.inputValue()).toBe("");
+    await name.press("Enter");
+    await page.getByText("2 jobs", { exact: true }).waitFor();
+    await show("/jobs?name=*films");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    expect(await name.inputValue()).toBe("*films");
+  });
+
   test("broken or missing storage leaves the list of jobs as it is", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await page.evaluate(`localStorage.setItem("${viewsKey("root")}", '{"__proto__": [1')`);

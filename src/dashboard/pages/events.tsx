@@ -9,6 +9,7 @@ import { goTo } from "../base/location.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
+import { FilterField } from "../components/filter-field.tsx";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Clock, ClockOfDay, Foreign, Problem } from "../components/text.tsx";
 import { Choice } from "./job-filters.tsx";
@@ -49,14 +50,12 @@ export function EventsPage({ query }: { query: Query }) {
           onChange={(value) => change("kind", value)}
         />
         {TEXTS.map(([name, label]) => (
-          <label key={name} class="field">
-            {label}
-            <input
-              type="search"
-              value={query[name] ?? ""}
-              onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
-            />
-          </label>
+          <FilterField
+            key={name}
+            label={label}
+            value={query[name] ?? ""}
+            onCommit={(value) => change(name, value)}
+          />
         ))}
         <label class="check">
           <input

@@ -7,6 +7,7 @@ import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../base/job-filters.ts";
 import { goTo } from "../base/location.ts";
 import { useIsNarrow } from "../base/use-narrow.ts";
 import { linkTo } from "../base/view.ts";
+import { FilterField } from "../components/filter-field.tsx";
 import { Foreign } from "../components/text.tsx";
 
 /** Id of the search box, which the key `/` focuses. */
@@ -89,16 +90,13 @@ export function JobFilters({ query }: { query: Query }) {
   );
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      <label class="field search">
-        Name
-        <input
-          type="search"
-          id={SEARCH_BOX_ID}
-          placeholder="beginning, or with *"
-          value={query.name ?? ""}
-          onChange={({ currentTarget }) => change("name", currentTarget.value.trim())}
-        />
-      </label>
+      <FilterField
+        label="Name"
+        id={SEARCH_BOX_ID}
+        placeholder="beginning, or with *"
+        value={query.name ?? ""}
+        onCommit={(value) => change("name", value)}
+      />
       {!isNarrow && choices}
       <details class="more-filters">
         <summary>
@@ -108,15 +106,13 @@ export function JobFilters({ query }: { query: Query }) {
         <div class="filter-texts">
           {isNarrow && choices}
           {TEXT_FILTERS.filter(([name]) => name !== "name").map(([name, label]) => (
-            <label key={name} class="field">
-              {label}
-              <input
-                type="search"
-                inputMode={name === "behind_sec" ? "numeric" : "text"}
-                value={query[name] ?? ""}
-                onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
-              />
-            </label>
+            <FilterField
+              key={name}
+              label={label}
+              inputMode={name === "behind_sec" ? "numeric" : "text"}
+              value={query[name] ?? ""}
+              onCommit={(value) => change(name, value)}
+            />
           ))}
         </div>
       </details>
