@@ -192,7 +192,7 @@ test("a request of several megabytes is written into memory of its size, allocat
     { kind: "clearRange", begin: "a".repeat(5_000), end: "b".repeat(5_000) },
     { kind: "clear", key: "c".repeat(5_000) },
   ];
-  writeRequest(writer, { readVersion: 1, reads: [], writes: [], mutations });
+  writeRequest(writer, 1, { readVersion: 1, reads: [], writes: [], mutations });
   const { length, buffer } = writer.finish();
   expect(length).toBeGreaterThan(53 * value.length);
   // Doubling the buffer would have made it almost twice as large.
@@ -214,7 +214,7 @@ function packed(
   writes: CommitRequest["writes"] = [],
 ): PackedRequest[] {
   const writer = new ByteWriter();
-  writeRequest(writer, { readVersion: undefined, reads: [], writes, mutations });
+  writeRequest(writer, 1, { readVersion: undefined, reads: [], writes, mutations });
   return readRequests(writer.finish());
 }
 

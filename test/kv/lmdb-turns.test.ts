@@ -1,4 +1,7 @@
-/** Reads of LMDB are synchronous. A long series of awaited reads yields to the event loop. */
+/**
+ * Reads of LMDB are synchronous. A long series of awaited reads yields to the event loop. Commits
+ * of large transactions let small ones pass.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,4 +46,17 @@ test("consecutive transactions", async () => {
 
 test("the pages of a range in one transaction", async () => {
   expect(await kv.read((tx) => isServed(() => tx.getRangePage(range)))).toBe(true);
+});
+
+test("a small transaction is committed before large ones that wait", async () => {
+  const commit = (name: string, count: number) =>
+    kv.transact(async (tx) => {
+      for (let at = 0; at < count; at++) tx.set(utf8Encode(`${name}${at}`), key);
+      return name;
+    });
+  const order: string[] = [];
+  const large = ["a", "b", "c", "d"].map((name) => commit(name, 4_000));
+  await Promise.all([...large, commit("small", 1)].map(async (name) => order.push(await name)));
+  expect(order.toSorted()).toEqual(["a", "b", "c", "d", "small"]);
+  expect(order.indexOf("small")).toBeLessThan(2);
 });

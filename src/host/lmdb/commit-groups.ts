@@ -1,4 +1,11 @@
-/** Groups requests to be committed in one LMDB transaction. */
+/**
+ * Divides the waiting requests into groups, each of which is committed in one LMDB transaction.
+ *
+ * Short and long requests are in different groups, which take turns: a short request waits for at
+ * most one group of long ones, however many of them wait, and a long request is not delayed by an
+ * endless stream of short ones. Requests that wait at the same time are concurrent, so any order of
+ * their commits is serializable.
+ */
 import type { PackedRequest } from "./messages.ts";
 
 /**
@@ -8,27 +15,45 @@ import type { PackedRequest } from "./messages.ts";
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
 /**
- * Maximum number of mutations in a group. Each mutation may dirty a separate page, which is held in
- * memory until the group is written.
+ * Maximum number of mutations in a group, those of a thousand new documents. Each mutation may
+ * dirty a separate page, which is held in memory until the group is written.
  */
-const GROUP_MUTATIONS_MAX = 8_000;
+const GROUP_MUTATIONS_MAX = 4_000;
 
-/** Yields groups in request order. A request exceeding the bounds is the last of its group. */
-export function* commitGroups(requests: readonly PackedRequest[]): Iterable<PackedRequest[]> {
-  let group: PackedRequest[] = [];
-  let byteCount = 0;
-  let mutationCount = 0;
-  for (const request of requests) {
-    group.push(request);
-    byteCount += request.mutations.length;
-    mutationCount += request.mutationCount;
-    const isFull = byteCount >= GROUP_BYTES_MAX || mutationCount >= GROUP_MUTATIONS_MAX;
-    if (group.length >= GROUP_COUNT_MAX || isFull) {
-      yield group;
-      group = [];
-      byteCount = 0;
-      mutationCount = 0;
-    }
+/** Size up to which a request is short: changes of jobs, and single documents. */
+const SHORT_MUTATIONS_MAX = 200;
+const SHORT_BYTES_MAX = 65_536;
+
+export class CommitGroups {
+  readonly #short: PackedRequest[] = [];
+  readonly #long: PackedRequest[] = [];
+  #wasShort = false;
+
+  add(requests: readonly PackedRequest[]): void {
+    for (const request of requests) (isShort(request) ? this.#short : this.#long).push(request);
   }
-  if (group.length > 0) yield group;
+
+  /**
+   * Removes and returns the next group, in the order of arrival; undefined if no request waits. A
+   * request that exceeds the bounds is the last of its group.
+   */
+  next(): PackedRequest[] | undefined {
+    const isShortNext = this.#long.length === 0 || (this.#short.length > 0 && !this.#wasShort);
+    this.#wasShort = isShortNext;
+    const waiting = isShortNext ? this.#short : this.#long;
+    let byteCount = 0;
+    let mutationCount = 0;
+    const isOver = ({ mutations, mutationCount: count }: PackedRequest): boolean => {
+      byteCount += mutations.length;
+      mutationCount += count;
+      return byteCount >= GROUP_BYTES_MAX || mutationCount >= GROUP_MUTATIONS_MAX;
+    };
+    const last = waiting.findIndex((each, index) => isOver(each) || index + 1 === GROUP_COUNT_MAX);
+    const group = waiting.splice(0, last < 0 ? waiting.length : last + 1);
+    return group.length === 0 ? undefined : group;
+  }
+}
+
+function isShort({ mutations, mutationCount }: PackedRequest): boolean {
+  return mutationCount <= SHORT_MUTATIONS_MAX && mutations.length <= SHORT_BYTES_MAX;
 }

@@ -1,7 +1,6 @@
 /**
- * The engine's side of the committer thread. Requests of one event-loop turn are sent together, and
- * responses arrive in the same order. If the thread dies, the outcome of commits in progress is
- * unknown, and a new thread is started.
+ * The engine's side of the committer thread. Requests of one event-loop turn are sent together. If
+ * the thread dies, the outcome of commits in progress is unknown, and a new thread is started.
  */
 import { Worker } from "node:worker_threads";
 import {
@@ -38,6 +37,9 @@ const SENT_AT_ONCE_BYTES = 131_072;
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
+/** Exclusive upper bound of the numbers of requests, which are reused. */
+const NUMBERS = 2 ** 32;
+
 /** Callbacks to the engine. */
 export interface CommitObserver {
   /** Called after each group with at least one commit. */
@@ -61,8 +63,9 @@ export class LmdbCommitQueue {
   #thread: Worker | undefined;
   #outbox: ByteWriter | undefined;
   readonly #spares: ArrayBuffer[] = [];
-  /** Requests sent or in the outbox, in order. */
-  #pending: PendingCommit[] = [];
+  /** Requests sent or in the outbox, by their number. */
+  readonly #pending = new Map<number, PendingCommit>();
+  #lastNumber = 0;
   #isOpening = false;
   #groupCount = 0;
   #closed = false;
@@ -75,7 +78,7 @@ export class LmdbCommitQueue {
   /** Progress of the thread, as seen from the engine. */
   get progress(): CommitterProgress {
     return {
-      isBusy: this.#isOpening || this.#pending.length > 0,
+      isBusy: this.#isOpening || this.#pending.size > 0,
       doneCount: this.#groupCount,
     };
   }
@@ -99,9 +102,11 @@ export class LmdbCommitQueue {
       // Deferred, so that other commits of this turn are sent in the same message.
       process.nextTick(() => this.#send());
     }
-    writeRequest(this.#outbox, request);
+    this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
+    const number = this.#lastNumber;
+    writeRequest(this.#outbox, number, request);
     if (this.#outbox.length >= SENT_AT_ONCE_BYTES) this.#send();
-    return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
+    return new Promise((resolve, reject) => this.#pending.set(number, { resolve, reject }));
   }
 
   /** Waits for the requests already sent, then ends the thread. */
@@ -149,18 +154,22 @@ export class LmdbCommitQueue {
     thread.on("exit", () => {
       if (this.#thread === thread) this.#thread = undefined;
       onFailed(reason);
-      for (const { reject } of this.#pending.splice(0)) {
-        reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
-      }
+      const pending = [...this.#pending.values()];
+      this.#pending.clear();
+      // Its requests are rejected, so they are not sent to the next thread.
+      this.#outbox = undefined;
+      for (const { reject } of pending) reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
     });
     return thread;
   }
 
-  #settle({ version, outcomes, reason, isDiskFull }: CommitterAnswer & { kind: "group" }): void {
+  #settle(answer: CommitterAnswer & { kind: "group" }): void {
+    const { version, numbers, outcomes, reason, isDiskFull } = answer;
     this.#groupCount++;
-    const settled = this.#pending.splice(0, outcomes.length);
     let batchIndex = 0;
-    for (const [index, { resolve, reject }] of settled.entries()) {
+    for (const [index, number] of numbers.entries()) {
+      const { resolve, reject } = this.#pending.get(number) as PendingCommit;
+      this.#pending.delete(number);
       const outcome = OUTCOMES[outcomes[index] as number] as Outcome;
       switch (outcome) {
         case "committed":

@@ -6,16 +6,11 @@
 import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { commitGroups } from "./commit-groups.ts";
+import { CommitGroups } from "./commit-groups.ts";
 import { LmdbCommitter } from "./committer.ts";
 import { openEnvironment, reasonOf } from "./environment.ts";
 import { BELL_FILE, type LmdbDatabase } from "./layout.ts";
-import {
-  type CommitterAnswer,
-  type CommitterMessage,
-  type PackedRequest,
-  readRequests,
-} from "./messages.ts";
+import { type CommitterAnswer, type CommitterMessage, readRequests } from "./messages.ts";
 
 export interface CommitterThreadData {
   readonly directory: string;
@@ -46,31 +41,59 @@ function run(port: NonNullable<typeof parentPort>): void {
   }
   const readerCheck = setInterval(() => database.readerCheck(), READER_CHECK_MS);
   readerCheck.unref();
+  const groups = new CommitGroups();
+  /** Number of requests in each received buffer that have not been committed. */
+  const openCounts = new Map<ArrayBufferLike, number>();
+  let isRunning = false;
+  let isClosing = false;
   port.on("message", (first: CommitterMessage) => {
-    const requests: PackedRequest[] = [];
-    const spent: ArrayBuffer[] = [];
-    let message: CommitterMessage | undefined = first;
-    while (message?.kind === "commit") {
-      const { memory, byteCount } = message;
-      for (const request of readRequests(Buffer.from(memory, 0, byteCount))) requests.push(request);
-      spent.push(memory);
-      message = receiveMessageOnPort(port)?.message as CommitterMessage | undefined;
-    }
-    for (const group of commitGroups(requests)) {
-      const outcome = committer.commit(group);
-      // Notifies other processes first, since waking them takes longer.
-      ringBell();
-      answer(outcome);
-    }
-    if (committer.isGivenUp) answer({ kind: "given-up" });
-    // The requests have been copied. Returns the memory immediately, because this thread allocates
-    // so few objects that it rarely collects garbage.
-    for (const memory of spent) {
-      port.postMessage({ kind: "spent", memory } satisfies CommitterAnswer, [memory]);
-    }
-    if (message?.kind === "close") close();
+    receive(first);
+    if (!isRunning) commitNext();
   });
   answer({ kind: "ready" });
+
+  function receive(message: CommitterMessage | undefined): void {
+    for (let next = message; next !== undefined; next = receiveMessageOnPort(port)?.message) {
+      if (next.kind === "close") isClosing = true;
+      else {
+        const requests = readRequests(Buffer.from(next.memory, 0, next.byteCount));
+        openCounts.set(next.memory, requests.length);
+        groups.add(requests);
+      }
+    }
+  }
+
+  /** Commits one group, and then those that wait or have arrived meanwhile. */
+  function commitNext(): void {
+    const group = groups.next();
+    isRunning = group !== undefined;
+    if (group === undefined) {
+      if (committer.isGivenUp) answer({ kind: "given-up" });
+      if (isClosing) close();
+      return;
+    }
+    const outcome = committer.commit(group);
+    // Notifies other processes first, since waking them takes longer.
+    ringBell();
+    answer(outcome);
+    for (const { mutations } of group) release(mutations.buffer);
+    receive(receiveMessageOnPort(port)?.message);
+    // Lets timers run, however many requests arrive.
+    setImmediate(commitNext);
+  }
+
+  /**
+   * Returns the memory of requests that have all been copied. It is returned immediately, because
+   * this thread allocates so few objects that it rarely collects garbage.
+   */
+  function release(memory: ArrayBufferLike): void {
+    const openCount = (openCounts.get(memory) as number) - 1;
+    openCounts.set(memory, openCount);
+    if (openCount > 0) return;
+    openCounts.delete(memory);
+    const spent = memory as ArrayBuffer;
+    port.postMessage({ kind: "spent", memory: spent } satisfies CommitterAnswer, [spent]);
+  }
 
   function answer(message: CommitterAnswer): void {
     port.postMessage(message);

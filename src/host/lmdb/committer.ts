@@ -107,10 +107,12 @@ export class LmdbCommitter {
 
   /** Commits the requests. Never throws: a failure becomes the outcome of all requests. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
+    const numbers = Uint32Array.from(requests, ({ number }) => number);
     const outcomes = new Uint8Array(requests.length);
     if (this.#isGivenUp) {
       outcomes.fill(outcomeIndex("unavailable"));
-      return { kind: "group", version: 0, outcomes, reason: GIVEN_UP_REASON, isDiskFull: false };
+      const reason = GIVEN_UP_REASON;
+      return { kind: "group", version: 0, numbers, outcomes, reason, isDiskFull: false };
     }
     const mark = Math.random();
     const group = { requests, outcomes, mark, isBegun: false, version: 0 };
@@ -121,7 +123,8 @@ export class LmdbCommitter {
         outcomes.fill(0);
         this.#transact(group, undefined);
       }
-      return { kind: "group", version: group.version, outcomes, reason: "", isDiskFull: false };
+      const { version } = group;
+      return { kind: "group", version, numbers, outcomes, reason: "", isDiskFull: false };
     } catch (error) {
       // The commits failed or their outcome is unknown, so the log must be read again.
       this.#resolver = undefined;
@@ -130,6 +133,7 @@ export class LmdbCommitter {
       return {
         kind: "group",
         version: group.version,
+        numbers,
         outcomes,
         reason: reasonOf(error, this.#directory),
         isDiskFull: isDiskFull(error, this.#directory),

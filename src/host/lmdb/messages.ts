@@ -1,6 +1,6 @@
 /**
  * Messages between an engine and its committer: many commit requests in one transferred buffer, and
- * one response per group, in the order of the requests.
+ * one response per group. Requests are numbered, because groups change their order.
  */
 import type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "../../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./byte-writer.ts";
@@ -21,6 +21,8 @@ export type CommitterAnswer =
       readonly kind: "group";
       /** Version shared by the committed requests, which differ in their batch index. */
       readonly version: number;
+      /** The numbers of the requests. */
+      readonly numbers: Uint32Array;
       /** Outcome of each request as an index into `OUTCOMES`. */
       readonly outcomes: Uint8Array;
       /** Reason for "unavailable" and "unknown". */
@@ -36,6 +38,7 @@ export type CommitterAnswer =
 
 /** A request as read by the committer: conflicts as strings, mutations still packed. */
 export interface PackedRequest {
+  readonly number: number;
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   readonly writes: readonly TextInterval[];
@@ -57,8 +60,10 @@ const MUTATION_KINDS = [
   "byteMin",
 ] as const;
 
-export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
+/** `number`, an unsigned 32-bit integer, identifies the request in the response. */
+export function writeRequest(writer: ByteWriter, number: number, request: CommitRequest): void {
   writer.expect(mutationBytes(request.mutations));
+  writer.uint32(number);
   writer.float64(request.readVersion ?? NO_VERSION);
   writeIntervals(writer, request.reads);
   writeIntervals(writer, request.writes);
@@ -125,8 +130,10 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
   const reader = new ByteReader(asBuffer(buffer));
   const requests: PackedRequest[] = [];
   while (!reader.isAtEnd) {
+    const number = reader.uint32();
     const readVersion = reader.float64();
     requests.push({
+      number,
       readVersion: readVersion === NO_VERSION ? undefined : readVersion,
       reads: readIntervals(reader),
       writes: readIntervals(reader),
