@@ -110,7 +110,7 @@ export class NamedJobs {
     const { entries } = await tx.snapshot.getRangePage(range, { limit: READ_MAX + 1 });
     if (entries.length > READ_MAX) return undefined;
     const jobIds = entries.map(({ key }) => replicationJob.unpack(key).jobId);
-    // Other jobs are named by their document or rule.
+    // Skip jobs of documents and rules: they are not named by their replication id.
     return jobIds.filter((jobId) => databaseUuidOf(jobId) === undefined);
   }
 }

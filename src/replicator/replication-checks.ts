@@ -45,7 +45,10 @@ import { readFilterCode } from "./run/filter-code.ts";
 
 /** Time limit per endpoint. */
 const ENDPOINT_MS_MAX = 5_000;
-/** Time limit of a check: endpoints and filter are requested concurrently. */
+/**
+ * Time limit of a check. It equals that of one endpoint, because both endpoints and the filter are
+ * requested concurrently.
+ */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
 /** Maximum number of concurrent checks per node; each may hold two connections. */
 const CHECKS_MAX = 8;
@@ -103,7 +106,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to conceal from the caller that servers other than CouchDB exist. */
+  /** Whether to hide from the caller which addresses belong to servers other than CouchDB. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -223,7 +226,7 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // A run sends this request before each write. The request fails if the account has no access.
+      // Send the request that a run sends before each write: it fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });

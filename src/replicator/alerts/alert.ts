@@ -57,7 +57,7 @@ export interface Breach {
   readonly cause: AlertCause;
 }
 
-/** Equal for alerts that are sent together. */
+/** Returns the group of an alert. Alerts of one group are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
   return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
 }

@@ -4,9 +4,9 @@
  *
  * The document is responsible if the server then succeeds at a similar, unrelated request: the
  * control request. Some failures, such as those of validation functions, do not affect control
- * requests. There is therefore an allowance: each skipped document takes one from it, and each
- * success adds one. When it is used up, the server is held responsible, and the run ends as if it
- * were unreachable.
+ * requests. An allowance therefore limits skipped documents: each of them reduces it by one, and
+ * each success increases it by one. When the allowance is used up, the server is held responsible,
+ * and the run ends as if the server were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";

@@ -199,7 +199,8 @@ export class Endpoints {
   #secret(reference: string): string {
     const found = this.#parts.lookUpSecret(reference);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // `fetch` rejects a header with other characters, with an error that contains its value.
+    // `fetch` would reject a header with any other character, in an error that contains the
+    // header's value.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",

@@ -40,7 +40,7 @@ import {
  */
 export const FAILURES_MAX = 100_000;
 /**
- * * Maximum number and total length of the ids in a retry request, which is stored as one value. A
+ * Maximum number and total length of the ids in a retry request, which is stored as one value. A
  * request that exceeds them retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
@@ -202,7 +202,7 @@ export class FailureLists {
         this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
       )) {
         const failure = decodeFailure(value);
-        // Other ids may have the same prefix in their keys.
+        // Compare whole ids, because other ids may have the same prefix in their keys.
         if (failure.id === id) found.push(failure);
       }
     }
@@ -262,8 +262,8 @@ export function fitsRetryRequest(ids: readonly string[]): boolean {
 }
 
 /**
- * Combines the documents of two requests. Returns undefined for the whole list, which also replaces
- * a set of documents that is too large.
+ * Combines the documents of two retry requests. Returns undefined, for the whole list, if either
+ * request is for the whole list or if there are too many documents.
  */
 function united(
   left: readonly string[] | undefined,

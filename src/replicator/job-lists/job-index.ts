@@ -265,8 +265,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Indexes a page of jobs. A job with a status has rows, or gets them with the next fold, except
-   * for those that an older version did not know.
+   * Indexes a page of jobs. A job with a status already has its rows, or gets them with the next
+   * fold. Only rows that an older version did not write are added.
    */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);

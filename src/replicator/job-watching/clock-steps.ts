@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Number of jobs per transaction that reads due times, and per transaction that reads data, and the
- * pause after each transaction. All jobs are checked, but hardly any has to be moved.
+ * Jobs per transaction that reads due times, jobs per transaction that reads data, and the pause
+ * after each of these transactions. All jobs are checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;

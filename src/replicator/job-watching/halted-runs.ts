@@ -257,5 +257,5 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
   }
 }
 
-/** Created once, because creating an error is expensive. */
+/** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("Wait cancelled: its result is no longer needed");

@@ -220,8 +220,8 @@ function decodeAsked(
 }
 
 /**
- * Converts selectors and parameters of earlier versions to JSON text. Those stored them as parsed
- * values, whose numbers may have lost their original form.
+ * Converts the selectors and parameters stored by earlier versions to JSON text. Earlier versions
+ * stored parsed values, whose numbers may have lost their original form.
  */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>

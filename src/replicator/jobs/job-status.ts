@@ -253,7 +253,10 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-/** Whether a row is about a database on another server, of which there may be one for each job. */
+/**
+ * Whether a row lists a job by a database on another server. These rows have no counters, because
+ * there may be as many databases as jobs.
+ */
 function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
   if (list !== "source" && list !== "target") return false;
   return typeof value === "string" && value.startsWith(REMOTE_MARK);

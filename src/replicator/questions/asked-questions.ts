@@ -143,12 +143,12 @@ export class AskedQuestions {
   }
 }
 
-/** Created once, because creating an error is expensive. */
+/** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("Wait cancelled: its result is no longer needed");
 
 /**
- * Stored result of a check. Of a duplicate job only the id is stored, by which the job is read
- * again.
+ * Stored result of a check. For a duplicate job, only the id is stored; the asker reads the job
+ * itself.
  */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 

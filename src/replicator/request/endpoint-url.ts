@@ -1,11 +1,16 @@
-/** Parses the URLs of endpoints, once per address, which contains the URL as text. */
+/**
+ * Parses the URLs of endpoints. An address contains its URL as text, so the parsed URL is cached.
+ */
 import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";
 
 export interface EndpointUrl {
   /** Scheme without the colon: `https` or `http`. */
   readonly scheme: string;
-  /** `https://example.com:6984`. Lower case, without a default port, like `host` and `hostname`. */
+  /**
+   * `https://example.com:6984`. In lower case and without a default port; so are `host` and
+   * `hostname`.
+   */
   readonly origin: string;
   /** Host with any non-default port: `example.com:6984`. */
   readonly host: string;

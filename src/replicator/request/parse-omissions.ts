@@ -8,8 +8,8 @@ import type { Omissions } from "./replication.ts";
 const BYTES_MAX = "max_bytes";
 
 /**
- * Parses the three members. Returns undefined if nothing is omitted. Throws a
- * ReplicationInvalidError.
+ * Parses the members `deleted`, `attachments` and `documents`. Returns undefined if nothing is
+ * omitted. Throws a ReplicationInvalidError.
  */
 export function parseOmissions(members: Members): Omissions | undefined {
   const deleted = parseDeleted(members.deleted);

@@ -105,10 +105,7 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /**
-   * The parts given to the constructor, with a runtime that adds the identity of the job to each
-   * event.
-   */
+  /** Dependencies, with a runtime that adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   /**
@@ -363,7 +360,10 @@ export class HeldReplication {
     if (!hasEnded(this.#data.state)) await this.#clearDocumentState(tx);
   }
 
-  /** Stores the run's progress. After its first checkpoint, the next run resumes from there. */
+  /**
+   * Applies the run's progress to the job. Once the run has a checkpoint, the next run resumes
+   * there.
+   */
   observe(figures: Observed): void {
     const { config, runtime } = this.parts;
     if (figures.hasCheckpoint) this.#phase = phaseAfter(this.#phase, "checkpoint");
@@ -468,9 +468,9 @@ export class HeldReplication {
   }
 
   /**
-   * Ends the run in one transaction that updates the job and its document. `before` restores the
-   * job after a run that only retried failures. Repeats while the store rejects writes, until
-   * `leaving` aborts, because no other node knows the outcome.
+   * Ends the run in one transaction that updates the job and its document. `before` is the job
+   * before the run; a run that only retried failures does not change its state. Repeats while the
+   * store rejects writes, until `leaving` aborts, because no other node knows the outcome.
    */
   async end(
     ending: RunEnding,

@@ -70,7 +70,7 @@ export async function tooFewChanges(
 ): Promise<RunEnding | undefined> {
   const schedule = scheduleOf(replication);
   if (schedule?.kind !== "changes") return undefined;
-  // Requested before counting, so that a watcher from this position misses no change.
+  // Request the position before counting, so that a watcher that starts there misses no change.
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;

@@ -45,7 +45,8 @@ export function parksCaughtUp(
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job woken so soon after it was parked would have received the change in a slot without delay.
+  // A job woken sooner has a busy source: in a slot, it would have received the change without
+  // delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }

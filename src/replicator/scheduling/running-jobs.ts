@@ -139,8 +139,8 @@ export class RunningJobs {
 }
 
 /**
- * Reports a run that could not return its job to the queue, which requeues it after the activity
- * timeout.
+ * Reports a run that could not return its job to the queue. After the activity timeout, the queue
+ * makes the job due again.
  */
 function reportLoss(trace: Trace, { id: jobId }: HeldJob, error: unknown): void {
   trace.event("replication.abandoned", { jobId, error: String(error) });

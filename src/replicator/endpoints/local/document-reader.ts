@@ -160,8 +160,8 @@ function bulkReadResult(documents: readonly Document[], data: InlineData): BulkR
 }
 
 /**
- * A document in its stored form. A local target takes the parsed document, and a server the bytes.
- * Attachments without data become stubs.
+ * A document in its stored form. A local target uses the parsed document; a server is sent the
+ * bytes. Attachments without data become stubs.
  */
 class StoredPlainDocument implements PlainDocument {
   readonly #document: Document;
