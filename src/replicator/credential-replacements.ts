@@ -241,7 +241,7 @@ export class CredentialReplacements {
       for await (const entry of this.#parts.lists.all({ [side]: host })) {
         const { data } = entry;
         if (!this.concerns(replacement, data)) continue;
-        // A job with this user on both sides is in both lists.
+        // A job that logs in as this user on both sides is in both lists: yield it only once.
         const isListed = sidesOf(replacement, data.replication)[0] === side;
         if (isListed) yield entry;
       }

@@ -49,7 +49,8 @@ export class NamedJobs {
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);
-    // Transient jobs that have not started yet have no replication id to search for.
+    // Jobs must be tested one by one: transient jobs that have not started yet have no replication
+    // id to search for.
     if (literal === "") return { glob, idPrefixes: undefined };
     return this.#parts.kv.read(async (tx) => {
       const [named, databases, rules, replications] = await Promise.all([

@@ -116,7 +116,10 @@ interface Judged {
   readonly databaseUuid: string;
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
-  /** Members with the stored secrets in place of masks; undefined if these may not be used. */
+  /**
+   * Members in which stored secrets have replaced the masks; undefined if the secrets may not be
+   * used.
+   */
   readonly members: Members | undefined;
 }
 

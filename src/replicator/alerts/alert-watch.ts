@@ -234,7 +234,9 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
-  /** Returns the id of the alert; undefined if its kind is disabled. */
+  /**
+   * Adds an alert to those waiting to be sent. Returns its id; undefined if its kind is disabled.
+   */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId" | "kind"> &

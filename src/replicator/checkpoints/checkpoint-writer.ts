@@ -96,8 +96,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Starts a new session. A failed attempt may have written this run's log to one side only, so its
-   * session id must not be used again.
+   * Starts a new session. The session id of a failed attempt must not be used again, because its
+   * log may have been written to one side only.
    */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);

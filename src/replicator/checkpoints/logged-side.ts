@@ -52,8 +52,8 @@ export class LoggedSide {
 
   /**
    * Returns how to write `log` in one request that also verifies the database (decision 297).
-   * Undefined if the endpoint lacks support or may acknowledge non-durable writes, or has a log
-   * that this run does not continue.
+   * Undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
+   * has a log that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];

@@ -97,7 +97,10 @@ async function askTarget(
   }
 }
 
-/** Returns the target, created if missing, with an older log if it has no current one. */
+/**
+ * Creates the target if it is missing. Returns it with its log, which is read under older ids if
+ * there is none under the current id.
+ */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
   there: AskedSide | undefined,

@@ -37,7 +37,7 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
  */
 const BATCH_MS_MAX = 25;
-/** Maximum work that a command performs before the response 202 to its request. */
+/** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command whose request has not ended. */
 const TAKE_OVER_SEC = 30;

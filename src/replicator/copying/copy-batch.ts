@@ -68,7 +68,10 @@ const NONE: readonly string[] = [];
 
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Concurrency limits for reading and writing, and the memory bound between them. */
+/**
+ * Concurrency limits for reading and writing, and the memory limit for documents read but not yet
+ * written.
+ */
 interface Turns {
   readonly read: Turn;
   readonly write: Turn;
@@ -546,7 +549,7 @@ export class BatchCopier {
       docsRead: readCount,
       docsLeftOut: leftOutCount,
     });
-    // Choose the next number of rows so that they fill one write.
+    // Choose the row count of the next read so that its documents fill one write.
     const meanLength = Math.max(1, length / page.length);
     this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);

@@ -48,7 +48,7 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of writes. The control request writes a `_local` document, which fails if
+   * Attributes failures of writes. The control request writes a `_local` document: this fails if
    * the disk is full, for example.
    */
   static ofTarget(target: Endpoint): FailureAttribution {
@@ -59,8 +59,8 @@ export class FailureAttribution {
       } catch (error) {
         const status = error instanceof EndpointError ? error.answer?.status : undefined;
         if (status === undefined || !FORBIDDEN.has(status)) throw error;
-        // The account may lack the permission to write `_local` documents, but be allowed to write
-        // others.
+        // The account may be allowed to write all documents but `_local` ones, so try another
+        // request.
         await target.info(signal);
       }
     });

@@ -165,7 +165,8 @@ export class IsolatedCopy {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // The request has already been repeated for the maximum time without a response.
+    // Do not try again: the request has already been repeated for the maximum time without a
+    // response.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
@@ -195,8 +196,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Waits for another attempt, or skips a document missing twice. Returns true if the document is
-   * finished.
+   * Waits for another attempt, or skips a document that is missing for the second time. Returns
+   * true if the document is finished.
    */
   async #afterMissing(
     journey: Journey,

@@ -110,7 +110,7 @@ export class Endpoints {
       return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
-    // A run that waits for a budget must not count as stalled.
+    // Time spent waiting for a budget must not count as a stall of the run.
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {

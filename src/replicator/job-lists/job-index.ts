@@ -55,7 +55,7 @@ export interface RepairedPage {
   readonly repairedCount: number;
 }
 
-/** An ended transient job, and its position in the list of these. */
+/** An ended transient job, and its position in the list of ended transient jobs. */
 export interface EndedJob {
   readonly endedMs: number;
   readonly jobId: string;
@@ -126,9 +126,9 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
-   * of them. Returns whether there are more. Nodes may fold concurrently; all but one then have
-   * nothing left to do.
+   * Folds the oldest changes, at most `eventCountMax`, if there are at least `eventCountMin`.
+   * Returns whether there are more. Nodes may fold concurrently; all but one then have nothing left
+   * to do.
    */
   fold(
     kv: KeyValueStore,
@@ -300,7 +300,9 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Compares the jobs after `afterId` ("" for all) with their statuses, and repairs these. */
+  /**
+   * Compares the jobs after `afterId` ("" for all) with their statuses, and repairs the statuses.
+   */
   repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }

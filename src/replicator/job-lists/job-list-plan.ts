@@ -55,7 +55,7 @@ export interface JobListPlan {
   readonly orderKey: PositionKey;
   /** Whether rows must be tested, because some may not match. */
   readonly isTested: boolean;
-  /** Number of matching jobs; undefined if only tests can tell. */
+  /** Number of matching jobs; undefined if rows would have to be tested to count them. */
   readonly total: number | undefined;
 }
 

@@ -329,7 +329,7 @@ export class JobEventLog {
     const rows = await tx.getMany(keys);
     for (const [index, key] of keys.entries()) {
       const [row, removal] = [rows[index], removals[index]];
-      // A later row belongs to a later removal of a job with the same id.
+      // Keep a row that is newer than the event: a job with the same id was removed later.
       if (row && removal && timeOf(row) <= timeOf(removal.value)) tx.clear(key);
     }
   }

@@ -200,7 +200,7 @@ export class BacklogWatch {
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // The job will be retried, which shows whether its source is reachable.
+    // Do not ask for a job that will be retried: its retry shows whether the source is reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;

@@ -164,7 +164,7 @@ export function kindOf({
 }: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
   if (rule !== undefined) return "rule";
-  // No caller waits for a recurring job.
+  // No caller waits for a job that runs repeatedly, so treat it as continuous.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
 }
@@ -350,7 +350,10 @@ export function decideDue(
   return control.isDecidedAnew ? nowSec : dueAtSec;
 }
 
-/** Phases of a job for requests. `list-due`: it has ended, and its failures are due for a retry. */
+/**
+ * Phases of a job, which determine its reaction to requests. `list-due`: it has ended, and its
+ * failures are due for a retry.
+ */
 export const JOB_PHASES = [
   "pending",
   "running",

@@ -198,8 +198,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot see that the members of the request match each other, nor that those of the
-  // outcome do.
+  // TypeScript cannot see that the members of the request match each other, or that the members of
+  // the outcome do.
   return data as ReplicationJobData;
 }
 

@@ -248,7 +248,7 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list) || isRemoteDatabase(list, value)) return undefined;
-  // Values in this list are distinct, so one counter covers all its rows.
+  // Values in the list `behind` are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }

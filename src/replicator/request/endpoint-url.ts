@@ -19,7 +19,9 @@ export interface EndpointUrl {
   readonly written: WrittenUrl;
 }
 
-/** The URL as written, for replication ids: CouchDB neither lowercases nor decodes. */
+/**
+ * The URL as written, for replication ids: CouchDB neither changes it to lower case nor decodes it.
+ */
 export interface WrittenUrl {
   readonly isHttps: boolean;
   /** Host as written, without the brackets of an IPv6 address. */
@@ -33,7 +35,8 @@ export interface WrittenUrl {
 const PARSED = new WeakMap<HttpAddress, EndpointUrl>();
 
 /**
- * Returns the parts of an address's URL, which must be valid, as in every parsed or stored address.
+ * Returns the parts of an address's URL. The URL must be valid, as it is in every parsed or stored
+ * address.
  */
 export function endpointUrl(address: HttpAddress): EndpointUrl {
   const parsed = validEndpointUrl(address);

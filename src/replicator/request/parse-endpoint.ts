@@ -126,7 +126,10 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
   return auths[0] ?? {};
 }
 
-/** Parses the proxies. `proxy` applies to both sides, and excludes proxies for one side. */
+/**
+ * Parses the proxies. `proxy` applies to both sides, and cannot be combined with a proxy for one
+ * side.
+ */
 function parseProxy(
   side: Side,
   members: Members,
@@ -285,7 +288,7 @@ function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): R
 
 function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {
   const url = validEndpointUrl(address);
-  // URL parsers treat `http:///name` as host `name`.
+  // Reject `http:///name`, which URL parsers treat as host `name`.
   if (url === undefined || url.written.host === "") {
     throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
   }

@@ -123,8 +123,8 @@ export class HeldReplication {
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
   /**
-   * The previous run, if its node died or lost the job before the run ended. Recorded with the
-   * start of this one.
+   * The previous run, if its node died or lost the job before the run ended. Recorded along with
+   * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
   /** Whether other jobs wanted the replication at the start. */
@@ -132,8 +132,8 @@ export class HeldReplication {
   #stored: ReplicationJobData;
   #storedAtMs: number;
   /**
-   * Activity timeout stored with the job type in the queue, which applies to all nodes regardless
-   * of their configuration.
+   * Activity timeout stored with the job type in the queue. It applies to all nodes, regardless of
+   * their configuration.
    */
   #activityTimeoutSec: number;
 
@@ -235,9 +235,9 @@ export class HeldReplication {
   }
 
   /**
-   * Records the start of the run, unless another job owns the replication. For an `isShort` run,
-   * that is left to the next write, usually the one at its end. Returns `halting` while a run of a
-   * removed job is still copying for this replication.
+   * Records the start of the run, unless another job owns the replication. The start of an
+   * `isShort` run is recorded by the next write, usually at the end of the run. Returns `halting`
+   * while a run of a removed job is still copying for this replication.
    */
   async begin(
     replicationId: string,

@@ -159,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // Another job with the same list has already retried it.
+      // There is nothing to retry: another job with the same list has already done it.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);

@@ -479,7 +479,7 @@ export class ReplicationRun {
   }
 
   /**
-   * Writes the last checkpoint of a run, which ends even if this fails; the next run then checks
+   * Writes the last checkpoint of a run. If this fails, the run still ends, and the next run checks
    * some changes again.
    */
   async #lastCheckpoint(): Promise<void> {

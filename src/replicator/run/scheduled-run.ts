@@ -26,7 +26,7 @@ export function scheduledEnding(
 
 /**
  * Returns the ending of a job that was due within its hours but is now outside them; undefined if
- * it may run. A job that an operator scheduled outside its hours runs.
+ * it may run. An operator can make a job due outside its hours; such a job may run.
  */
 export function missedHours(
   replication: Replication,

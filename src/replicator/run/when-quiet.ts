@@ -17,7 +17,8 @@ const QUIET_MS_CROWDED = 1000;
 const LOOK_MS_MAX = 2000;
 /**
  * A job woken within this time of parking has a busy source. Waking it takes six to eight requests.
- * If it stayed in a slot, a change would take three, plus one for the next page of the feed.
+ * If it stayed in a slot, a change would take three requests, plus one for the next page of the
+ * feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */

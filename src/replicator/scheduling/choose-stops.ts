@@ -38,7 +38,7 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: those whose standing is not below that of the
+   * Groups whose jobs yield, highest standing first: all whose standing is at least that of the
    * next group with waiting jobs.
    */
   readonly givingWay: readonly string[];

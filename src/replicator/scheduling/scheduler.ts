@@ -239,7 +239,7 @@ export class Scheduler {
     return this.#cycleAtMs - this.#config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
-  /** Once per cycle, stops jobs that have had their turn or exceed the slots. */
+  /** Once per cycle, stops jobs that have had their turn, or for which there are too few slots. */
   async #rotate(): Promise<void> {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
@@ -396,7 +396,7 @@ export class Scheduler {
     const heard = async (enqueued: Watch): Promise<void> => {
       try {
         await enqueued.fired(over);
-        // The same watch has woken other nodes. Delay acceptance so that the jobs are shared.
+        // Other nodes were woken at the same time. Delay acceptance so that the jobs are shared.
         const acceptDelayMs = this.#jobs.acceptDelayMs();
         if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {

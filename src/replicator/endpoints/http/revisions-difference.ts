@@ -28,8 +28,9 @@ export function missingOf(
 }
 
 /**
- * Returns the named revisions of one document, spelled as in the request; undefined if others are
- * named too. A server may spell a hash differently. Revisions without a hash may differ in case.
+ * Returns the named revisions of one document, spelled as in the request; undefined if some named
+ * revision was not requested. A server may spell a hash differently. Revisions without a hash may
+ * differ in case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;
