@@ -1,6 +1,7 @@
 /**
- * Dry run of a replication document: whether it would be accepted, its endpoints can be opened with
- * the job's permissions, and another job is a duplicate. Writes nothing, locally or remotely.
+ * Dry run of a replication document: whether it would be accepted, whether its endpoints can be
+ * opened with the job's permissions, and whether another job is a duplicate. Writes nothing,
+ * locally or remotely.
  */
 
 import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";

@@ -23,8 +23,8 @@ import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replic
 
 /**
  * Maximum duration of a short run. After writing the last document, such a run only reads the old
- * checkpoint again before it writes a new one. This shows that the database is still the same, and
- * contains the documents written (decision 250).
+ * checkpoint again before it writes a new one. The old checkpoint shows that the database is still
+ * the same, and contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 

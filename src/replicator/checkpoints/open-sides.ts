@@ -98,8 +98,8 @@ async function askTarget(
 }
 
 /**
- * Creates the target if it is missing. Returns it with its log, which is read under older ids if
- * there is none under the current id.
+ * Creates the target if it is missing. Returns it with its log; without a log under the current
+ * id, older ids are tried.
  */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,

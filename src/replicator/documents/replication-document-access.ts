@@ -3,7 +3,7 @@
  *
  * A job accesses local databases with the permissions of its document's owner. Therefore only a
  * server admin may write a document that belongs, or would then belong, to another user. CouchDB
- * checks only the new body, and replicated edits not at all.
+ * checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {

@@ -119,7 +119,8 @@ export async function removeReplicationDocument(
     body: Utf8Text.of("{}"),
     attachments: [],
   } as const;
-  // The replicator's own context would make the hook ignore the deletion, and the job would remain.
+  // Do not use the replicator's own context: the hook would ignore the deletion, and the job would
+  // remain.
   const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
   return (await database.write(tx, edit, context)).kind === "written";
 }

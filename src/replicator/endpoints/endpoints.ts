@@ -147,8 +147,8 @@ export class Endpoints {
   }
 
   /**
-   * Returns the `fetch` for an address. For an address that refers to files or secrets of this
-   * machine, it rejects requests once the author of the job may no longer use these.
+   * Returns the `fetch` for an address. If the address refers to files or secrets of this machine,
+   * this `fetch` rejects requests once the author of the job may no longer use them.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;

@@ -329,9 +329,9 @@ export class ReplicationRun {
   }
 
   /**
-   * Copies the source's security object if the replication asks for it, and the target was created
-   * for it or may be overwritten. Done before the first document is written, so that the target
-   * never has more readers than intended.
+   * Copies the source's security object if the replication asks for it, and if the job created the
+   * target or may replace the target's security object. Done before the first document is written,
+   * so that the target never has more readers than intended.
    */
   async copySecurity(
     signal: AbortSignal,

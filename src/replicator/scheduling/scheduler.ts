@@ -273,7 +273,7 @@ export class Scheduler {
       others: running.length < 2 ? [] : await this.#others(),
     });
     if (surplus.length > 0) {
-      // Leave their slots free for a while, so that less busy nodes accept these jobs.
+      // Leave the slots of these jobs free for a while, so that less busy nodes accept the jobs.
       this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
     }
     const stops = [...forWaiting, ...surplus];

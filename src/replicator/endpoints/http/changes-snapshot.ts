@@ -138,7 +138,8 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // The response ended without an error but is incomplete, as when a proxy ends it.
+  // An incomplete response counts as broken off, even if it ended without an error: a proxy may
+  // have ended it.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);
 }

@@ -10,7 +10,7 @@ const ANCESTORS_MAX = 1_000;
 
 /**
  * Returns the missing revisions among those requested. Returns undefined if the response is
- * malformed or names other revisions: it is then unknown what is missing.
+ * malformed or names other revisions, because it is then unknown what is missing.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,

@@ -137,8 +137,8 @@ export class LocalDocumentReader {
 
 /**
  * Returns the attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks,
- * and those of unknown age. CouchDB gives position 0 to attachments that arrived without a
- * position.
+ * and those of unknown age. Position 0 means an unknown age: CouchDB assigns it to attachments that
+ * arrived without a position.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);
