@@ -13,7 +13,7 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Fraction of a round trip over which the requests of this round trip are spread. */
+/** Fraction of a round trip over which its requests are spread evenly. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {

@@ -4,7 +4,7 @@ import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** How a request failed for which its document may be responsible. */
+/** A failure of a request that its document may have caused. */
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
@@ -14,7 +14,7 @@ export type Suspicion =
    */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns how a request failed if its document may be responsible; `undefined` otherwise. */
+/** Returns the failure of a request if its document may have caused it; `undefined` otherwise. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;

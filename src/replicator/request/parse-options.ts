@@ -22,8 +22,8 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
 }
 
 /**
- * Sets limits for distant servers to the values of the corresponding options for all servers.
- * `applies` selects the limits to set.
+ * Sets `workerProcessesMax` and `httpConnectionsMax`, the limits for distant servers, to the values
+ * of `workerProcesses` and `httpConnections`. `applies` selects the limits to set.
  */
 function withBounds(
   options: ReplicationOptions,
