@@ -75,8 +75,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Sequence of the last checkpoint that this run has written; before that, of the checkpoint at
-   * which it started.
+   * Sequence of the last checkpoint that this run has written, or else of the checkpoint at which
+   * it started.
    */
   get committed(): SourceSequence {
     return this.#committed;

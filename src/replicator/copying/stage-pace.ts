@@ -13,7 +13,7 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Fraction of a round trip over which its requests are spread evenly. */
+/** The requests of one round trip are spread over this fraction of it. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
