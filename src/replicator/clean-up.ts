@@ -77,8 +77,7 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // Do not wait for `untilMs` if the clock was set back or the interval was reduced: both take
-      // effect immediately.
+      // Ignore `untilMs` if the clock was set back or the interval was reduced.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
       if (isEarly) continue;

@@ -64,7 +64,7 @@ export interface CredentialReplacement {
  * - replaced: the job has the new credentials
  * - unmatched: the job uses other credentials, or does not exist
  * - withheld: the job belongs to another user, without evidence that its credential was valid
- * - refused: the document of the job no longer exists in this form
+ * - refused: the job's document no longer exists, or could not be written
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
 
@@ -98,7 +98,8 @@ export function parseReplacement({
 }
 
 /**
- * A replacement, who is entitled to it, and the names of the rules that are changed after the jobs.
+ * Content of a command that replaces credentials. `rules` are the names of the rules to change
+ * after the jobs.
  */
 export interface ReplacementContent {
   readonly replacement: CredentialReplacement;
@@ -154,8 +155,9 @@ export class CredentialReplacements {
   }
 
   /**
-   * Finds the jobs and rules that a replacement would change. `filter` restricts it to some jobs,
-   * and to the rules that created them or, if it selects failing jobs, cannot list the server.
+   * Finds the jobs and rules that a replacement would change. With `filter`, these are the matching
+   * jobs and the rules that created them. If the filter selects failing jobs, rules whose login at
+   * the server was rejected are included.
    */
   async find(
     replacement: CredentialReplacement,
@@ -195,8 +197,9 @@ export class CredentialReplacements {
   }
 
   /**
-   * Returns the rules whose login at the server was rejected when they listed it, if the filter
-   * selects failing jobs and, at most, the cause of their failure and the rule.
+   * Returns the rules whose login at the server was rejected when they listed its databases. Empty
+   * unless the filter selects failing jobs; its other conditions may only concern the cause of the
+   * failure, and the rule.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -238,7 +241,7 @@ export class CredentialReplacements {
       for await (const entry of this.#parts.lists.all({ [side]: host })) {
         const { data } = entry;
         if (!this.concerns(replacement, data)) continue;
-        // A job with this user on both sides is in both lists.
+        // A job that logs in as this user on both sides is in both lists: yield it only once.
         const isListed = sidesOf(replacement, data.replication)[0] === side;
         if (isListed) yield entry;
       }
@@ -324,8 +327,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Writes the credentials to the job's document. Returns false if the document no longer exists in
-   * this form, and true for a job without a document.
+   * Writes the credentials to the job's document. Returns false if the document no longer exists or
+   * the write is rejected, and true for a job without a document.
    */
   async #writeDocument(
     tx: Transaction,
@@ -406,8 +409,8 @@ function sidesOf(
 }
 
 /**
- * Returns the authority of a rule. Only server admins can write rules, but older versions did not
- * record that their author is one.
+ * Returns the authority of a rule. Its author is a server admin, since others cannot write rules;
+ * older versions did not record this.
  */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };

@@ -49,7 +49,8 @@ export class NamedJobs {
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);
-    // Transient jobs that have not started yet have no replication id to search for.
+    // Jobs must be tested one by one: transient jobs that have not started yet have no replication
+    // id to search for.
     if (literal === "") return { glob, idPrefixes: undefined };
     return this.#parts.kv.read(async (tx) => {
       const [named, databases, rules, replications] = await Promise.all([
@@ -110,7 +111,7 @@ export class NamedJobs {
     const { entries } = await tx.snapshot.getRangePage(range, { limit: READ_MAX + 1 });
     if (entries.length > READ_MAX) return undefined;
     const jobIds = entries.map(({ key }) => replicationJob.unpack(key).jobId);
-    // Other jobs are named by their document or rule.
+    // Skip jobs of documents and rules: they are not named by their replication id.
     return jobIds.filter((jobId) => databaseUuidOf(jobId) === undefined);
   }
 }

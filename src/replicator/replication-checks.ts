@@ -1,6 +1,7 @@
 /**
- * Dry run of a replication document: whether it would be accepted, its endpoints can be opened with
- * the job's permissions, and another job is a duplicate. Writes nothing, locally or remotely.
+ * Dry run of a replication document: whether it would be accepted, whether its endpoints can be
+ * opened with the job's permissions, and whether another job is a duplicate. Writes nothing,
+ * locally or remotely.
  */
 
 import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";
@@ -45,7 +46,10 @@ import { readFilterCode } from "./run/filter-code.ts";
 
 /** Time limit per endpoint. */
 const ENDPOINT_MS_MAX = 5_000;
-/** Time limit of a check: endpoints and filter are requested concurrently. */
+/**
+ * Time limit of a check. It equals that of one endpoint, because both endpoints and the filter are
+ * requested concurrently.
+ */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
 /** Maximum number of concurrent checks per node; each may hold two connections. */
 const CHECKS_MAX = 8;
@@ -103,7 +107,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to conceal from the caller that servers other than CouchDB exist. */
+  /** Whether to hide from the caller which addresses belong to servers other than CouchDB. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -113,7 +117,10 @@ interface Judged {
   readonly databaseUuid: string;
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
-  /** Members with the stored secrets in place of masks; undefined if these may not be used. */
+  /**
+   * Members in which stored secrets have replaced the masks; undefined if the secrets may not be
+   * used.
+   */
   readonly members: Members | undefined;
 }
 
@@ -223,7 +230,7 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // A run sends this request before each write. The request fails if the account has no access.
+      // Send the request that a run sends before each write: it fails if the account has no access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });

@@ -1,5 +1,5 @@
 /**
- * * Looks up values in a JSON text by path. For two values in a document of 6 MB
+ * Looks up values in a JSON text by path. For two values in a document of 6 MB
  * (`bench/base/long-json.mjs`), the event loop is blocked for at most 17 ms instead of 40, and the
  * 13 MB of a parsed value are not needed.
  */

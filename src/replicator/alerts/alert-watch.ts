@@ -31,11 +31,14 @@ import {
 } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
-/** Maximum number of waiting alerts that are searched for those of one group. */
+/** Maximum number of waiting alerts that are read to form a group. */
 const GROUPED_MAX = 1_000;
 /** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Maximum length of a lease; a longer one results from a clock that was set back. */
+/**
+ * Longest time that a lease can have left. A lease with more was stored before a clock was set
+ * back, and has no effect.
+ */
 const TURN_MS_MAX = 3_600_000;
 /**
  * Fraction of the lag threshold below which a breach is resolved, so that fluctuations are not
@@ -146,7 +149,7 @@ export class AlertWatch {
     return this.#compare("lag");
   }
 
-  /** Returns the oldest alert whose group is not held back, with the others of its group. */
+  /** Returns the oldest alert for which `isHeld` is false, with all waiting alerts of its group. */
   async nextGroup(isHeld: (alert: Alert) => boolean): Promise<readonly WaitingAlert[]> {
     const waiting = await this.#parts.kv.read((tx) => this.#store.waiting(tx, GROUPED_MAX));
     const first = waiting.find(({ alert }) => !isHeld(alert));
@@ -231,7 +234,9 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
-  /** Returns the id of the alert; undefined if its kind is disabled. */
+  /**
+   * Adds an alert to those waiting to be sent. Returns its id; undefined if its kind is disabled.
+   */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId" | "kind"> &
@@ -321,7 +326,10 @@ export class AlertWatch {
   }
 }
 
-/** The cause of an alert. `status` is that of a failing job. */
+/**
+ * Returns the cause stored with an alert: that of the job's failure, if it is failing, and the
+ * job's rule.
+ */
 function causeOf(jobId: string, status: JobStatus | undefined): AlertCause {
   const { class: failureClass, place } = status?.failing ?? {};
   return {

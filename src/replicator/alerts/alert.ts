@@ -40,7 +40,7 @@ export interface Alert {
   readonly kind: AlertKind | "test";
   /** `completed` and `failed` are used by the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach, possibly its own. */
+  /** Id of the alert that began the breach, which may be this alert. */
   readonly breachId: string;
   readonly jobId: string;
   /** Time of detection (ms since the epoch). */
@@ -57,7 +57,7 @@ export interface Breach {
   readonly cause: AlertCause;
 }
 
-/** Equal for alerts that are sent together. */
+/** Returns the group of an alert. Alerts of one group are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
   return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
 }

@@ -41,8 +41,8 @@ const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number]
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
 /**
- * Pattern of budget names. An account must not contain a colon, which would separate it from a
- * password.
+ * Pattern of budget names. A colon is not allowed in an account: in a URL, it ends the user name
+ * and begins the password.
  */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;

@@ -80,7 +80,7 @@ export class Budgets {
       }
       if (budget === undefined) tx.clear(key);
       else tx.set(key, encodeBudget(budget));
-      // Drop reservations made at the previous rate, which would delay new ones.
+      // Drop existing reservations: they were made at the previous rate, and would delay new ones.
       tx.clearRange(this.#keys.budgetReservation.range({ name: parsed }));
       tx.add(this.#keys.budgetsChanged.key({}), 1n);
       return existed;

@@ -23,8 +23,8 @@ import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replic
 
 /**
  * Maximum duration of a short run. After writing the last document, such a run only reads the old
- * checkpoint again before it writes a new one. This shows that the database is still the same, and
- * contains the documents written (decision 250).
+ * checkpoint again before it writes a new one. The old checkpoint shows that the database is still
+ * the same, and contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -75,8 +75,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Sequence of the last checkpoint that this run has written; before that, of the checkpoint at
-   * which it started.
+   * Sequence of the last checkpoint that this run has written, or else of the checkpoint at which
+   * it started.
    */
   get committed(): SourceSequence {
     return this.#committed;
@@ -96,8 +96,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Starts a new session. A failed attempt may have written this run's log to one side only, so its
-   * session id must not be used again.
+   * Starts a new session. The session id of a failed attempt must not be used again, because its
+   * log may have been written to one side only.
    */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);

@@ -1,7 +1,8 @@
 /**
  * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
- * parked job. This run's log replaces it, with the stored history after its own entry (decision
- * 297). Tandem does this in one request; for other servers, the log is read and then written.
+ * parked job. The new log consists of this run's entry, followed by the history of the stored log
+ * (decision 297). A Tandem server writes it in one request; from other servers, the log is read
+ * first.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -20,14 +21,14 @@ interface ContinueOptions {
   readonly startTimes: StartTimes;
   /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Whether to omit the request for durability to servers that acknowledge only durable writes. */
+  /** Whether servers that acknowledge only durable writes are not asked to commit. */
   readonly isShort: boolean;
 }
 
 /**
- * Writes `log`, whose history contains only this run's entry, to both sides, which keep their
- * stored history after it. Throws a ParkedPlaceLostError if the log stored on a side does not end
- * where this run's entry begins, or if a side is now a different database. The other side may
+ * Writes `log` to both sides. Its history contains only this run's entry; the history stored on
+ * each side is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does not
+ * end where this run's entry begins, or if a side is now a different database. The other side may
  * already have been written; the next run then finds the common ancestry.
  */
 export async function continueLogs(
@@ -57,7 +58,10 @@ interface Rewriting {
   readonly isShort: boolean;
 }
 
-/** Reads an endpoint's log and replaces it; returns false as `Endpoint.continueLog` does. */
+/**
+ * Reads an endpoint's log and replaces it, for servers without `continueLog`. Returns false if the
+ * stored log cannot be continued, or the database is a different one.
+ */
 async function rewriteLog(
   { endpoint, startTime, isBeginning, isShort }: Rewriting,
   id: string,

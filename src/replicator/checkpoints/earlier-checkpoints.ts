@@ -3,9 +3,10 @@
  * starts at the latest checkpoint that both logs contain.
  *
  * A session may have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
- * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. This
- * depends on nothing else, so two logs that are `k` checkpoints apart share a checkpoint less than
- * 2k before the end of the older log, or else the start of the session.
+ * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
+ * checkpoints are kept depends only on these numbers, so two logs that are `k` checkpoints apart
+ * share a checkpoint less than 2k before the end of the older log, or else the start of the
+ * session.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 

@@ -52,8 +52,8 @@ export class LoggedSide {
 
   /**
    * Returns how to write `log` in one request that also verifies the database (decision 297).
-   * Undefined if the endpoint lacks support or may acknowledge non-durable writes, or has a log
-   * that this run does not continue.
+   * Undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
+   * has a log that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -63,8 +63,8 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // Either an earlier write has verified this side already, or the history comes from the local
-    // copy of the source's log, and the source has no log with that history.
+    // Undefined in two cases: an earlier write has already verified this side, or the history comes
+    // from the local copy of the source's log, so that the source has no log with this history.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -73,8 +73,8 @@ export class LoggedSide {
   }
 
   /**
-   * Writes a log with `continueLog`. If it returns false, the caller verifies and writes the side
-   * in separate requests.
+   * Writes a log with `continueLog`. If this returns false, the caller must verify the database and
+   * write the log in separate requests.
    */
   async continue({ body, options }: Continuation, signal: AbortSignal): Promise<boolean> {
     const written = await this.#endpoint.continueLog(this.#id, body, signal, options);
@@ -141,7 +141,10 @@ export class LoggedSide {
     return mayBeSame(this.instanceStartTime, startTime);
   }
 
-  /** Returns the value of `asking`, and converts an endpoint's error to a failed commit. */
+  /**
+   * Returns the value that `asking` resolves to, and reports an endpoint's error as a failed
+   * commit.
+   */
   async #asCommit<T>(asking: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await asking;

@@ -82,8 +82,8 @@ export async function askSide(
 }
 
 /**
- * Returns undefined if the target must be created. `create` is not tried first, because the account
- * may lack that permission for an existing target.
+ * Returns undefined if the target must be created. `create` is not tried first: if the target
+ * exists, the account need not have the permission to create databases.
  */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,
@@ -97,7 +97,10 @@ async function askTarget(
   }
 }
 
-/** Returns the target, created if missing, with an older log if it has no current one. */
+/**
+ * Creates the target if it is missing. Returns it with its log; without a log under the current
+ * id, older ids are tried.
+ */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
   there: AskedSide | undefined,
@@ -123,7 +126,9 @@ async function settleTarget(
   return { ...there, log: there.log ?? older };
 }
 
-/** Returns the source with an older log if needed, and if the target has a log. */
+/**
+ * Returns the source. If only the target has a log, the source's log is read under its older ids.
+ */
 async function withOlderLog(
   source: AskedSide,
   target: AskedSide,

@@ -1,6 +1,6 @@
 /**
- * Local copy of a source's replication log, for read-only sources. It is compared with the target's
- * log as the source's log would be, which reveals whether the target is unchanged.
+ * Local copy of a source's replication log, for read-only sources. It replaces the source's log in
+ * the comparison with the target's log, which shows whether the target is unchanged.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {

@@ -28,7 +28,7 @@ test.each([
       const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
       const parked = { sequence: 0, statistics: {} as never, startTimes };
       const found = await findAtBeginning(parts, parked, new AbortController().signal);
-      // A database of unknown creation time may be a different one.
+      // If the creation time of a database is unknown, it may be a different database.
       expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
     }
   },

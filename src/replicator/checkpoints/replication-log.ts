@@ -40,7 +40,7 @@ export interface ReplicationLogEntry {
   readonly doc_write_failures: number;
   readonly bulk_get_docs?: number;
   readonly bulk_get_attempts?: number;
-  /** Tandem extension: for a replication with omissions. */
+  /** Tandem extension, only for replications that omit revisions on purpose (`Omissions`). */
   readonly docs_left_out?: number;
 }
 
@@ -216,8 +216,8 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
   );
   if (common !== undefined) {
     const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
-    // Unless a log ends at the common position, the first history entry belongs to this session and
-    // ends later, so it is dropped.
+    // If neither log ends at the common position, the source's first history entry belongs to this
+    // session and ends later, so it is dropped.
     return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
   }
   const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];

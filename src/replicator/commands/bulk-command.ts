@@ -1,6 +1,6 @@
 /**
- * A command for many jobs. Its jobs are selected once and stored as a list, so that it applies to
- * exactly these, continues on another node if its node dies, and can be undone.
+ * A command for many jobs. Its jobs are selected once and stored as a list, so that the command
+ * applies to exactly these jobs, continues on another node if its node dies, and can be undone.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
@@ -32,7 +32,10 @@ export interface BulkCommand {
   readonly id: string;
   readonly action: BulkAction;
   readonly decider: Pick<Decider, "userName" | "why" | "requestId">;
-  /** The command that this one undoes, if any. It uses the list of that command. */
+  /**
+   * Id of the command that this command undoes, if any. Both use the same list, that of the command
+   * undone.
+   */
   readonly undoes: string | undefined;
   readonly state: "running" | "completed" | "cancelled";
   readonly startedMs: number;

@@ -37,7 +37,7 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
  */
 const BATCH_MS_MAX = 25;
-/** Maximum work that a command performs before the response 202 to its request. */
+/** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command whose request has not ended. */
 const TAKE_OVER_SEC = 30;
@@ -87,8 +87,8 @@ export class BulkCommands {
 
   /**
    * Applies an action to the jobs that match the filter. If this takes longer than a request may,
-   * a node continues it in the background. `onChanged` is called with the ids of the jobs changed
-   * before that.
+   * it returns, and a node continues in the background. `onChanged` is called with the ids of the
+   * jobs changed before it returns.
    */
   async start(
     action: BulkAction,
@@ -101,7 +101,10 @@ export class BulkCommands {
     return this.#begin({ id, action, decider, matched, onChanged }, setLast);
   }
 
-  /** Like `start`, but replaces the credentials of these jobs, and afterwards those of rules. */
+  /**
+   * Replaces the credentials of the jobs `jobIds`, and afterwards those of rules. Continues in the
+   * background like `start`.
+   */
   async replaceCredentials(
     jobIds: readonly string[],
     content: ReplacementContent,
@@ -167,7 +170,7 @@ export class BulkCommands {
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
     const { command, commandPage } = this.#keys;
     const commands = { begin: command.range().begin, end: command.key({ id: before }) };
-    // Includes the lists of commands that never began, because their node was killed.
+    // Includes lists without a command: their node was killed before the command began.
     const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {

@@ -56,7 +56,8 @@ export class CommandJobs implements SlotlessJobType {
         await jobs.finish(tx, held, data);
       })
       .catch((error: unknown) => {
-        // The command has ended and its job is removed, or another node has the job.
+        // Not a failure: the command has ended and its job was removed, or another node has the
+        // job.
         const code = errorCode(error);
         if (code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED") return;
         fail(error);
@@ -64,5 +65,5 @@ export class CommandJobs implements SlotlessJobType {
   }
 }
 
-/** Created once, because creating the default abort reason costs more than the abort itself. */
+/** Abort reason, created once: creating the default one costs more than the abort itself. */
 const OVER = new Error("The command has ended");

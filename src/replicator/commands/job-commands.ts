@@ -151,7 +151,7 @@ export class JobCommands {
     }
   }
 
-  /** Records an operator's decision, and emits an event when that is committed. */
+  /** Records an operator's decision, and emits its event after the commit. */
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;
@@ -162,7 +162,7 @@ export class JobCommands {
     this.announce(tx, id, command, job);
   }
 
-  /** Emits the event of an operator's decision when it is committed. */
+  /** Emits the event of an operator's decision after the commit. */
   announce(
     tx: Transaction,
     jobId: string,

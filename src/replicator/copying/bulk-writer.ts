@@ -109,8 +109,8 @@ export class BulkWriter {
     const { id } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.attribution.passOver(error, isListed, signal);
-    // The target has just passed its check, so one more attempt decides. Earlier attempts may have
-    // failed because of the target.
+    // The target has just answered the control request, so one more attempt shows whether the
+    // document is responsible. Earlier attempts may have failed because of the target.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);

@@ -3,8 +3,8 @@
  * changes, regardless of the databases' size: each side's changes are read in pages, and the other
  * side is asked which leaves it lacks (`_revs_diff`).
  *
- * If neither side lacks a leaf of the other, both have the same leaves: if a leaf of one side had a
- * descendant on the other, that side would have a leaf which the first side lacks.
+ * If neither side lacks a leaf of the other, both have the same leaves. Otherwise a leaf of side A
+ * would have a descendant on side B, and B would thus have a leaf that A lacks.
  *
  * A document that changes during the comparison may be reported as a difference.
  */

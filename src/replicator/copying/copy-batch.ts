@@ -68,7 +68,10 @@ const NONE: readonly string[] = [];
 
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Concurrency limits for reading and writing, and the memory bound between them. */
+/**
+ * Concurrency limits for reading and writing, and the memory limit for documents read but not yet
+ * written.
+ */
 interface Turns {
   readonly read: Turn;
   readonly write: Turn;
@@ -147,8 +150,9 @@ export class BatchCopier {
 
   /**
    * Copies missing revisions of `changes`, within the copiers' limits. When it resolves, every
-   * revision is on the target or, if the job skips failures, on the list of failures. Otherwise
-   * failures are retried indefinitely, or the first one is thrown.
+   * revision is on the target or, if the job skips failures, on the list of failures. With the
+   * other failure policies, failures are retried indefinitely (`hold`), or the first one is thrown
+   * (`crash`).
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const failures = await inSpan(
@@ -365,8 +369,8 @@ export class BatchCopier {
   }
 
   /**
-   * Records revisions that cannot be copied. CouchDB does not list a document whose id is too long,
-   * but only counts it, and crashes on an invalid revision.
+   * Records revisions that cannot be copied as failures. CouchDB does not record them: it only
+   * counts a document whose id is too long, and crashes on an invalid revision.
    */
   #passOver(
     id: string,
@@ -448,7 +452,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // Do not repeat a request to a source that failed to answer the last bulk read.
+      // If the source failed to answer the last bulk read, send this one without retries.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#timed(this.#reading, this.#source, () =>
         this.#source.readRevisions(page, signal, { once }),
@@ -545,7 +549,7 @@ export class BatchCopier {
       docsRead: readCount,
       docsLeftOut: leftOutCount,
     });
-    // Choose the next number of rows so that they fill one write.
+    // Choose the row count of the next read so that its documents fill one write.
     const meanLength = Math.max(1, length / page.length);
     this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);

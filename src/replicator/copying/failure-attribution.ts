@@ -4,9 +4,9 @@
  *
  * The document is responsible if the server then succeeds at a similar, unrelated request: the
  * control request. Some failures, such as those of validation functions, do not affect control
- * requests. There is therefore an allowance: each skipped document takes one from it, and each
- * success adds one. When it is used up, the server is held responsible, and the run ends as if it
- * were unreachable.
+ * requests. An allowance therefore limits skipped documents: each of them reduces it by one, and
+ * each success increases it by one. When the allowance is used up, the server is held responsible,
+ * and the run ends as if the server were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
@@ -48,7 +48,7 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of writes. The control request writes a `_local` document, which fails if
+   * Attributes failures of writes. The control request writes a `_local` document: this fails if
    * the disk is full, for example.
    */
   static ofTarget(target: Endpoint): FailureAttribution {
@@ -59,8 +59,8 @@ export class FailureAttribution {
       } catch (error) {
         const status = error instanceof EndpointError ? error.answer?.status : undefined;
         if (status === undefined || !FORBIDDEN.has(status)) throw error;
-        // The account may lack the permission to write `_local` documents, but be allowed to write
-        // others.
+        // The account may be allowed to write all documents but `_local` ones, so try another
+        // request.
         await target.info(signal);
       }
     });

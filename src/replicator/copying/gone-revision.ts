@@ -1,5 +1,5 @@
 /**
- * * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
+ * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
  * source, because of a purge or a re-created database, from those that the source currently does
  * not deliver. A revision that is not delivered may still exist, since a cluster node or proxy may
  * be failing. It is gone only if the source no longer announces it, delivers all leaves that it now

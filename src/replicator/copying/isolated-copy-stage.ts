@@ -15,7 +15,7 @@ import { ByteRoom } from "./byte-room.ts";
 import type { IsolatedCopy } from "./isolated-copy.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Buffers between the source's and the target's socket. */
+/** Total size of the socket buffers of source and target, per document in progress. */
 const STREAM_BYTES = 256 * 1024;
 /** Memory budget: enough for 160 short documents, or 128 documents with 64 KiB of text each. */
 const ROOM_BYTES = 40 * 1024 * 1024;

@@ -165,7 +165,8 @@ export class IsolatedCopy {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // The request has already been repeated for the maximum time without a response.
+    // Do not try again: the request has already been repeated for the maximum time without a
+    // response.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
@@ -186,8 +187,8 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // The failure has already been attributed: such an error response is due to the target, not to
-    // the document.
+    // At the last attempt, `#writeIsolated` attributes error responses of the target. If it throws
+    // one, the target is responsible, not the document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);
@@ -195,8 +196,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Waits for another attempt, or skips a document missing twice. Returns true if the document is
-   * finished.
+   * Waits for another attempt, or skips a document that is missing for the second time. Returns
+   * true if the document is finished.
    */
   async #afterMissing(
     journey: Journey,
@@ -209,7 +210,8 @@ export class IsolatedCopy {
       if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
       return false;
     }
-    // In this case CouchDB fails the whole job, each time that it runs.
+    // The target again lacks an attachment that the source did not send. CouchDB would fail the
+    // whole job, at every run.
     if (kind === "missing-stub") {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
@@ -311,7 +313,8 @@ export class IsolatedCopy {
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }
-      // Permissions may have been revoked during the run.
+      // Send a control request: permissions may have been revoked during the run, and the target
+      // would then reject all documents.
       if (status === 401 || status === 403) await targetAttribution.examine(undefined, signal);
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });

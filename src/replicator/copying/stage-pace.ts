@@ -13,7 +13,7 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Fraction of a round trip over which its requests are spread. */
+/** The requests of one round trip are spread over this fraction of it. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
@@ -60,7 +60,7 @@ export class StagePace {
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);
     const { nearCount, countMax } = this.#limits;
     const goal = (nearCount * this.#elapsedMs) / Math.max(this.#workMs, Number.MIN_VALUE);
-    // Growing by one per response at most doubles the number in one round trip.
+    // Adding one per response at most doubles the number of batches per round trip.
     const grown = Math.min(goal, this.#count + 1);
     this.#count = Math.max(nearCount, Math.min(grown, countMax));
   }

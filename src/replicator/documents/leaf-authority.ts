@@ -1,7 +1,7 @@
 /**
  * Authority (author and rights) of the leaf revisions of replication documents. Each write records
- * it in the new leaf. A document's job has the authority of the winning leaf, whether that won by
- * an edit, deletion, purge, replication or an update by the replicator.
+ * it in the new leaf. A document's job has the authority of the winning leaf, no matter how this
+ * leaf won: by an edit, deletion, purge, replication or an update by the replicator.
  */
 import {
   type Authority,
@@ -26,9 +26,9 @@ export const UNRECORDED: ReplicationFailure = {
 
 /**
  * Returns the authority for a new leaf: usually that of the writer. A server admin may write a
- * document that belongs to another user. It then keeps that user's authority, as stored with the
- * replaced revision or the job; if neither has one, the user's rights are looked up in the local
- * directory.
+ * document that belongs to another user. The document then keeps that user's authority, as stored
+ * with the replaced revision or the job; if neither has one, the user's rights are looked up in the
+ * local directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,

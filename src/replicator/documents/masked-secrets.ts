@@ -3,8 +3,8 @@
  * replaces it, provided that it is sent to the same place as before. Otherwise it could be sent to
  * another server by a user who never saw it.
  *
- * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with
- * one must keep all its members.
+ * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with a
+ * masked secret must keep all its members.
  */
 import {
   type JsonText,

@@ -3,7 +3,7 @@
  *
  * A job accesses local databases with the permissions of its document's owner. Therefore only a
  * server admin may write a document that belongs, or would then belong, to another user. CouchDB
- * checks only the new body, and replicated edits not at all.
+ * checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
@@ -119,7 +119,7 @@ const OTHERS: OwnershipRefusal = {
   reason: "Can't update replication documents from other users.",
 };
 
-/** Returns the owner after a write: the writer, unless one is named. */
+/** Returns the owner after a write: the one named in the body, or else the writer. */
 export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject): string | null {
   return typeof owner === "string" ? owner : userName;
 }
@@ -167,8 +167,8 @@ function withoutUser(value: JsonText): JsonText {
 }
 
 /**
- * Matches a JSON string. Has no alternation for each character, which would use stack space per
- * character.
+ * Matches a JSON string. Written without an alternation that matches single characters, because
+ * each match of one uses stack space.
  */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 

@@ -75,7 +75,7 @@ export async function clearDocumentState(
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
 }
 
-/** Scans only the top level of a body, which may have two million characters. */
+/** Scans only the top level of a body, because a body may have two million characters. */
 function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
@@ -119,7 +119,8 @@ export async function removeReplicationDocument(
     body: Utf8Text.of("{}"),
     attachments: [],
   } as const;
-  // The replicator's own context would make the hook ignore the deletion, and the job would remain.
+  // Do not use the replicator's own context: the hook would ignore the deletion, and the job would
+  // remain.
   const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
   return (await database.write(tx, edit, context)).kind === "written";
 }

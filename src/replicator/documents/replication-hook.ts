@@ -206,7 +206,7 @@ export class ReplicationHook implements DatabaseHook {
     if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });
   }
 
-  /** Records who added the job as paused, and emits an event when that is committed. */
+  /** Records that the job was added as paused, and by whom. Emits an event after the commit. */
   #notePause(tx: Transaction, jobId: string, data: ReplicationJobData, decider: Decider): void {
     const { controls, runtime } = this.#parts;
     const { requestId, ...decision } = decider;

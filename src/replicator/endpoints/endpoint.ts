@@ -24,8 +24,8 @@ import type { Selection } from "../request/replication.ts";
 export type SourceSequence = unknown;
 
 /**
- * Parses a sequence. If it contains numbers that would lose digits, it stays JSON text, which looks
- * the same in a query string.
+ * Parses a sequence. If parsing would change its numbers, returns the JSON text itself; in a query
+ * string, both look the same.
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
@@ -283,8 +283,8 @@ export interface Endpoint {
   readonly roundTripMs: number | undefined;
 
   /**
-   * Creates the database. Returns false if it existed. If it does not exist afterwards, `info`
-   * throws the reason.
+   * Creates the database. Returns false if it was not created. If it did not exist before either,
+   * `info` throws the reason.
    */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;

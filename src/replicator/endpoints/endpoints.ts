@@ -110,7 +110,7 @@ export class Endpoints {
       return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
-    // A run that waits for a budget must not count as stalled.
+    // Time spent waiting for a budget must not count as a stall of the run.
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
@@ -147,8 +147,8 @@ export class Endpoints {
   }
 
   /**
-   * Returns the `fetch` for an address. For an address that refers to files or secrets of this
-   * machine, it rejects requests once the author of the job may no longer use these.
+   * Returns the `fetch` for an address. If the address refers to files or secrets of this machine,
+   * this `fetch` rejects requests once the author of the job may no longer use them.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;
@@ -199,7 +199,8 @@ export class Endpoints {
   #secret(reference: string): string {
     const found = this.#parts.lookUpSecret(reference);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // `fetch` rejects a header with other characters, with an error that contains its value.
+    // `fetch` would reject a header with any other character, in an error that contains the
+    // header's value.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",

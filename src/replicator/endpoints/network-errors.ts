@@ -1,6 +1,6 @@
 /**
- * Reasons for missing responses, by the system's error code: the `cause` of HTTP_REQUEST_FAILED. A
- * table contains the consequences of each code, and its description.
+ * Reasons for missing responses, by the system's error code (the `cause` of HTTP_REQUEST_FAILED).
+ * For each code, a table contains its consequences and a description.
  */
 
 interface NetworkError {

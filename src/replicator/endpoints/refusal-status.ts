@@ -40,8 +40,8 @@ export function refusalStatus(error: string): number | undefined {
 }
 
 /**
- * Whether a server that responds like this to a request for one document may respond differently
- * for another.
+ * Whether the requested document may be the reason for a response with this status, so that a
+ * request for another document may get a different response.
  */
 export function mayConcernDocument(status: number): boolean {
   // Success statuses are included: a failure with such a status has an unexpected response, for

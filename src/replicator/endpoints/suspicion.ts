@@ -4,7 +4,7 @@ import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** The part of a failure that may be due to the requested document. */
+/** A failure of a request that its document may have caused. */
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
@@ -14,10 +14,7 @@ export type Suspicion =
    */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/**
- * Returns the part of a failure that may be due to its document; `undefined` if no document can be
- * the cause.
- */
+/** Returns the failure of a request if its document may have caused it; `undefined` otherwise. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -47,7 +44,10 @@ export function mayConcernOne(error: unknown): boolean {
  */
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
-/** Does the same as `mayConcernOne` for a `_revs_diff`, which is rejected as a whole. */
+/**
+ * Whether a `_revs_diff` for many documents may have failed because of one. Unlike other requests
+ * (`mayConcernOne`), it may be rejected as a whole.
+ */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);
   const isRefused = suspicion?.kind === "answered" && QUESTION_REFUSED.has(suspicion.answer.status);

@@ -35,12 +35,12 @@ import {
 
 /**
  * Maximum length of a list. Beyond it the target is considered unsuitable, and the job crashes,
- * since unlisted failures must not be skipped. Takes about 40 MB in the store, and 10 MB of ids in
- * memory.
+ * since unlisted failures must not be skipped. A list of this length takes about 40 MB in the
+ * store, and 10 MB of ids in memory.
  */
 export const FAILURES_MAX = 100_000;
 /**
- * * Maximum number and total length of the ids in a retry request, which is stored as one value. A
+ * Maximum number and total length of the ids in a retry request, which is stored as one value. A
  * request that exceeds them retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
@@ -202,7 +202,7 @@ export class FailureLists {
         this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
       )) {
         const failure = decodeFailure(value);
-        // Other ids may have the same prefix in their keys.
+        // Compare whole ids, because other ids may have the same prefix in their keys.
         if (failure.id === id) found.push(failure);
       }
     }
@@ -262,8 +262,8 @@ export function fitsRetryRequest(ids: readonly string[]): boolean {
 }
 
 /**
- * Combines the documents of two requests. Returns undefined for the whole list, which also replaces
- * a set of documents that is too large.
+ * Combines the documents of two retry requests. Returns undefined, for the whole list, if either
+ * request is for the whole list or if there are too many documents.
  */
 function united(
   left: readonly string[] | undefined,

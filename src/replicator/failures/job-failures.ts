@@ -73,7 +73,7 @@ export class JobFailures {
   /**
    * Requests a retry from the node that runs the job, or else from the next node with a free slot,
    * and waits for it. An ended job runs again for the retry only. A paused job retries when it is
-   * resumed, which is not awaited. `ids` selects documents, which must fit a request
+   * resumed; the call does not wait for this. `ids` selects documents, which must fit a request
    * (`fitsRetryRequest`); undefined for the whole list.
    */
   async retry(

@@ -41,8 +41,8 @@ export type Claim =
       readonly otherIsPersistent: boolean;
       readonly otherState: ReplicationState;
       /**
-       * Name of the other job. If that belongs to another user, its name is not disclosed, and this
-       * is the replication id.
+       * Name of the other job. The replication id if the job belongs to another user, because its
+       * name is not disclosed then.
        */
       readonly otherName: string;
       /** Whether the credentials of the other job are verified, if it belongs to another user. */

@@ -54,8 +54,8 @@ export function backlogAsked(
 }
 
 /**
- * Whether the source of a failing job has not been read since the failure, so that it may have
- * changes, although none was pending. A failure at the target does not hide the source.
+ * Whether a failing job's source may have unknown changes: none was pending, but the source has not
+ * been read since the failure. False if the target failed, because the source was still read.
  */
 export function isUnread(backlog: Backlog | undefined, failing: Failing | undefined): boolean {
   if (failing === undefined || failing.side === "target") return false;

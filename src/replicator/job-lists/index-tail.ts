@@ -68,7 +68,7 @@ export class IndexTail {
       const room = eventCountMax - this.#within(foldedId, lastId).length;
       const read = await this.#read(tx, this.#lastId, lastId, room);
       if (read === undefined) return undefined;
-      // Meanwhile, another reader may have dropped cached events.
+      // During the read, another reader may have dropped cached events: then read all events again.
       if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
     }

@@ -1,7 +1,7 @@
 /**
  * Job counts by kind, and the jobs with the longest lags, for metrics. Read from the index in one
  * transaction, so that the numbers are consistent. The cost does not depend on the number of jobs,
- * except for one row read per running job, and per kind of failure and host.
+ * except for one row read per running job, and one per kind of failure and host.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";

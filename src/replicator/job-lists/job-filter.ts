@@ -34,7 +34,10 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   /** Latest start of the lag: selects jobs that have been behind at least since then. */
   readonly behindSinceMs?: number;
   readonly name?: NameFilter;
-  /** Selects jobs whose source has confirmed that no change is pending. They have no list. */
+  /**
+   * Selects jobs whose source has confirmed that no change is pending. The index has no list of
+   * these jobs.
+   */
   readonly isCaughtUp?: true;
 }
 

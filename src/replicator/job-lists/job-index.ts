@@ -55,7 +55,7 @@ export interface RepairedPage {
   readonly repairedCount: number;
 }
 
-/** An ended transient job, and its position in the list of these. */
+/** An ended transient job, and its position in the list of ended transient jobs. */
 export interface EndedJob {
   readonly endedMs: number;
   readonly jobId: string;
@@ -126,9 +126,9 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Folds the oldest changes if there are at least `eventCountMin` events, at most `eventCountMax`
-   * of them. Returns whether there are more. Nodes may fold concurrently; all but one then have
-   * nothing left to do.
+   * Folds the oldest changes, at most `eventCountMax`, if there are at least `eventCountMin`.
+   * Returns whether there are more. Nodes may fold concurrently; all but one then have nothing left
+   * to do.
    */
   fold(
     kv: KeyValueStore,
@@ -265,8 +265,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Indexes a page of jobs. A job with a status has rows, or gets them with the next fold, except
-   * for those that an older version did not know.
+   * Indexes a page of jobs. A job with a status already has its rows, or gets them with the next
+   * fold. Only rows that an older version did not write are added.
    */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
@@ -300,7 +300,9 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Compares the jobs after `afterId` ("" for all) with their statuses, and repairs these. */
+  /**
+   * Compares the jobs after `afterId` ("" for all) with their statuses, and repairs the statuses.
+   */
   repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
     return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }

@@ -38,8 +38,8 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
 /**
- * Where to read rows: a range of the index with the function that maps positions to its keys, all
- * jobs with an id prefix, or a set of positions in any order.
+ * Where to read rows: a range of the index, with the function that maps a position to its key; all
+ * jobs with an id prefix; or a set of positions in any order.
  */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
@@ -53,9 +53,9 @@ export interface JobListPlan {
   readonly sources: readonly JobListSource[];
   /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
-  /** Whether rows may not match and must be tested. */
+  /** Whether rows must be tested, because some may not match. */
   readonly isTested: boolean;
-  /** Number of matching jobs; undefined if only tests can tell. */
+  /** Number of matching jobs; undefined if rows would have to be tested to count them. */
   readonly total: number | undefined;
 }
 
@@ -281,7 +281,10 @@ export class JobListPlanner {
     };
   }
 
-  /** Counts the jobs without a flag, if that is the only condition. */
+  /**
+   * Returns the number of jobs without a flag, if this is the only condition of the filter;
+   * otherwise undefined.
+   */
   async #countWithout(view: IndexView, filter: JobFilter): Promise<number | undefined> {
     const [name, ...others] = Object.keys(filter);
     const flag = STATUS_FLAGS.find((one) => one === name && filter[one] === false);
@@ -297,7 +300,10 @@ export class JobListPlanner {
     return { sources, orderKey: ([, id]) => packTuple([id]) };
   }
 
-  /** Returns the sources for a whole list in the order of its values, with additional positions. */
+  /**
+   * Returns sources that contain a whole list and the given positions, in the order of the list's
+   * values.
+   */
   #ordered(
     list: "since" | "tries" | "active",
     positions: readonly JobPosition[],
@@ -340,7 +346,7 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   return found;
 }
 
-/** The conditions on names of databases that have a literal beginning. */
+/** Returns the conditions on database names whose patterns begin with literal text. */
 function databasesAskedFor({
   sourceDatabase,
   targetDatabase,
@@ -355,14 +361,17 @@ function databasesAskedFor({
 }
 
 /**
- * Whether the filter specifies the side or host of a cause. Classes of causes have a list of their
- * own.
+ * Whether the filter specifies a side or host, so that the list by cause is needed. If it only
+ * specifies a class, the list by class suffices.
  */
 function isOfCause({ side, host }: JobFilter): boolean {
   return side !== undefined || host !== undefined;
 }
 
-/** Whether only failing jobs can match, since others have no reason. */
+/**
+ * Whether the filter can only match failing jobs. A condition on the reason implies this, because
+ * other jobs have no reason.
+ */
 function isOnlyFailing({ failing, reason }: JobFilter): boolean {
   return failing === true || reason !== undefined;
 }

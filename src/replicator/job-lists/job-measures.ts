@@ -38,7 +38,7 @@ export class JobMeasures {
     this.#heldBack = new HeldBack(parts.jobs, parts.subspace);
   }
 
-  /** Returns the measures of each job, in the order of `entries`. */
+  /** Returns the figures that are displayed for each job, in the order of `entries`. */
   async of(entries: readonly JobEntry[]): Promise<readonly JobMeasure[]> {
     const { runtime, kv } = this.#parts;
     const nowMs = runtime.clock.nowMs();

@@ -128,7 +128,10 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
   };
 }
 
-/** Returns the member `info`: the statistics, or the reason why the job has none. */
+/**
+ * Returns the member `info`: the failure of a job that is not running, if there is one, or else the
+ * statistics.
+ */
 function info(entry: JobEntry): Json {
   const { data, state } = entry;
   const failure = failureOf(data);

@@ -69,7 +69,10 @@ export interface StatusChange {
   readonly after: JobStatus | undefined;
 }
 
-/** A status change with both statuses in stored form, which is needed repeatedly. */
+/**
+ * A status change with the stored forms of both statuses, which are kept because they are needed
+ * repeatedly.
+ */
 export interface EncodedChange extends StatusChange {
   readonly encodedBefore: Uint8Array | undefined;
   readonly encodedAfter: Uint8Array | undefined;
@@ -326,7 +329,7 @@ export class JobEventLog {
     const rows = await tx.getMany(keys);
     for (const [index, key] of keys.entries()) {
       const [row, removal] = [rows[index], removals[index]];
-      // A later row belongs to a later removal of a job with the same id.
+      // Keep a row that is newer than the event: a job with the same id was removed later.
       if (row && removal && timeOf(row) <= timeOf(removal.value)) tx.clear(key);
     }
   }
@@ -426,7 +429,7 @@ function decodeFormer(value: Uint8Array): FormerJob {
 
 /**
  * Decodes a status change. Returns undefined for events of older versions, which lack the status
- * after the event; their index was always up to date.
+ * after the event. Older versions updated the index together with the job.
  */
 function decodeChange(value: Uint8Array): StatusChange | undefined {
   const [, , jobId, , before, after] = unpackTuple(value);

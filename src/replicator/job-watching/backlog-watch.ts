@@ -94,8 +94,7 @@ export class BacklogWatch {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // Do not wait if the clock was set back or the interval was shortened: both take effect
-      // immediately.
+      // Ignore `untilMs` if the clock was set back or the interval was shortened.
       const isEarly = nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#roundMs;
       if (isEarly) continue;
       lookedAtMs = nowMs;
@@ -146,7 +145,7 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // Check again soon, because the current node may finish long before its time is over.
+        // Check again soon: the node whose turn it is may finish long before its time is over.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -201,7 +200,7 @@ export class BacklogWatch {
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // The job will be retried, which shows whether its source is reachable.
+    // Do not ask for a job that will be retried: its retry shows whether the source is reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;

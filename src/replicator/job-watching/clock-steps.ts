@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Number of jobs per transaction that reads due times, and per transaction that reads data, and the
- * pause after each transaction. All jobs are checked, but hardly any has to be moved.
+ * Jobs per transaction that reads due times, jobs per transaction that reads data, and the pause
+ * after each of these transactions. All jobs are checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -124,7 +124,7 @@ export class ClockSteps {
         const job = await jobs.get(tx, name);
         const dueSec = job && this.#newDueSec(job);
         if (job === undefined || dueSec === undefined) return;
-        // Updating this time keeps the scan from finding the job again.
+        // Update `lastUpdatedMs`, so that the scan does not find the job again.
         const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
         await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
       },
@@ -156,7 +156,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // The due times of a cron schedule do not depend on the clock that set them.
+  // Recompute the due time of a cron schedule, which does not depend on the clock that set it.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

@@ -159,7 +159,8 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // A broken watch may have missed changes, so read the rows in either case.
+          // A watch that breaks may have missed changes, so read the rows whether it has fired or
+          // broken.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -257,5 +258,5 @@ async function anyFired(watches: readonly Watch[], signal: AbortSignal): Promise
   }
 }
 
-/** Created once, because creating an error is expensive. */
+/** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("Wait cancelled: its result is no longer needed");

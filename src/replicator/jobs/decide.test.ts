@@ -219,7 +219,7 @@ describe("the retry of a failed job with scheduled hours", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // Without these schedules, the retry would be due after the scheduled hours, before them, and
+    // Without the scheduled hours, these retries would be due after the hours, before them, and
     // long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);

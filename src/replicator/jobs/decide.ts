@@ -127,8 +127,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A rule does not request its job again, so the job waits until the other job's document is
-  // deleted.
+  // A job of a rule keeps retrying: the rule does not request the job again after the other job's
+  // document is deleted.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -164,7 +164,7 @@ export function kindOf({
 }: Pick<ReplicationJobData, "document" | "rule" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
   if (rule !== undefined) return "rule";
-  // No caller waits for a recurring job.
+  // No caller waits for a job that runs repeatedly, so treat it as continuous.
   const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
   return isLasting ? "transient continuous" : "transient one-shot";
 }
@@ -313,7 +313,7 @@ export function decideList(
   },
   nowSec: number,
 ): ListFate {
-  // The retry was requested too late for the run that has just ended.
+  // The run ended without noticing this request, so run again.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
   // A permanently failed job would fail again, and retry endlessly if the request was kept.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
@@ -334,7 +334,7 @@ export function decideParked(
   nowSec: number,
 ): number {
   const { isAsked, isEmpty, retrySec } = list;
-  // The retry was requested too late for the run that has just ended.
+  // The run ended without noticing this request, so run again.
   if (isAsked) return nowSec;
   const retries = retrySec > 0 && !isEmpty;
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
@@ -350,7 +350,10 @@ export function decideDue(
   return control.isDecidedAnew ? nowSec : dueAtSec;
 }
 
-/** Phases of a job for requests. `list-due`: it has ended, and its failures are due for a retry. */
+/**
+ * Phases of a job, which determine its reaction to requests. `list-due`: it has ended, and its
+ * failures are due for a retry.
+ */
 export const JOB_PHASES = [
   "pending",
   "running",

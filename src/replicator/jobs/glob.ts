@@ -42,7 +42,7 @@ export class Glob {
     return [...captures, name.slice(from, end)];
   }
 
-  /** Whether this pattern matches every name that the other one matches. */
+  /** Whether this pattern matches every name that `other` matches. */
   covers(other: Glob): boolean {
     // A star in the text of the other pattern can only be matched by a star of this pattern.
     return this.match(other.text) !== undefined;

@@ -198,8 +198,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot see that the members of the request match each other, nor that those of the
-  // outcome do.
+  // TypeScript cannot see that the members of the request match each other, or that the members of
+  // the outcome do.
   return data as ReplicationJobData;
 }
 
@@ -220,8 +220,8 @@ function decodeAsked(
 }
 
 /**
- * Converts selectors and parameters of earlier versions to JSON text. Those stored them as parsed
- * values, whose numbers may have lost their original form.
+ * Converts the selectors and parameters stored by earlier versions to JSON text. Earlier versions
+ * stored parsed values, whose numbers may have lost their original form.
  */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>

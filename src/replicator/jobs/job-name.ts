@@ -27,7 +27,7 @@ export interface NamePlace {
 }
 
 /**
- * Length of the part at the beginning of a name that is searched for the name of a database.
+ * Length of the beginning of a job's name in which the name of the database is searched for.
  * Database names are shorter.
  */
 const DATABASE_LENGTH_MAX = 256;

@@ -248,12 +248,15 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list) || isRemoteDatabase(list, value)) return undefined;
-  // Values in this list are distinct, so one counter covers all its rows.
+  // Values in the list `behind` are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-/** Whether a row is about a database on another server, of which there may be one for each job. */
+/**
+ * Whether a row lists a job by a database on another server. These rows have no counters, because
+ * there may be as many databases as jobs.
+ */
 function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
   if (list !== "source" && list !== "target") return false;
   return typeof value === "string" && value.startsWith(REMOTE_MARK);

@@ -12,7 +12,7 @@ export function listedName(name: string): string {
  */
 export const LOCAL_MARK = "/";
 
-/** Beginning of the names of databases on other servers in these lists. */
+/** Beginning of the names of databases on other servers in lists of hosts. */
 export const REMOTE_MARK = "//";
 
 export function localPlace(database: string): string {

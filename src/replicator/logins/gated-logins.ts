@@ -82,7 +82,7 @@ export class GatedLogins {
     tx: ReadTransaction,
     entries: readonly JobEntry[],
   ): Promise<readonly (GatedAccount | undefined)[]> {
-    // Most jobs of a page have the same credentials.
+    // Most jobs of a page have the same credentials, so read each gate only once.
     const known = new Map<string, Promise<GatedAccount | undefined>>();
     return Promise.all(
       entries.map((entry) => {

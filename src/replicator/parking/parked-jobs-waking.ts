@@ -12,8 +12,8 @@ import { serverUrlOf } from "../request/watched-place.ts";
 /** Number of rows read per transaction. */
 const PAGE_ROWS_MAX = 100;
 /**
- * Maximum number of jobs woken per transaction, and of concurrent transactions, each of which waits
- * for a disk sync.
+ * Maximum number of jobs woken per transaction, and maximum number of concurrent transactions. Each
+ * transaction waits for a disk sync.
  */
 const WOKEN_MAX = 20;
 const TRANSACTIONS_MAX = 4;

@@ -112,7 +112,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares the positions of jobs that park with their databases. Ends when no parked job is left.
+   * Compares the positions of newly parked jobs with those of their databases. Ends when no parked
+   * job is left.
    */
   async #compareNew(signal: AbortSignal): Promise<void> {
     const { kv, parked, runtime } = this.#parts;

@@ -73,7 +73,8 @@ export class AskedQuestions {
   ): Promise<RulePlan> {
     const { rules, plans, config } = this.#parts;
     const rule = parseRule(await rules.check(name, members), config);
-    // A plan compares security objects with those of the targets, which may be on other servers.
+    // A plan for copying security objects compares them with those of the targets, which may be on
+    // other servers.
     const needsConnection = rule.server !== undefined || rule.copiesSecurity;
     if (!needsConnection) return plans.ofPut(name, members, owner, signal);
     const question = { name, text: printJson(members), owner };
@@ -143,12 +144,12 @@ export class AskedQuestions {
   }
 }
 
-/** Created once, because creating an error is expensive. */
+/** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("Wait cancelled: its result is no longer needed");
 
 /**
- * Stored result of a check. Of a duplicate job only the id is stored, by which the job is read
- * again.
+ * Stored result of a check. For a duplicate job, only the id is stored; the asker reads the job
+ * itself.
  */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 

@@ -132,5 +132,5 @@ export class Questions implements SlotlessJobType {
   }
 }
 
-/** Created once, because the default abort reason costs more than the abort itself. */
+/** Abort reason, created once: creating the default one costs more than the abort itself. */
 const OVER = new Error("The question has been answered");

@@ -51,8 +51,8 @@ export interface AuthenticationScheme {
    */
   readonly account?: (address: HttpAddress) => Account | undefined;
   /**
-   * Returns the source of grants for an address, such as session cookies. Endpoints with the same
-   * `key` share a grant.
+   * Returns the source of an address's grants, which may be session cookies. Endpoints with the
+   * same `key` share a grant.
    */
   readonly login?: (
     address: HttpAddress,
@@ -145,7 +145,8 @@ export function accountOf(address: HttpAddress): Account | undefined {
 }
 
 /**
- * Returns the source of grants for an address, such as session cookies, if its scheme has a login.
+ * Returns the source of an address's grants, which may be session cookies; undefined if the scheme
+ * has no login.
  */
 export function loginOf(address: HttpAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));

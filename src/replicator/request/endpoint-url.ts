@@ -1,11 +1,16 @@
-/** Parses the URLs of endpoints, once per address, which contains the URL as text. */
+/**
+ * Parses the URLs of endpoints. An address contains its URL as text, so the parsed URL is cached.
+ */
 import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";
 
 export interface EndpointUrl {
   /** Scheme without the colon: `https` or `http`. */
   readonly scheme: string;
-  /** `https://example.com:6984`. Lower case, without a default port, like `host` and `hostname`. */
+  /**
+   * `https://example.com:6984`. In lower case and without a default port; so are `host` and
+   * `hostname`.
+   */
   readonly origin: string;
   /** Host with any non-default port: `example.com:6984`. */
   readonly host: string;
@@ -14,7 +19,9 @@ export interface EndpointUrl {
   readonly written: WrittenUrl;
 }
 
-/** The URL as written, for replication ids: CouchDB neither lowercases nor decodes. */
+/**
+ * The URL as written, for replication ids: CouchDB neither changes it to lower case nor decodes it.
+ */
 export interface WrittenUrl {
   readonly isHttps: boolean;
   /** Host as written, without the brackets of an IPv6 address. */
@@ -28,7 +35,8 @@ export interface WrittenUrl {
 const PARSED = new WeakMap<HttpAddress, EndpointUrl>();
 
 /**
- * Returns the parts of an address's URL, which must be valid, as in every parsed or stored address.
+ * Returns the parts of an address's URL. The URL must be valid, as it is in every parsed or stored
+ * address.
  */
 export function endpointUrl(address: HttpAddress): EndpointUrl {
   const parsed = validEndpointUrl(address);

@@ -126,7 +126,10 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
   return auths[0] ?? {};
 }
 
-/** Parses the proxies. `proxy` applies to both sides, and excludes proxies for one side. */
+/**
+ * Parses the proxies. `proxy` applies to both sides, and cannot be combined with a proxy for one
+ * side.
+ */
 function parseProxy(
   side: Side,
   members: Members,
@@ -202,7 +205,7 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
-  // URL parsers drop some of these characters, and accept others as part of the host name.
+  // URL parsers drop some space and control characters, and accept others as part of the host name.
   if (/\s|\p{Cc}/u.test(text)) {
     throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
   }
@@ -285,7 +288,7 @@ function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): R
 
 function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {
   const url = validEndpointUrl(address);
-  // URL parsers treat `http:///name` as host `name`.
+  // Reject `http:///name`, which URL parsers treat as host `name`.
   if (url === undefined || url.written.host === "") {
     throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
   }

@@ -8,8 +8,8 @@ import type { Omissions } from "./replication.ts";
 const BYTES_MAX = "max_bytes";
 
 /**
- * Parses the three members. Returns undefined if nothing is omitted. Throws a
- * ReplicationInvalidError.
+ * Parses the members `deleted`, `attachments` and `documents`. Returns undefined if nothing is
+ * omitted. Throws a ReplicationInvalidError.
  */
 export function parseOmissions(members: Members): Omissions | undefined {
   const deleted = parseDeleted(members.deleted);
@@ -23,7 +23,7 @@ export function parseOmissions(members: Members): Omissions | undefined {
   return Object.keys(omissions).length === 0 ? undefined : omissions;
 }
 
-/** Formats omissions as members in fixed order, which become part of the replication id. */
+/** Formats omissions as members in fixed order, because they become part of the replication id. */
 export function omissionMembers(omissions: Omissions): Members {
   const { deleted, attachmentBytesMax, documentBytesMax } = omissions;
   return {

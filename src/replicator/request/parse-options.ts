@@ -22,8 +22,8 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
 }
 
 /**
- * Sets the limits for distant servers to the values of the options that they belong to. `applies`
- * selects the limits.
+ * Sets `workerProcessesMax` and `httpConnectionsMax`, the limits for distant servers, to the values
+ * of `workerProcesses` and `httpConnections`. `applies` selects the limits to set.
  */
 function withBounds(
   options: ReplicationOptions,
@@ -92,7 +92,8 @@ function isOf(option: Option, value: unknown): boolean {
 }
 
 /**
- * Returns the error message for an option, beginning with CouchDB's words where it has the option.
+ * Returns the error message for an option. For an option of CouchDB, it begins with CouchDB's
+ * words.
  */
 function expectation(option: Option): string {
   const { name, kind } = option;

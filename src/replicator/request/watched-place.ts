@@ -36,7 +36,7 @@ export function watchedPlace(digests: Digests, address: EndpointAddress): Watche
   return { source: `${parts.server.url} ${digest}`, database: parts.database };
 }
 
-/** Returns the root URL of a source's server, without the digest, which is derived from secrets. */
+/** Returns the root URL of a source's server. Omits the digest of the account. */
 export function serverUrlOf(source: string): string {
   return source.replace(/ .*$/, "");
 }

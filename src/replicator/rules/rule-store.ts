@@ -187,8 +187,8 @@ export class RuleStore {
   }
 
   /**
-   * Returns the content of a rule; undefined if it is unreadable, which must not prevent listing
-   * the others.
+   * Returns the content of a rule; undefined if it is unreadable, so that the other rules can still
+   * be listed.
    */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
     if (isSealed && this.#seal === undefined) return undefined;

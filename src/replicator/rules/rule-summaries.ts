@@ -66,7 +66,7 @@ export class RuleSummaries {
     return { ...progress, failure, ...counts };
   }
 
-  /** Returns why each rule that cannot list its source fails, by name of the rule. */
+  /** Returns the failures of the rules that cannot list their source, by name of the rule. */
   async failures(tx: ReadTransaction): Promise<ReadonlyMap<string, ReplicationFailure>> {
     const { jobs } = this.#parts;
     const failures: (readonly [string, ReplicationFailure])[] = [];

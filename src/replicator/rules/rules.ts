@@ -92,7 +92,7 @@ export class Rules {
     });
   }
 
-  /** Returns why each rule that cannot list its source fails, by name of the rule. */
+  /** Returns the failures of the rules that cannot list their source, by name of the rule. */
   failures(): Promise<ReadonlyMap<string, ReplicationFailure>> {
     return this.#parts.kv.read((tx) => this.#summaries.failures(tx));
   }

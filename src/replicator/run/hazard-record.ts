@@ -24,9 +24,9 @@ export class HazardRecord {
   }
 
   /**
-   * If the previous node died during the run, counts that death unless it has been counted. Returns
-   * the failure of the job if this puts it into quarantine. Called once, after `load` and before
-   * the run.
+   * If the previous node died during the run, counts that death unless it has been counted. If this
+   * puts the job into quarantine, returns the failure of the job. Called once, after `load` and
+   * before the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;

@@ -105,10 +105,7 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  /**
-   * The parts given to the constructor, with a runtime that adds the identity of the job to each
-   * event.
-   */
+  /** Dependencies, with a runtime that adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   /**
@@ -126,8 +123,8 @@ export class HeldReplication {
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
   /**
-   * The previous run, if its node died or lost the job before the run ended. Recorded with the
-   * start of this one.
+   * The previous run, if its node died or lost the job before the run ended. Recorded along with
+   * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
   /** Whether other jobs wanted the replication at the start. */
@@ -135,8 +132,8 @@ export class HeldReplication {
   #stored: ReplicationJobData;
   #storedAtMs: number;
   /**
-   * Activity timeout stored with the job type in the queue, which applies to all nodes regardless
-   * of their configuration.
+   * Activity timeout stored with the job type in the queue. It applies to all nodes, regardless of
+   * their configuration.
    */
   #activityTimeoutSec: number;
 
@@ -238,9 +235,9 @@ export class HeldReplication {
   }
 
   /**
-   * Records the start of the run, unless another job owns the replication. For an `isShort` run,
-   * that is left to the next write, usually the one at its end. Returns `halting` while a run of a
-   * removed job is still copying for this replication.
+   * Records the start of the run, unless another job owns the replication. The start of an
+   * `isShort` run is recorded by the next write, usually at the end of the run. Returns `halting`
+   * while a run of a removed job is still copying for this replication.
    */
   async begin(
     replicationId: string,
@@ -363,7 +360,10 @@ export class HeldReplication {
     if (!hasEnded(this.#data.state)) await this.#clearDocumentState(tx);
   }
 
-  /** Stores the run's progress. After its first checkpoint, the next run resumes from there. */
+  /**
+   * Applies the run's progress to the job. Once the run has a checkpoint, the next run resumes
+   * there.
+   */
   observe(figures: Observed): void {
     const { config, runtime } = this.parts;
     if (figures.hasCheckpoint) this.#phase = phaseAfter(this.#phase, "checkpoint");
@@ -468,9 +468,9 @@ export class HeldReplication {
   }
 
   /**
-   * Ends the run in one transaction that updates the job and its document. `before` restores the
-   * job after a run that only retried failures. Repeats while the store rejects writes, until
-   * `leaving` aborts, because no other node knows the outcome.
+   * Ends the run in one transaction that updates the job and its document. `before` is the job
+   * before the run; a run that only retried failures does not change its state. Repeats while the
+   * store rejects writes, until `leaving` aborts, because no other node knows the outcome.
    */
   async end(
     ending: RunEnding,
@@ -626,7 +626,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // The job of a malformed document has no options.
+    // If its document is malformed, a job has no options.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;

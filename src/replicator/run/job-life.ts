@@ -26,7 +26,7 @@ export class MeasuredRun {
     this.#activity = activity;
   }
 
-  /** Updates the job from the run. Its progress counts only once the run has begun. */
+  /** Updates the job from the run; the progress of the run is included once it has begun. */
   observe(job: HeldReplication): void {
     const { run, lag } = this;
     const { progress, ownStatistics, hasBegun, hasCheckpoint } = run;

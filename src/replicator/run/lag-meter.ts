@@ -13,7 +13,7 @@ const MARKS_MIN = 16;
 
 interface Mark {
   readonly timeMs: number;
-  /** Number of changes known at that time; infinite if unknown. */
+  /** Number of changes known at `timeMs`; infinite if unknown. */
   count: number;
 }
 

@@ -50,7 +50,7 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** Created once, because creating an error is expensive. */
+/** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("The run has ended");
 /** Error word for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
@@ -159,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // Another job with the same list has already retried it.
+      // There is nothing to retry: another job with the same list has already done it.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
@@ -470,7 +470,7 @@ export class ReplicationJob {
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
-    // A run that ends when caught up is parked then.
+    // A run with `endsCaughtUp` ends by itself, and its job is then parked.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const source = beside("source");
@@ -606,7 +606,8 @@ function endingOf(
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // A server that cannot be reached through a proxy may be reachable from other nodes.
+  // If this node cannot reach a server through a proxy, other nodes may still reach it, so do not
+  // report an outage.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );

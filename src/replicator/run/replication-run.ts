@@ -80,8 +80,8 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
 }
 
 /**
- * Whether the job has created the target. Recorded for jobs that copy the security object only in
- * that case.
+ * Whether the job has created the target. Some jobs copy the security object only to a target that
+ * they have created.
  */
 export interface TargetOrigin {
   readonly isCreatedHere: boolean;
@@ -217,8 +217,8 @@ export class ReplicationRun {
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // Only a read-only source has a local copy of its log. The next checkpoint could not verify
-    // such a log, because none is written to the source.
+    // A local copy exists only of the log of a read-only source. Read the logs in this case: the
+    // next checkpoint is not written to the source, so it cannot verify the source's log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -329,9 +329,9 @@ export class ReplicationRun {
   }
 
   /**
-   * Copies the source's security object if the replication asks for it, and the target was created
-   * for it or may be overwritten. Done before the first document is written, so that the target
-   * never has more readers than intended.
+   * Copies the source's security object if the replication asks for it, and if the job created the
+   * target or may replace the target's security object. Done before the first document is written,
+   * so that the target never has more readers than intended.
    */
   async copySecurity(
     signal: AbortSignal,
@@ -375,7 +375,8 @@ export class ReplicationRun {
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
-    // Abort the early feed, which would time out while the earlier changes are rescanned.
+    // Abort the feed that was requested in advance: it would time out while the earlier changes are
+    // rescanned.
     await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
@@ -450,7 +451,8 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, endsCaughtUp = false } = this.#parts;
-    // A run that ends when caught up leaves retry requests to the next run. They make the job due.
+    // A run that ends when caught up does not process retry requests: they make the job due, and
+    // the next run processes them.
     while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
@@ -477,7 +479,7 @@ export class ReplicationRun {
   }
 
   /**
-   * Writes the last checkpoint of a run, which ends even if this fails; the next run then checks
+   * Writes the last checkpoint of a run. If this fails, the run still ends, and the next run checks
    * some changes again.
    */
   async #lastCheckpoint(): Promise<void> {

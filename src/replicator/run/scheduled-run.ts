@@ -26,7 +26,7 @@ export function scheduledEnding(
 
 /**
  * Returns the ending of a job that was due within its hours but is now outside them; undefined if
- * it may run. A job that an operator scheduled outside its hours runs.
+ * it may run. An operator can make a job due outside its hours; such a job may run.
  */
 export function missedHours(
   replication: Replication,
@@ -70,7 +70,7 @@ export async function tooFewChanges(
 ): Promise<RunEnding | undefined> {
   const schedule = scheduleOf(replication);
   if (schedule?.kind !== "changes") return undefined;
-  // Requested before counting, so that a watcher from this position misses no change.
+  // Request the position before counting, so that a watcher that starts there misses no change.
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;

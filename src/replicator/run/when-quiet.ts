@@ -17,7 +17,8 @@ const QUIET_MS_CROWDED = 1000;
 const LOOK_MS_MAX = 2000;
 /**
  * A job woken within this time of parking has a busy source. Waking it takes six to eight requests.
- * If it stayed in a slot, a change would take three, plus one for the next page of the feed.
+ * If it stayed in a slot, a change would take three requests, plus one for the next page of the
+ * feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */
@@ -45,7 +46,8 @@ export function parksCaughtUp(
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job woken so soon after it was parked would have received the change in a slot without delay.
+  // A job woken sooner has a busy source: in a slot, it would have received the change without
+  // delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }

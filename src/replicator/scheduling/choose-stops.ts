@@ -38,7 +38,7 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: those whose standing is not below that of the
+   * Groups whose jobs yield, highest standing first: all whose standing is at least that of the
    * next group with waiting jobs.
    */
   readonly givingWay: readonly string[];
@@ -97,10 +97,10 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Chooses jobs of groups that exceed their limit, or that are at it and have waiting jobs:
- * continuous jobs that have run for their full time slice, longest running first. `crowded`
- * contains the number of jobs to stop per group. `stopCount` jobs have already been chosen to stop
- * in this cycle; with these, at most `max_churn` stop.
+ * Chooses jobs of groups that exceed their limit, or that have reached it and have waiting jobs.
+ * Only continuous jobs that have run for their full time slice are chosen, longest running first.
+ * `crowded` contains the number of jobs to stop per group. `stopCount` jobs have already been
+ * chosen to stop in this cycle; with these, at most `max_churn` stop.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -142,9 +142,9 @@ export function shareOf(
 }
 
 /**
- * Chooses continuous jobs that have run for their full time slice and move to less busy nodes, such
- * as a new one; longest running first. `stopping` contains the jobs already chosen to stop in this
- * cycle, whose slots go to waiting jobs.
+ * Chooses the jobs that less busy nodes, such as a new one, should run instead: continuous jobs
+ * that have run for their full time slice, longest running first. `stopping` contains the jobs
+ * already chosen to stop in this cycle, whose slots go to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],

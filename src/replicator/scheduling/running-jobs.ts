@@ -60,7 +60,7 @@ export class RunningJobs {
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal, this.#leaving.signal)
-      // A run only rejects if the store fails.
+      // The run has rejected, which happens only if the store fails.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);
@@ -139,8 +139,8 @@ export class RunningJobs {
 }
 
 /**
- * Reports a run that could not return its job to the queue, which requeues it after the activity
- * timeout.
+ * Reports a run that could not return its job to the queue. After the activity timeout, the queue
+ * makes the job due again.
  */
 function reportLoss(trace: Trace, { id: jobId }: HeldJob, error: unknown): void {
   trace.event("replication.abandoned", { jobId, error: String(error) });

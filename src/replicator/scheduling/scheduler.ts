@@ -202,8 +202,8 @@ export class Scheduler {
       // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Some run time then stays uncharged. Only log this: the caller needs the original reason
-        // for the end.
+        // Only log this error, because the caller needs the original reason for the end. Some run
+        // time is then not charged.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -239,7 +239,7 @@ export class Scheduler {
     return this.#cycleAtMs - this.#config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
-  /** Once per cycle, stops jobs that have had their turn or exceed the slots. */
+  /** Once per cycle, stops jobs that have had their turn, or for which there are too few slots. */
   async #rotate(): Promise<void> {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
@@ -273,7 +273,7 @@ export class Scheduler {
       others: running.length < 2 ? [] : await this.#others(),
     });
     if (surplus.length > 0) {
-      // Leave their slots free for a while, so that less busy nodes accept these jobs.
+      // Leave the slots of these jobs free for a while, so that less busy nodes accept the jobs.
       this.#yielding = { untilMs: nowMs + YIELD_MS, jobsMax: running.length - surplus.length };
     }
     const stops = [...forWaiting, ...surplus];
@@ -396,7 +396,7 @@ export class Scheduler {
     const heard = async (enqueued: Watch): Promise<void> => {
       try {
         await enqueued.fired(over);
-        // The same watch has woken other nodes. Delay acceptance so that the jobs are shared.
+        // Other nodes were woken at the same time. Delay acceptance so that the jobs are shared.
         const acceptDelayMs = this.#jobs.acceptDelayMs();
         if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {

@@ -35,7 +35,7 @@ export const BULK_GET_WITH_ATTACHMENTS: Outline = { ...BULK_GET, depthMax: MEMBE
 
 /**
  * Returns the results in the order of the requests, or undefined if the response is invalid or does
- * not match them. `attachments` says whether attachments were requested.
+ * not match them. `attachments` is true if attachments were requested.
  */
 export function parseBulkGet(
   answer: JsonValue | undefined,

@@ -80,12 +80,13 @@ export async function* readChangesSnapshot(
         if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
         since = lastSequenceOf(rows, since);
       }
-      // A filtered feed may have skipped changes after its last row, which need not be read again.
+      // Report the end of the feed: a filter may have skipped changes after the last row, and these
+      // need not be read again.
       const end = next.value;
       if (hasNews && !isSamePosition(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
-      // The last attempt returned no rows, and the request layer has already repeated it.
+      // If the last attempt returned no rows, give up: the request layer has already repeated it.
       const hasMoved = !isSamePosition(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);
@@ -137,7 +138,8 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // The response ended without an error but is incomplete, as when a proxy ends it.
+  // An incomplete response counts as broken off, even if it ended without an error: a proxy may
+  // have ended it.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);
 }

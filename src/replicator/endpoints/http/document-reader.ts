@@ -163,7 +163,7 @@ export class HttpDocumentReader {
     { name, encoding }: WireAttachment,
     signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
-    // The header lets the server send an encoded attachment as stored.
+    // `Accept-Encoding` lets the server send an encoded attachment as stored.
     const headers = encoding === undefined ? {} : { "accept-encoding": encoding };
     yield* (await this.#attachment(id, revision, name, signal, headers)).body;
   }

@@ -57,7 +57,8 @@ export class HttpDocumentWriter {
           isShort: true,
           signal,
         });
-        // The target rejected the whole batch because of some of its documents.
+        // The target rejected the whole batch because of some of its documents: find them by
+        // splitting the batch.
         if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
         append(failures, this.#rowFailures(batch, answer));
         return [];
@@ -204,7 +205,8 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A server that assigned a revision of its own has not written the one that was sent.
+      // A document is only confirmed if the row names the revision that was sent: the server may
+      // have assigned another one.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));

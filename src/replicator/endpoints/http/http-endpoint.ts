@@ -53,7 +53,7 @@ const FEED_TIMEOUT_MS_MIN = 1000;
 
 /** Status of an attempt to create an existing database. */
 const ALREADY_THERE = 412;
-/** Status codes of a server that timed out, and of one without this resource. */
+/** Status codes of a server that timed out, and of one that does not implement a request. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
 /** Status codes for users without write access. */
@@ -188,7 +188,7 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     if (typeof since === "number" && since > 0) {
-      // Servers that number their changes report the count themselves.
+      // If sequences are numbers, their difference is the count.
       const { updateSequence } = await this.info(signal);
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }

@@ -290,7 +290,7 @@ async function readJson(
         `more than ${isDeep ? `${DOCUMENT_NESTING_MAX} levels` : `${MEMBERS_MAX} members`}`,
       );
     }
-    // Reported like a lost response, which is not attributed to the document.
+    // Report invalid JSON like a lost response, so that it is not attributed to the document.
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
 }

@@ -284,8 +284,7 @@ export class HttpRequests {
   }
 
   /**
-   * Returns the grant for the endpoint's credentials, which is shared with all jobs that have the
-   * same ones.
+   * Returns the grant for the endpoint's credentials. All jobs with the same credentials share it.
    */
   #sharedGrant(address: HttpAddress): SharedGrant | undefined {
     const { runtime, grants, secrets, userAgent, client } = this.#parts;

@@ -10,7 +10,7 @@ const ANCESTORS_MAX = 1_000;
 
 /**
  * Returns the missing revisions among those requested. Returns undefined if the response is
- * malformed or names other revisions: it is then unknown what is missing.
+ * malformed or names other revisions, because it is then unknown what is missing.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,
@@ -28,8 +28,9 @@ export function missingOf(
 }
 
 /**
- * Returns the named revisions of one document, spelled as in the request; undefined if others are
- * named too. A server may spell a hash differently. Revisions without a hash may differ in case.
+ * Returns the named revisions of one document, spelled as in the request; undefined if some named
+ * revision was not requested. A server may spell a hash differently. Revisions without a hash may
+ * differ in case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

@@ -39,7 +39,7 @@ export class ServerWords {
     if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
-  /** Returns the error in a response, or its status. */
+  /** Returns the error in a response; an error without a name is named by its status. */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};
     return {

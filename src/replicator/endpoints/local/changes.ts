@@ -32,8 +32,8 @@ export async function* readLocalChanges(
   const until = request.continuous
     ? {}
     : { until: await access.read((tx, database) => database.updateSequence(tx)) };
-  // The existing changes of a few documents are looked up by id. For later changes, the feed is
-  // scanned: there are fewer of them.
+  // Look up the existing changes of a few documents by id. Later changes are fewer, so scan the
+  // feed for them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();

@@ -137,8 +137,8 @@ export class LocalDocumentReader {
 
 /**
  * Returns the attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks,
- * and those of unknown age. CouchDB gives position 0 to attachments that arrived without a
- * position.
+ * and those of unknown age. Position 0 means an unknown age: CouchDB assigns it to attachments that
+ * arrived without a position.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);
@@ -160,8 +160,8 @@ function bulkReadResult(documents: readonly Document[], data: InlineData): BulkR
 }
 
 /**
- * A document in its stored form. A local target takes the parsed document, and a server the bytes.
- * Attachments without data become stubs.
+ * A document in its stored form. A local target uses the parsed document; a server is sent the
+ * bytes. Attachments without data become stubs.
  */
 class StoredPlainDocument implements PlainDocument {
   readonly #document: Document;

@@ -24,7 +24,7 @@ import { filterParameters, type Selection } from "../../request/replication.ts";
 /** Maximum number of changes whose documents are read together. */
 const READ_COUNT_MAX = 100;
 
-/** Returns the selected revisions of each change; none to skip it. */
+/** Returns the selected revisions of each change; the list is empty for a change to skip. */
 export type LocalSelection = (changes: readonly Change[]) => Promise<(readonly string[])[]>;
 
 export interface LocalSelectionParts {
