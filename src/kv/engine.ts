@@ -25,6 +25,13 @@ export interface EngineTransaction {
   cancel(): void;
 }
 
+/** Space of a store's file, in bytes. */
+export interface StoreSpace {
+  readonly fileBytes: number;
+  /** Part of the file that holds no data and is reused by later writes. */
+  readonly freeBytes: number;
+}
+
 export interface Engine {
   readonly name: string;
   /** `attempt` counts from 0 within one call of `transact` or `read`. */
@@ -33,6 +40,8 @@ export interface Engine {
   isAvailable?(): boolean;
   /** Whether the store refuses writes because the disk is full. Default: never. */
   isFull?(): boolean;
+  /** Space of the store on this machine's disk. Default: unknown. */
+  space?(): StoreSpace;
   /**
    * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: false;
    * keys are removed one by one.

@@ -10,7 +10,7 @@ export type { PageOptions, StoreSnapshot } from "./buffered/read-view.ts";
 export type { CommitVerdict, Writes } from "./buffered/resolver.ts";
 export { Resolver } from "./buffered/resolver.ts";
 export { SlabPool } from "./buffered/value-arena.ts";
-export type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
+export type { CommitEffect, Engine, EngineTransaction, StoreSpace } from "./engine.ts";
 export {
   BEHIND_LAST_KEY,
   copyBytes,

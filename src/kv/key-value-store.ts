@@ -4,7 +4,7 @@
  * no longer access the store.
  */
 import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
-import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
+import type { CommitEffect, Engine, EngineTransaction, StoreSpace } from "./engine.ts";
 import { isRetryable, KeyValueError } from "./kv-error.ts";
 import type { Commit, ReadTransaction, Transaction } from "./transaction.ts";
 import { TransactionIds } from "./transaction-ids.ts";
@@ -114,6 +114,11 @@ export class KeyValueStore {
   /** Whether the store refuses writes because the disk is full. It recovers by itself. */
   isFull(): boolean {
     return this.#engine.isFull?.() ?? false;
+  }
+
+  /** Space of the store on this machine's disk; undefined if the engine does not know it. */
+  space(): StoreSpace | undefined {
+    return this.#engine.space?.();
   }
 
   /** Ends running calls, waits for commits in progress, and closes the engine. Idempotent. */

@@ -78,6 +78,7 @@ test("a store is read at one version while others write, and an equal one is cre
     });
     const before = await allRows(kv);
     const exported = exportLmdbStore(from);
+    expect(exported.isCurrent()).toBe(true);
     const rows: KeyValue[] = [];
     let pageCount = 0;
     for (const page of exported.pages()) {
@@ -88,6 +89,7 @@ test("a store is read at one version while others write, and an equal one is cre
         tx.set(bytes("later"), bytes(String(pageCount)));
       });
     }
+    expect(exported.isCurrent()).toBe(false);
     await exported.close();
     expect(pageCount).toBeGreaterThan(3);
     expect(textOf(rows)).toEqual(textOf(before));

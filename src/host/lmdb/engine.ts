@@ -12,6 +12,7 @@ import {
   type EngineTransaction,
   KeyValueError,
   SlabPool,
+  type StoreSpace,
 } from "../../kv/index.ts";
 import { LmdbChangeFeed } from "./change-feed.ts";
 import { LmdbCommitQueue } from "./commit-queue.ts";
@@ -112,6 +113,10 @@ export class LmdbEngine implements Engine {
 
   isFull(): boolean {
     return this.#room.isFull;
+  }
+
+  space(): StoreSpace {
+    return this.#snapshots.space();
   }
 
   begin(): EngineTransaction {

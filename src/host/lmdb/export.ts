@@ -13,6 +13,8 @@ export interface StoreExport {
   readonly version: number;
   /** All rows in key order, about a megabyte per page. */
   pages(): Iterable<readonly KeyValue[]>;
+  /** Whether nothing has been committed since. */
+  isCurrent(): boolean;
   close(): Promise<void>;
 }
 
@@ -24,10 +26,12 @@ export function exportLmdbStore(directory: string): StoreExport {
   checkLmdbStore(directory);
   // Opening also applies lost commits after a crash.
   const database = openEnvironment(directory);
-  const snapshot = new LmdbSnapshots(database).take();
+  const snapshots = new LmdbSnapshots(database);
+  const snapshot = snapshots.take();
   return {
     version: snapshot.version,
     pages: () => pagesOf(snapshot, directory),
+    isCurrent: () => snapshots.lastVersion() === snapshot.version,
     async close() {
       snapshot.release();
       await database.close();

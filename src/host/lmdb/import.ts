@@ -79,11 +79,20 @@ export class LmdbImport {
 
   /**
    * Renames the store into place. `version` is the version of the store from which the rows
-   * originate.
+   * originate. That store may have committed later versions, so as many as it can have are skipped.
    */
   async finish(version: number): Promise<void> {
+    await this.#finishAt(version + SKIPPED_VERSION_COUNT);
+  }
+
+  /** As `finish`, for the rows of the replaced store itself, whose last version is `version`. */
+  async finishCompacted(version: number): Promise<void> {
+    await this.#finishAt(version);
+  }
+
+  async #finishAt(version: number): Promise<void> {
     this.#write(() => {
-      this.#database.putSync(VERSION_KEY, encodeVersion(version + SKIPPED_VERSION_COUNT));
+      this.#database.putSync(VERSION_KEY, encodeVersion(version));
     });
     await this.#closeDatabase();
     checkPlace(this.#options);

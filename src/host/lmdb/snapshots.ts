@@ -9,6 +9,7 @@ import {
   type PageOptions,
   READ_VERSION_AGE_MS_MAX,
   type StoreSnapshot,
+  type StoreSpace,
   type Value,
 } from "../../kv/index.ts";
 import { reading } from "./encoding.ts";
@@ -39,6 +40,25 @@ const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
 
 /** Number of bytes of rows per page. */
 const PAGE_BYTES = 1_000_000;
+
+/** Number of pages at the start of the file that hold LMDB's roots. */
+const ROOT_PAGE_COUNT = 2;
+
+/** Page counts of one of LMDB's trees. */
+interface TreeStatistics {
+  readonly treeBranchPageCount: number;
+  readonly treeLeafPageCount: number;
+  readonly overflowPages: number;
+}
+
+/** The used part of the result of `getStats`, which the library does not declare. */
+interface Statistics {
+  readonly pageSize: number;
+  readonly lastPageNumber: number;
+  readonly root: TreeStatistics;
+  /** The list of free pages. */
+  readonly free: TreeStatistics;
+}
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
@@ -75,6 +95,14 @@ export class LmdbSnapshots {
   lastVersion(): number {
     this.#database.resetReadTxn();
     return readLastVersion(this.#database);
+  }
+
+  space(): StoreSpace {
+    this.#database.resetReadTxn();
+    const { pageSize, lastPageNumber, root, free } = this.#database.getStats() as Statistics;
+    const pageCount = lastPageNumber + 1;
+    const usedCount = ROOT_PAGE_COUNT + pagesIn(root) + pagesIn(free);
+    return { fileBytes: pageCount * pageSize, freeBytes: (pageCount - usedCount) * pageSize };
   }
 
   #share(): Shared {
@@ -204,4 +232,8 @@ export function* pagesOf(
   } catch (error) {
     throw unavailable(error, directory);
   }
+}
+
+function pagesIn(tree: TreeStatistics): number {
+  return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages;
 }

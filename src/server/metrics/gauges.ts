@@ -1,6 +1,7 @@
 /** Gauges of the cluster and of this node, as named rows, read for each scrape. */
 import { Gauge, type Registry } from "prom-client";
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { StoreSpace } from "../../kv/index.ts";
 import type { FailingCount, GatedAccount, JobFigures, Lag } from "../../replicator/index.ts";
 
 /** A gauge with a label for each name in `labels`; without labels it has one sample. */
@@ -28,6 +29,20 @@ const NAME_LENGTH_MAX = 200;
 
 export function plainGauge(path: readonly string[], description: string, value: number): GaugeRow {
   return { path, description, labels: [], samples: [{ labels: [], value }] };
+}
+
+/** Nothing if the engine does not know its space. */
+export function spaceGauges(space: StoreSpace | undefined): readonly GaugeRow[] {
+  if (space === undefined) return [];
+  const { fileBytes, freeBytes } = space;
+  return [
+    plainGauge(["tandem", "store", "file_bytes"], "size of the store's file", fileBytes),
+    plainGauge(
+      ["tandem", "store", "free_bytes"],
+      "part of the store's file that later writes reuse",
+      freeBytes,
+    ),
+  ];
 }
 
 /** Cluster-wide gauges of jobs. */

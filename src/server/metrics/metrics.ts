@@ -15,7 +15,14 @@ import {
   FIXED_STATISTICS,
   type FixedStatistic,
 } from "./couchdb-statistics.ts";
-import { type GaugeRow, jobGauges, loginGauge, plainGauge, registerGauge } from "./gauges.ts";
+import {
+  type GaugeRow,
+  jobGauges,
+  loginGauge,
+  plainGauge,
+  registerGauge,
+  spaceGauges,
+} from "./gauges.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 import { emptyDistribution, RequestTimes } from "./request-times.ts";
 import { RunTally } from "./run-tally.ts";
@@ -275,6 +282,7 @@ export class Metrics implements NodeMetrics {
         "1 while the disk of this node's store refuses writes",
         Number(kv.isFull()),
       ),
+      ...spaceGauges(kv.space()),
       plainGauge(
         ["tandem", "store", "available"],
         "1 while this node's store responds",

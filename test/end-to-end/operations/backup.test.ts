@@ -1,7 +1,10 @@
-/** `tandem backup` of a running node, and `tandem restore` elsewhere when it is gone. */
+/**
+ * `tandem backup` of a running node, `tandem restore` elsewhere when it is gone, and `tandem store
+ * compact`.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
@@ -187,4 +190,39 @@ test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () 
     expect(ended).toMatchObject({ code: 1, text: expect.stringContaining("the disk is full") });
     expect(readdirSync(folder)).toEqual([]);
   });
+});
+
+test("compacting returns the space of removed databases, and keeps data and sequences", async () => {
+  const directory = processes.directory();
+  const data = join(directory, "data");
+  const first = await processes.open({ directory });
+  await load(first, "removed", sampleLines("films"));
+  await load(first, "films", sampleLines("films").slice(0, 100));
+  const before = await first.call("GET", "/films/_changes");
+  const refused = await tandem("store", "compact", "--data-dir", data);
+  expect(refused).toMatchObject({ code: 1, text: expect.stringContaining("has open: stop it") });
+  const space = async () => {
+    const response = await fetch(`${first.url}/_node/_local/_prometheus`);
+    const metrics = await response.text();
+    const sample = (name: string) => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(metrics)?.[1]);
+    return { file: sample("tandem_store_file_bytes"), free: sample("tandem_store_free_bytes") };
+  };
+  const full = await space();
+  await first.call("DELETE", "/removed");
+  const freed = await first.onceAnswered(space, ({ free }) => free > full.free + 2_000_000);
+  await first.stop();
+  const file = join(data, "data.mdb");
+  const byteCount = statSync(file).size;
+  // A killed compaction leaves this name.
+  cpSync(file, join(data, "old-data.mdb"));
+  const compacted = await tandem("store", "compact", "--data-dir", data);
+  expect(compacted).toMatchObject({ code: 0, text: expect.stringMatching(/before, .* MiB now/) });
+  expect(statSync(file).size).toBeLessThan(byteCount - freed.free / 2);
+  expect(existsSync(join(data, "old-data.mdb"))).toBe(false);
+  const second = await processes.open({ directory });
+  expect(await second.call("GET", "/films/_changes")).toEqual(before);
+  await second.call("PUT", "/films/later", {});
+  const since = before.body.last_seq;
+  const { body } = await second.call("GET", `/films/_changes?since=${since}`);
+  expect(body.results).toMatchObject([{ id: "later" }]);
 });
