@@ -1,0 +1,195 @@
+/**
+ * Throughput for a large database next to a small one, and next to what `lmdb` alone reaches.
+ *
+ *   npm run build && node bench/large/documents.mjs [DOCUMENTS] [SMALL]
+ *
+ * For 36,000 and for 1,000,000 documents of 450 bytes with random ids: load through `_bulk_docs`,
+ * copy within the node, pull from another node, and push to another node, while another client
+ * writes a document every 5 ms. Then the rows of the loaded database are written to an empty `lmdb`
+ * in the same order and the same batches, without reads, conflict checks or HTTP. Prints documents
+ * per second, their ratio to the small database and to `lmdb`, the longest wait and the 99th
+ * percentile of the other client, the size of the store per byte of documents, and the highest
+ * anonymous memory.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { open } from "lmdb";
+import { decodeChangeRecord } from "../../dist/databases/records/change-record.js";
+import { registryKeys } from "../../dist/databases/records/database-keys.js";
+import { decodeDatabaseRecord } from "../../dist/databases/records/database-record.js";
+import { environmentOptions } from "../../dist/host/lmdb/environment.js";
+import { Subspace } from "../../dist/kv/index.js";
+import { ask, drawsOf, endProcess, openProcess } from "../load/node-process.mjs";
+import { quantile } from "../nodes/measures.mjs";
+
+const [DOCUMENTS = 1_000_000, SMALL = 36_000] = process.argv.slice(2, 4).map(Number);
+const BYTES = 450;
+const BATCH = 1_000;
+const CLIENTS = 4;
+const WRITE_PAUSE_MS = 5;
+const MEMORY_EVERY = 20;
+/** The smallest ratios that the program aims for. */
+const SIZE_RATIO_MIN = 0.7;
+const LMDB_RATIO_MIN = 0.6;
+
+const text = "x".repeat(BYTES - 80);
+
+/** Returns `count` documents with random ids. */
+function documentsOf(draw, from, count) {
+  return Array.from({ length: count }, (_, at) => {
+    const id = Array.from({ length: 4 }, () =>
+      Math.floor(draw() * 2 ** 32)
+        .toString(16)
+        .padStart(8, "0"),
+    ).join("");
+    return { _id: id, n: from + at, text };
+  });
+}
+
+async function load({ url }, count) {
+  await ask(url, "PUT", "/source");
+  const draw = drawsOf(count);
+  let next = 0;
+  const client = async () => {
+    while (next < count) {
+      const from = next;
+      next += BATCH;
+      const docs = documentsOf(draw, from, Math.min(BATCH, count - from));
+      const { status } = await ask(url, "POST", "/source/_bulk_docs", { docs });
+      if (status !== 201) throw new Error(`_bulk_docs: ${status}`);
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+}
+
+async function replicate({ url }, source, target) {
+  const body = { source, target, create_target: true };
+  const { status, body: answer } = await ask(url, "POST", "/_replicate", body);
+  if (status !== 200) throw new Error(`_replicate: ${status} ${JSON.stringify(answer)}`);
+}
+
+function anonymousMiB({ child }) {
+  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+  return Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1]) / 1_024;
+}
+
+/** Writes documents at `node` until `isOver`. */
+async function writeUntil(node, isOver) {
+  const waits = [];
+  let mostMiB = 0;
+  while (!isOver()) {
+    const beganMs = performance.now();
+    await ask(node.url, "POST", "/other", { text });
+    waits.push(performance.now() - beganMs);
+    if (waits.length % MEMORY_EVERY === 0) mostMiB = Math.max(mostMiB, anonymousMiB(node));
+    await sleep(WRITE_PAUSE_MS);
+  }
+  return { waits, mostMiB };
+}
+
+/** Measures `work`, with another client at `node`. Returns documents per second. */
+async function measure(name, count, node, work) {
+  let isOver = false;
+  const writing = writeUntil(node, () => isOver);
+  const beganMs = performance.now();
+  try {
+    await work();
+  } finally {
+    isOver = true;
+  }
+  const rate = (count / (performance.now() - beganMs)) * 1_000;
+  const { waits, mostMiB } = await writing;
+  const p99 = quantile(waits, 0.99).toFixed(0);
+  console.log(
+    `${name}, ${count} documents: ${rate.toFixed(0)}/s; other client: p99 ${p99} ms, longest ${Math.max(...waits).toFixed(0)} ms; anonymous memory at most ${mostMiB.toFixed(0)} MiB`,
+  );
+  return rate;
+}
+
+/** First byte of a key with data in the store (`src/host/lmdb/layout.ts`). */
+const DATA = Buffer.from([0x01]);
+
+/**
+ * Writes the rows of the loaded database to an empty `lmdb`, in the order of its changes. Returns
+ * documents per second, without the time to read the rows.
+ */
+async function writeAlone(folder) {
+  const source = open({ ...environmentOptions(join(folder, "data")), readOnly: true });
+  const file = join(folder, "alone");
+  mkdirSync(file);
+  const target = open(environmentOptions(file));
+  const registry = registryKeys(Subspace.fromTuple(["tandem", 2]));
+  const stored = (key) => Buffer.concat([DATA, key]);
+  const { uuid } = decodeDatabaseRecord(
+    source.get(stored(registry.database.key({ name: "source" }))),
+  );
+  const keys = registry.databaseKeys(uuid);
+  const rowsIn = ({ begin, end }) => source.getRange({ start: stored(begin), end: stored(end) });
+  try {
+    let [seconds, count] = [0, 0];
+    let batch = [];
+    const commit = () => {
+      const beganMs = performance.now();
+      target.transactionSync(() => {
+        for (const { key, value } of batch) target.putSync(stored(key), value);
+      });
+      seconds += (performance.now() - beganMs) / 1_000;
+      batch = [];
+    };
+    for (const change of rowsIn(keys.change.range({}))) {
+      batch.push(change);
+      const { id } = decodeChangeRecord(change.value);
+      for (const row of [keys.document, keys.body, keys.winner]) {
+        batch.push(...rowsIn(row.range({ id })));
+      }
+      count += 1;
+      if (count % BATCH === 0) commit();
+    }
+    commit();
+    return count / seconds;
+  } finally {
+    await Promise.all([source.close(), target.close()]);
+  }
+}
+
+async function measureAll(count) {
+  const folders = [0, 1].map(() => mkdtempSync(join(tmpdir(), "tandem-bench-")));
+  const nodes = [];
+  try {
+    for (const folder of folders) nodes.push(await openProcess(folder));
+    const [here, there] = nodes;
+    for (const { url } of nodes) await ask(url, "PUT", "/other");
+    const rates = {};
+    rates.load = await measure("load", count, here, () => load(here, count));
+    const { body } = await ask(here.url, "GET", "/source");
+    const bytes = statSync(join(folders[0], "data", "data.mdb")).size;
+    console.log(
+      `store ${(bytes / 2 ** 20).toFixed(0)} MiB, ${(bytes / body.sizes.external).toFixed(2)} times the documents (${(body.sizes.external / 2 ** 20).toFixed(0)} MiB); sizes ${JSON.stringify(body.sizes)}`,
+    );
+    rates.copy = await measure("local copy", count, here, () => replicate(here, "source", "copy"));
+    rates.pull = await measure("pull", count, there, () =>
+      replicate(there, `${here.url}/source`, "pulled"),
+    );
+    rates.push = await measure("push", count, here, () =>
+      replicate(here, "source", `${there.url}/pushed`),
+    );
+    for (const node of nodes) await endProcess(node);
+    const alone = await writeAlone(folders[0]);
+    console.log(
+      `load: ${(rates.load / alone).toFixed(2)} of lmdb alone (${alone.toFixed(0)}/s, aim ${LMDB_RATIO_MIN})`,
+    );
+    return rates;
+  } finally {
+    for (const node of nodes) await endProcess(node);
+    for (const folder of folders) rmSync(folder, { recursive: true });
+  }
+}
+
+const small = await measureAll(SMALL);
+const large = await measureAll(DOCUMENTS);
+for (const [name, rate] of Object.entries(large)) {
+  const ratio = rate / small[name];
+  console.log(`${name}: ${ratio.toFixed(2)} of the small one (aim ${SIZE_RATIO_MIN})`);
+}
