@@ -11,6 +11,7 @@ import { ReservedPlaces } from "./access/reserved-places.ts";
 import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
+import { conflictRoutes } from "./databases/conflicts.ts";
 import { databaseListRoutes } from "./databases/database-lists.ts";
 import { databaseRoutes } from "./databases/databases.ts";
 import { attachmentRoutes } from "./documents/attachments.ts";
@@ -98,6 +99,7 @@ export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Rout
     ...serverInfoRoutes(parts),
     ...databaseListRoutes(parts),
     ...databaseRoutes(parts),
+    ...conflictRoutes(parts),
     ...documentRoutes(parts),
     ...formUploadRoutes(parts),
     ...attachmentRoutes(parts),

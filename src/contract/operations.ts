@@ -1,5 +1,6 @@
 /** The operations of the API: one entry for each method and path. */
 import { Type } from "@sinclair/typebox";
+import { ConflictCounts, ConflictPage } from "./conflicts.ts";
 import { COUCHDB_OPERATIONS } from "./couchdb-operations.ts";
 import {
   AlertDelivery,
@@ -131,6 +132,14 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "GET /_tandem/logins": {
     summary: "List accounts whose logins have to wait",
     answer: GatedLoginPage,
+  },
+  "GET /_tandem/conflicts": {
+    summary: "Count documents with conflicts by database",
+    answer: ConflictCounts,
+  },
+  "GET /_tandem/databases/{database}/conflicts": {
+    summary: "List documents with conflicts",
+    answer: ConflictPage,
   },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },

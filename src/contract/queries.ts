@@ -212,6 +212,11 @@ export const QUERIES = {
   },
   "GET /_tandem/commands": { limit: { ...limit, min: 1, max: 100, default: 20 } },
   "GET /_tandem/failing": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
+  "GET /_tandem/conflicts": { limit: { ...limit, min: 1, cap: 1_000, default: 100 }, bookmark },
+  "GET /_tandem/databases/{database}/conflicts": {
+    limit: { ...limit, min: 1, cap: 200, default: 100 },
+    bookmark,
+  },
   "GET /_tandem/logins": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
   "POST /_tandem/credentials/_replace": { ...JOB_FILTERS, dry_run: dryRun },
   "POST /_tandem/replications/_check": {

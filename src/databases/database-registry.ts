@@ -1,5 +1,11 @@
 /** The databases of a store, by name. */
-import { type JsonText, OperationalError, type Runtime, randomHex } from "../base/index.ts";
+import {
+  type JsonText,
+  OperationalError,
+  type Page,
+  type Runtime,
+  randomHex,
+} from "../base/index.ts";
 import {
   firstGreaterOrEqual,
   firstGreaterThan,
@@ -13,6 +19,7 @@ import { Database } from "./database.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
+import { decodeCounter } from "./records/counter-record.ts";
 import { type RegistryKeys, registryKeys } from "./records/database-keys.ts";
 import {
   type DatabaseRecord,
@@ -95,6 +102,7 @@ export class DatabaseRegistry {
     // A row for the key must exist, so that removing the database wakes feeds that wait for the
     // first change.
     tx.set(database.keys.changed.key({}), new Uint8Array(0));
+    database.conflicts.beginComplete(tx);
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
@@ -128,10 +136,26 @@ export class DatabaseRegistry {
     tx.clear(this.#keys.database.key({ name }));
     // Fires the watches of changes feeds, which then detect the removal.
     tx.clear(database.keys.changed.key({}));
+    tx.clear(this.#keys.conflictCount.key({ name }));
     const nowMs = this.#runtime.clock.nowMs();
     removeInBackground(tx, database.keys.everything, { kind: "database", subject: name, nowMs });
     forgetState(tx, database.uuid);
     await this.updates.note(tx, name, "deleted");
+  }
+
+  /** Databases that have had conflicts, in byte order of their names, after `after`. */
+  async conflictCounts(
+    tx: ReadTransaction,
+    { after, limit }: { readonly after?: string | undefined; readonly limit: number },
+  ): Promise<Page<{ readonly name: string; readonly count: number }>> {
+    const { begin, end } = this.#keys.conflictCount.range();
+    const last = after === undefined ? undefined : this.#keys.conflictCount.key({ name: after });
+    const range = { begin: last === undefined ? begin : firstGreaterThan(last), end };
+    const page = await tx.snapshot.getRangePage(range, { limit });
+    const entries = page.entries.map(({ key, value }) => {
+      return { name: this.#keys.conflictCount.unpack(key).name, count: decodeCounter(value) };
+    });
+    return { entries, stoppedBy: page.stoppedBy };
   }
 
   /** Returns the names of databases in byte order. */

@@ -5,7 +5,9 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { Subspace } from "../kv/index.ts";
 import type { DocumentEdit, Leaf, WriteOutcome } from "./document.ts";
+import { registryKeys } from "./records/database-keys.ts";
 import {
   CONTEXT,
   interactive,
@@ -84,6 +86,9 @@ async function views(store: OpenStore) {
       changes.entries.map(({ sequence }) => database.pendingChanges(tx, sequence)),
     );
     const info = await database.info(tx);
+    const conflicts = await database.conflicts.page(tx, { limit: 100 });
+    const conflictCount = await database.conflicts.count(tx);
+    const counts = await store.registry.conflictCounts(tx, { limit: 10 });
     const bodies = await Promise.all(IDS.map((name) => database.readLeaves(tx, name)));
     return {
       leaves,
@@ -91,13 +96,22 @@ async function views(store: OpenStore) {
       changes: changes.entries,
       pending,
       info,
+      conflicts: conflicts.entries.map(({ id: name }) => name),
+      conflictCounts: [conflictCount.count, counts.entries[0]?.count ?? 0],
+      isComplete: conflictCount.isComplete,
       bodies: bodies.flat(),
     };
   });
 }
 
 async function expectConsistent(store: OpenStore): Promise<void> {
-  const { leaves, all, changes, pending, info, bodies } = await views(store);
+  const { leaves, all, changes, pending, info, bodies, ...found } = await views(store);
+  const isConflicting = ([, each]: [string, Leaf[]]) =>
+    each.filter(({ deleted }) => !deleted).length > 1;
+  const conflicting = [...leaves].filter(isConflicting).map(([name]) => name);
+  expect(found.conflicts.toSorted()).toEqual(conflicting.toSorted());
+  expect(found.conflictCounts).toEqual([conflicting.length, conflicting.length]);
+  expect(found.isComplete).toBe(true);
   const alive = [...leaves].filter(([, [winner]]) => winner?.deleted === false);
   const sorted = alive
     .map(([name]) => name)
@@ -173,6 +187,41 @@ describe("a database", () => {
           expect((await views(store)).leaves).toEqual(expected);
           await expectConsistent(store);
         }
+        await store.kv.close();
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("conflicts that an older program wrote are found, whatever is written meanwhile", async () => {
+    const batches = fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(batches, batches, async (before, after) => {
+        const store = await openStore();
+        const write = async (batch: readonly Step[]) => {
+          const edits: DocumentEdit[] = [];
+          for (const drawn of batch) edits.push(await editOf(store, drawn));
+          await store.edit(...edits);
+        };
+        for (const batch of before) await write(batch);
+        await store.write(async (tx, { keys }) => {
+          tx.clearRange(keys.conflict.range());
+          tx.clear(keys.conflictSearch.key({}));
+          tx.clear(registryKeys(Subspace.fromTuple([1])).conflictCount.key({ name: "films" }));
+        });
+        // A page of one change, so that writes happen between the pages.
+        const search = () => store.write((tx, { conflicts }) => conflicts.search(tx, 1));
+        for (const batch of after) {
+          await search();
+          await write(batch);
+        }
+        while (!(await search()));
+        await expectConsistent(store);
+        await store.write((tx) => store.registry.remove(tx, "films"));
+        const counts = await store.kv.read((tx) =>
+          store.registry.conflictCounts(tx, { limit: 10 }),
+        );
+        expect(counts.entries).toEqual([]);
         await store.kv.close();
       }),
       { numRuns: 60 },

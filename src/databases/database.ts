@@ -34,6 +34,7 @@ import {
 } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
 import { BodyRenewal, type RenewedBodies } from "./documents/body-renewal.ts";
+import { Conflicts } from "./documents/conflicts.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -99,6 +100,8 @@ export class Database implements HookedDatabase {
   readonly instanceStartTime: string;
   readonly keys: DatabaseKeys;
   readonly isSealed: boolean;
+  /** Documents with conflicts. */
+  readonly conflicts: Conflicts;
   readonly #runtime: Runtime;
   readonly #parts: DatabaseParts;
   readonly #registryKeys: RegistryKeys;
@@ -135,20 +138,24 @@ export class Database implements HookedDatabase {
     const leaves = new LeafWriter(runtime, this, sealOf);
     const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;
     const oldBodies = new OldBodies(runtime, { keys, reader, keepMs });
-    const indexes = new DocumentIndexes(keys, counts);
+    const countKey = registryKeys.conflictCount.key({ name });
+    const conflicts = new Conflicts(runtime.clock, { keys, countKey, reader });
+    const indexes = new DocumentIndexes(keys, counts, conflicts);
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.#reader = reader;
     this.#counts = counts;
-    this.#batches = new BatchWriter({ runtime, keys, reader, writer, counts, locals, hooks });
+    this.#batches = new BatchWriter({ runtime, keys, conflicts, writer, counts, locals, hooks });
     this.#purger = new DocumentPurger({
       keys,
       reader,
       leaves,
+      conflicts,
       oldBodies,
       indexes,
       counts,
       hooks,
     });
+    this.conflicts = conflicts;
     this.#changes = new ChangesFeed(keys, reader);
     this.#allDocuments = new AllDocuments(keys, reader);
     this.#locals = locals;

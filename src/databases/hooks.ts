@@ -102,6 +102,8 @@ export interface WriteContext extends SecuritySubject {
    * Marks the replicator's own update of a replication document. A symbol, so it cannot be forged.
    */
   readonly replicator?: symbol;
+  /** The replication job that writes. */
+  readonly jobId?: string | undefined;
   /** If set, replication jobs added by the write wait for an operator. */
   readonly pausing?: Pausing;
 }

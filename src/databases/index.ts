@@ -74,6 +74,7 @@ export type {
   WriteOutcome,
 } from "./document.ts";
 export type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
+export type { Conflict, ConflictCount } from "./documents/conflicts.ts";
 export type { Purge, PurgedPage } from "./documents/document-purger.ts";
 export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./documents/local-documents.ts";

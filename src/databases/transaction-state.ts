@@ -21,6 +21,8 @@ export interface LoadedDocument {
   readonly tree: RevisionTree;
   place: Place;
   chunkCount: number;
+  /** Whether a row records the document's conflict; loaded only for documents to be written. */
+  hasConflictRow: boolean;
   /**
    * Number of times that this transaction has written the document. An edit that was judged before
    * a write must be judged again after it.

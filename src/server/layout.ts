@@ -15,8 +15,9 @@ import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
  *
  *   1   nothing is sealed
  *   2   secrets are sealed; unsealed values of version 1 are still read
+ *   3   conflicts have rows; those of earlier versions are searched for
  */
-const LAYOUT_VERSION = 2;
+const LAYOUT_VERSION = 3;
 
 const ROOT = Subspace.fromTuple(["tandem"]);
 const SERVER = ROOT.subspace(0);

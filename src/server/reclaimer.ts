@@ -1,7 +1,8 @@
 /**
  * Frees data that can no longer be requested, in every database at intervals, and in one database
  * on request: bodies that were superseded some time ago, then the bytes of attachments that no
- * document refers to. The nodes of a store share the databases among them.
+ * document refers to. Also searches databases of an older program for conflicts. The nodes of a
+ * store share the databases among them.
  */
 import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
@@ -90,7 +91,7 @@ export class Reclaimer implements Compaction {
       const names = await this.#rounds.take(signal);
       if (names.length === 0) return;
       const beforeMs = clock.nowMs() - keepOldBodiesMs();
-      const found = await this.#withGarbage(names, beforeMs);
+      const found = await this.#withWork(names, beforeMs);
       const lookedMs = clock.monotonicMs() - beganMs;
       for (const name of found) {
         await this.#compactAsked(signal);
@@ -103,19 +104,20 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** The databases with something to free; most have nothing. */
-  #withGarbage(names: readonly string[], beforeMs: number): Promise<readonly string[]> {
+  /** The databases with something to free or to search; most have nothing. */
+  #withWork(names: readonly string[], beforeMs: number): Promise<readonly string[]> {
     const { kv, databases, attachments } = this.#parts;
     return kv.read(async ({ snapshot: tx }) => {
       const haveSome = await Promise.all(
         names.map(async (name) => {
           const database = await databases.find(tx, name);
           if (database === undefined) return false;
-          const [hasBodies, hasContents] = await Promise.all([
+          const [hasBodies, hasContents, { isComplete }] = await Promise.all([
             database.hasOldBodies(tx, beforeMs),
             attachments.hasReclaimable(tx, database),
+            database.conflicts.count(tx),
           ]);
-          return hasBodies || hasContents;
+          return hasBodies || hasContents || !isComplete;
         }),
       );
       return names.filter((_, index) => haveSome[index]);
@@ -127,9 +129,20 @@ export class Reclaimer implements Compaction {
     try {
       const database = await kv.read((tx) => databases.open(tx, name));
       await this.#sweep(database, beforeMs, signal);
+      await this.#searchConflicts(name, signal);
       await attachments.reclaim(database, {}, signal);
     } catch (error) {
       if (errorCode(error) !== "STORE_DATABASE_NOT_FOUND") throw error;
+    }
+  }
+
+  async #searchConflicts(name: string, signal: AbortSignal): Promise<void> {
+    const { kv, databases } = this.#parts;
+    const options = { signal, whenUnknown: "retry" } as const;
+    for (let isLast = false; !isLast; ) {
+      isLast = await kv.transact(async (tx) => {
+        return (await databases.open(tx, name)).conflicts.search(tx);
+      }, options);
     }
   }
 

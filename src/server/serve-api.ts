@@ -85,7 +85,7 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
-    metrics: new Metrics({ clock: runtime.clock, kv, jobs, replicator, counts }),
+    metrics: new Metrics({ clock: runtime.clock, kv, databases, jobs, replicator, counts }),
     nodeName,
     secrets: rotation,
     shownUrl: () => shown.url,

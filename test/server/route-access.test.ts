@@ -152,6 +152,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/endpoints",
       "GET /_tandem/events",
       "GET /_tandem/events/_past",
+      "GET /_tandem/conflicts",
       "GET /_tandem/logins",
       "GET /_tandem/failing",
       "GET /_tandem/groups",
@@ -230,6 +231,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
     MEMBER,
     [
+      "GET /_tandem/databases/{database}/conflicts",
       "GET /{database}",
       "POST /{database}",
       "GET /{database}/_all_docs",

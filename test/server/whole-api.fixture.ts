@@ -86,6 +86,7 @@ export async function openWholeApi({
         metrics: new Metrics({
           clock,
           kv,
+          databases: parts.databases,
           jobs: parts.jobs,
           replicator: parts.replicator,
           counts: new EventCounts(runtime.trace, runtime.clock),

@@ -54,8 +54,8 @@ export async function authorize(
   user: User,
 ): Promise<void> {
   if (user.isAdmin) return;
-  const { method, segments } = request;
-  const [first = ""] = segments;
+  const { method } = request;
+  const [first = ""] = databasePath(request);
   const demand = demandOf(request, parts.settings);
   switch (demand) {
     case "anybody":
@@ -84,9 +84,15 @@ export async function authorize(
   }
 }
 
+/** The path from the database on, which below `/_tandem/databases/` is not the first segment. */
+function databasePath({ segments, access }: AccessRequest): readonly string[] {
+  const isOurs = access !== undefined && segments[0] === "_tandem" && segments[1] === "databases";
+  return isOurs ? segments.slice(2) : segments;
+}
+
 function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
-  const { method, segments } = request;
-  const [database = "", resource] = segments;
+  const { method } = request;
+  const [database = "", resource] = databasePath(request);
   const isInDatabase = resource !== undefined && isDatabaseSegment(database);
   if (isInDatabase && database === "_global_changes") return "server-admin";
   // A path without a route belongs to a document or is invalid.

@@ -11,7 +11,7 @@ import type { DatabaseHook, FollowUp, HookedDatabase, WriteContext } from "../ho
 import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
-import type { DocumentReader } from "./document-reader.ts";
+import type { Conflicts } from "./conflicts.ts";
 import {
   type DocumentWriter,
   isStale,
@@ -31,7 +31,7 @@ const DROPPED_KEYS_MAX = 2_000;
 export interface BatchWriterParts {
   readonly runtime: Runtime;
   readonly keys: DatabaseKeys;
-  readonly reader: DocumentReader;
+  readonly conflicts: Conflicts;
   readonly writer: DocumentWriter;
   readonly counts: ChangeCounts;
   readonly locals: LocalDocuments;
@@ -60,16 +60,16 @@ type UnchangedDocuments = Map<string, LoadedDocument>;
 export class BatchWriter {
   readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
-  readonly #reader: DocumentReader;
+  readonly #conflicts: Conflicts;
   readonly #writer: DocumentWriter;
   readonly #counts: ChangeCounts;
   readonly #locals: LocalDocuments;
   readonly #hooks: readonly DatabaseHook[];
 
-  constructor({ runtime, keys, reader, writer, counts, locals, hooks }: BatchWriterParts) {
+  constructor({ runtime, keys, conflicts, writer, counts, locals, hooks }: BatchWriterParts) {
     this.#runtime = runtime;
     this.#keys = keys;
-    this.#reader = reader;
+    this.#conflicts = conflicts;
     this.#writer = writer;
     this.#counts = counts;
     this.#locals = locals;
@@ -140,10 +140,11 @@ export class BatchWriter {
       }
     }
     const deltas = new CounterDeltas(this.#keys);
+    const { jobId } = batch.context;
     const late: LateWrites = [];
     const outcomes = prepared.map((entry, index) => {
       if ("kind" in entry) return entry;
-      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] }, late);
+      return this.#writer.carryOut(tx, state, entry, { deltas, jobId, left: lefts[index] }, late);
     });
     deltas.apply(tx);
     this.#counts.finish(tx, state);
@@ -171,7 +172,7 @@ export class BatchWriter {
     const { tx, state } = batch;
     const isToLoad = ({ id }: DocumentEdit) => !id.startsWith(LOCAL_PREFIX) && !unchanged.has(id);
     const ids = edits.flatMap((edit) => (isToLoad(edit) ? [edit.id] : []));
-    const loaded = await this.#reader.loadMany(tx, ids);
+    const loaded = await this.#conflicts.load(tx, ids);
     let next = 0;
     const areAsked = this.#hooks.some((hook) => hook.beforeWrite !== undefined);
     return mapAtOnce<DocumentEdit, Preparation>(edits, (edit) => {

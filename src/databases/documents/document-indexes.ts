@@ -1,7 +1,7 @@
 /**
  * Updates the records derived from a document's tree when the tree changes: the tree's own record,
- * the document's position at the end of the update sequence, the all-docs index, and the database's
- * counters. A document without leaves has no such records.
+ * the document's position at the end of the update sequence, the all-docs index, the list of
+ * conflicts, and the database's counters. A document without leaves has no such records.
  */
 import { assert } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
@@ -17,10 +17,13 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import { encodeDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
+import type { Conflicts } from "./conflicts.ts";
 
-/** Counters affected by a change. */
+/** Counters affected by a change, and its author. */
 export interface Counting {
   readonly deltas: CounterDeltas;
+  /** The replication job that writes the change. */
+  readonly jobId: string | undefined;
   /** Partial count that includes the document's stored change. */
   readonly left: Key | undefined;
 }
@@ -53,10 +56,12 @@ interface ChangedDocument {
 export class DocumentIndexes {
   readonly #keys: DatabaseKeys;
   readonly #counts: ChangeCounts;
+  readonly #conflicts: Conflicts;
 
-  constructor(keys: DatabaseKeys, counts: ChangeCounts) {
+  constructor(keys: DatabaseKeys, counts: ChangeCounts, conflicts: Conflicts) {
     this.#keys = keys;
     this.#counts = counts;
+    this.#conflicts = conflicts;
   }
 
   /** Synchronous, like every other step of carrying out an edit. */
@@ -75,6 +80,7 @@ export class DocumentIndexes {
       tx.set(this.#keys.winner.key({ id }), encodeWinnerRecord(winner));
     }
     if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner.key({ id }));
+    this.#conflicts.update(tx, { id, loaded }, counting);
     count(counting.deltas, tree, before);
   }
 

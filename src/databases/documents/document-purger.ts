@@ -30,6 +30,7 @@ import { formatRevision, parseRevision } from "../revisions/revision.ts";
 import type { LeafNode, RevisionNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import { announceBatch, type Batch } from "./batch-writer.ts";
+import type { Conflicts } from "./conflicts.ts";
 import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
@@ -48,6 +49,7 @@ export interface DocumentPurgerParts {
   readonly keys: DatabaseKeys;
   readonly reader: DocumentReader;
   readonly leaves: LeafWriter;
+  readonly conflicts: Conflicts;
   readonly oldBodies: OldBodies;
   readonly indexes: DocumentIndexes;
   readonly counts: ChangeCounts;
@@ -104,7 +106,11 @@ export class DocumentPurger {
     const deltas = new CounterDeltas(keys);
     const budget = new ClearBudget();
     for (const [index, entry] of affected.entries()) {
-      const ancestors = this.#carryOut(batch, entry, { deltas, left: lefts[index] });
+      const ancestors = this.#carryOut(batch, entry, {
+        deltas,
+        jobId: undefined,
+        left: lefts[index],
+      });
       await this.#parts.oldBodies.forget(tx, entry.id, ancestors, budget);
     }
     deltas.apply(tx);
@@ -169,7 +175,7 @@ export class DocumentPurger {
   }
 
   async #find(tx: Transaction, purges: readonly Purge[]): Promise<Purgeable[]> {
-    const loaded = await this.#parts.reader.loadMany(
+    const loaded = await this.#parts.conflicts.load(
       tx,
       purges.map(({ id }) => id),
     );

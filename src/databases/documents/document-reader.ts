@@ -231,12 +231,19 @@ export interface LeafOf {
 }
 
 function unknownDocument(): LoadedDocument {
-  return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
+  return {
+    tree: new RevisionTree(),
+    place: NO_PLACE,
+    chunkCount: 0,
+    hasConflictRow: false,
+    writeCount: 0,
+  };
 }
 
 function storedDocument(chunks: readonly Value[]): LoadedDocument {
   const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
-  return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
+  const place = { kind: "stored", versionstamp } as const;
+  return { tree, place, chunkCount, hasConflictRow: false, writeCount: 0 };
 }
 
 function attachmentsOf(chunks: readonly Value[]): Attachment[] {

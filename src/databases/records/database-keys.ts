@@ -48,6 +48,12 @@ const REGISTRY_ROWS = {
     "versionstamp",
     "versionstamp of the last row of (3); watched",
   ),
+  conflictCount: keyRow<{ name: string }>(
+    6,
+    ["name"],
+    "counter",
+    "documents with conflicts, by database; absent before the first",
+  ),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */
@@ -178,6 +184,18 @@ const ROWS = {
     ["sinceMs", "id", "generation", "hash"],
     "OldBodyRecord",
     "when a revision was superseded; its rows under 2, 3 and 12 are kept for a while",
+  ),
+  conflict: keyRow<{ id: string }>(
+    22,
+    ["id"],
+    "ConflictRecord",
+    "a document with several leaves that are not deleted",
+  ),
+  conflictSearch: keyRow<NoElements>(
+    23,
+    [],
+    "ConflictSearch",
+    "how far the changes of an older program were searched for conflicts; absent before the first page",
   ),
 };
 

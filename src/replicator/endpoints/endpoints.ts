@@ -69,6 +69,8 @@ export interface RunConnections {
    * meanwhile.
    */
   readonly during?: Hazardous;
+  /** Id of the job, which a local target stores with conflicts that it causes. */
+  readonly jobId?: string;
   /** Credentials of the job. By default, each endpoint has its own. */
   readonly secrets?: SecretsInUse;
 }
@@ -103,11 +105,11 @@ export class Endpoints {
     address: EndpointAddress,
     options: ReplicationOptions,
     owner: Authority,
-    { activity, generation, during, secrets = new SecretsInUse() }: RunConnections = {},
+    { activity, generation, during, jobId, secrets = new SecretsInUse() }: RunConnections = {},
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
-      return new LocalEndpoint(parts, address.database, owner);
+      return new LocalEndpoint(parts, address.database, owner, jobId);
     }
     const budgets = parts.spendingFor(address);
     // Time spent waiting for a budget must not count as a stall of the run.

@@ -557,6 +557,7 @@ export class ReplicationJob {
     const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, {
       ...connections,
       during,
+      jobId: this.#job.held.id,
       secrets: this.#secrets,
     });
     return this.#places.watch(endpoint, side, address);

@@ -6,6 +6,7 @@
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from "prom-client";
 import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts";
 import type { Clock, EventName, Events, Trace } from "../../base/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import { type KeyValueStore, listRemovals } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE, type Replicator } from "../../replicator/index.ts";
@@ -34,6 +35,7 @@ const REQUEST_TIME = "couchdb_request_time_seconds";
  */
 const EVENT_LOOP_TICK_MS = 100;
 const REMOVALS_COUNTED_MAX = 1_000;
+const CONFLICTING_DATABASES_MAX = 10_000;
 
 /** Counts since the last report: row number in the table, label value ("" for none), amount. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
@@ -171,6 +173,7 @@ function summaryOf(times: RequestTimes): Metric {
 interface MetricsParts {
   readonly clock: Clock;
   readonly kv: KeyValueStore;
+  readonly databases: Pick<DatabaseRegistry, "conflictCounts">;
   readonly jobs: Jobs;
   readonly replicator: Pick<Replicator, "figures" | "logins" | "rules">;
   readonly counts: EventCounts;
@@ -244,13 +247,16 @@ export class Metrics implements NodeMetrics {
 
   /** Gauges of jobs and workers are cluster-wide and equal on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
-    const { kv, jobs, replicator, clock } = this.#parts;
+    const { kv, databases, jobs, replicator, clock } = this.#parts;
     const figures = await replicator.figures.read();
     const logins = await replicator.logins.accounts();
     const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
     const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
+    const conflicting = await kv.read((tx) =>
+      databases.conflictCounts(tx, { limit: CONFLICTING_DATABASES_MAX }),
+    );
     const removals = await kv.read((tx) => listRemovals(tx.snapshot, REMOVALS_COUNTED_MAX));
     return [
       ...jobGauges(figures),
@@ -275,6 +281,11 @@ export class Metrics implements NodeMetrics {
         ["tandem", "store", "removals"],
         `removals that are in progress or waiting, at most ${REMOVALS_COUNTED_MAX}`,
         removals.length,
+      ),
+      plainGauge(
+        ["tandem", "databases", "conflicts"],
+        `documents with conflicts, in the first ${CONFLICTING_DATABASES_MAX} databases that have had some`,
+        conflicting.entries.reduce((sum, { count }) => sum + count, 0),
       ),
       plainGauge(["tandem", "nodes", "alive"], "nodes that run jobs", workers.length),
       plainGauge(

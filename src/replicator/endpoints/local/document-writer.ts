@@ -42,9 +42,12 @@ import type { LocalAccess } from "./access.ts";
 
 export class LocalDocumentWriter {
   readonly #access: LocalAccess;
+  readonly #jobId: string | undefined;
 
-  constructor(access: LocalAccess) {
+  /** `jobId` is stored with conflicts that the writes cause. */
+  constructor(access: LocalAccess, jobId: string | undefined) {
     this.#access = access;
+    this.#jobId = jobId;
   }
 
   async writeDocuments(
@@ -214,7 +217,12 @@ export class LocalDocumentWriter {
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
-        return database.writeMany(tx, edits, { ...user, validation, bringsCopies: true });
+        return database.writeMany(tx, edits, {
+          ...user,
+          validation,
+          bringsCopies: true,
+          jobId: this.#jobId,
+        });
       });
     } catch (error) {
       throw this.#access.shown(error);

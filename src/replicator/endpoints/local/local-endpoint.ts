@@ -49,13 +49,13 @@ export class LocalEndpoint implements Endpoint {
 
   /**
    * Reads and writes as `owner`: with the current rights of a user in our own directory, or with
-   * the rights that an authentication handler vouched for.
+   * the rights that an authentication handler vouched for. `jobId` is stored with conflicts.
    */
-  constructor(parts: LocalEndpointParts, name: string, owner: Authority) {
+  constructor(parts: LocalEndpointParts, name: string, owner: Authority, jobId?: string) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
     this.#reader = new LocalDocumentReader(this.#access);
-    this.#writer = new LocalDocumentWriter(this.#access);
+    this.#writer = new LocalDocumentWriter(this.#access, jobId);
   }
 
   async create(parameters: Readonly<Record<string, string>>): Promise<boolean> {

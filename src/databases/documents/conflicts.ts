@@ -1,0 +1,162 @@
+/**
+ * Documents with conflicts: with two or more leaves that are not deleted. The writer of a document
+ * keeps a row for each of them, and their number per database in the registry.
+ *
+ * Databases written by an older program have no rows. Their changes are searched page by page
+ * (`search`). Meanwhile a writer may meet a document whose conflict has no row, so rows are read
+ * before a document with a conflict is written, and only existing ones are subtracted.
+ */
+import type { Clock, Page } from "../../base/index.ts";
+import {
+  firstGreaterThan,
+  type Key,
+  type ReadTransaction,
+  type Transaction,
+  type Versionstamp,
+} from "../../kv/index.ts";
+import { CounterDeltas } from "../counters/counter-deltas.ts";
+import { decodeChangeRecord } from "../records/change-record.ts";
+import {
+  type ConflictRecord,
+  decodeConflict,
+  decodeConflictSearch,
+  encodeConflict,
+  encodeConflictSearch,
+} from "../records/conflict-record.ts";
+import { decodeCounter } from "../records/counter-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { RevisionTree } from "../revisions/revision-tree.ts";
+import type { LoadedDocument } from "../transaction-state.ts";
+import type { DocumentReader } from "./document-reader.ts";
+
+/** Default number of changes that one transaction of a search reads. */
+const SEARCH_PAGE_ROWS = 1_000;
+
+export interface Conflict extends ConflictRecord {
+  readonly id: string;
+}
+
+export interface ConflictCount {
+  readonly count: number;
+  /** False while the changes of an older program are being searched. */
+  readonly isComplete: boolean;
+}
+
+export class Conflicts {
+  readonly #clock: Clock;
+  readonly #keys: DatabaseKeys;
+  readonly #countKey: Key;
+  readonly #reader: DocumentReader;
+
+  constructor(
+    clock: Clock,
+    parts: {
+      readonly keys: DatabaseKeys;
+      readonly countKey: Key;
+      readonly reader: DocumentReader;
+    },
+  ) {
+    this.#clock = clock;
+    this.#keys = parts.keys;
+    this.#countKey = parts.countKey;
+    this.#reader = parts.reader;
+  }
+
+  /** Loads documents that will be written, each with its row. */
+  async load(tx: Transaction, ids: readonly string[]): Promise<LoadedDocument[]> {
+    const loaded = await this.#reader.loadMany(tx, ids);
+    const conflicting = [...loaded.entries()].filter(([, { tree, place }]) => {
+      return place.kind === "stored" && isConflicting(tree);
+    });
+    if (conflicting.length === 0) return loaded;
+    const keys = conflicting.map(([at]) => this.#keys.conflict.key({ id: ids[at] as string }));
+    for (const [at, value] of (await tx.getMany(keys)).entries()) {
+      const [, document] = conflicting[at] as [number, LoadedDocument];
+      document.hasConflictRow = value !== undefined;
+    }
+    return loaded;
+  }
+
+  /** Updates row and counters of a document whose tree has changed. */
+  update(
+    tx: Transaction,
+    { id, loaded }: { readonly id: string; readonly loaded: LoadedDocument },
+    { deltas, jobId }: { readonly deltas: CounterDeltas; readonly jobId: string | undefined },
+  ): void {
+    const hasRow = isConflicting(loaded.tree);
+    if (hasRow === loaded.hasConflictRow) return;
+    if (hasRow) this.#add(tx, id, { sinceMs: this.#clock.nowMs(), jobId }, deltas);
+    else {
+      tx.clear(this.#keys.conflict.key({ id }));
+      deltas.addAt(this.#countKey, -1);
+    }
+    loaded.hasConflictRow = hasRow;
+  }
+
+  /** Returns rows in byte order of the ids, after `afterId`. */
+  async page(
+    tx: ReadTransaction,
+    { afterId, limit }: { readonly afterId?: string | undefined; readonly limit: number },
+  ): Promise<Page<Conflict>> {
+    const { begin, end } = this.#keys.conflict.range();
+    const after = afterId === undefined ? undefined : this.#keys.conflict.key({ id: afterId });
+    const range = { begin: after === undefined ? begin : firstGreaterThan(after), end };
+    const page = await tx.getRangePage(range, { limit });
+    const entries = page.entries.map(({ key, value }) => {
+      return { id: this.#keys.conflict.unpack(key).id, ...decodeConflict(value) };
+    });
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  async count(tx: ReadTransaction): Promise<ConflictCount> {
+    const [count, search] = await Promise.all([
+      tx.snapshot.get(this.#countKey),
+      tx.snapshot.get(this.#keys.conflictSearch.key({})),
+    ]);
+    const isComplete = search !== undefined && decodeConflictSearch(search) === "done";
+    return { count: decodeCounter(count), isComplete };
+  }
+
+  /** Declares that there are no changes to search, in a database that has none. */
+  beginComplete(tx: Transaction): void {
+    tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch("done"));
+  }
+
+  /** Searches one page of `limit` changes. Returns whether it was the last one. */
+  async search(tx: Transaction, limit: number = SEARCH_PAGE_ROWS): Promise<boolean> {
+    const stored = await tx.get(this.#keys.conflictSearch.key({}));
+    const search = stored === undefined ? undefined : decodeConflictSearch(stored);
+    if (search === "done") return true;
+    const { begin, end } = this.#keys.change.range();
+    const after = search && this.#keys.change.key({ versionstamp: search });
+    const range = { begin: after === undefined ? begin : firstGreaterThan(after), end };
+    const page = await tx.getRangePage(range, { limit });
+    const ids = page.entries.flatMap(({ value }) => {
+      const { id, leaves, complete } = decodeChangeRecord(value);
+      return !complete || leaves.filter(({ deleted }) => !deleted).length > 1 ? [id] : [];
+    });
+    const deltas = new CounterDeltas(this.#keys);
+    for (const [at, { tree, hasConflictRow }] of (await this.load(tx, ids)).entries()) {
+      if (!isConflicting(tree) || hasConflictRow) continue;
+      this.#add(tx, ids[at] as string, { sinceMs: undefined, jobId: undefined }, deltas);
+    }
+    deltas.apply(tx);
+    const last = page.entries.at(-1);
+    const isLast = page.stoppedBy === "exhausted" || last === undefined;
+    const place: Versionstamp | "done" = isLast
+      ? "done"
+      : this.#keys.change.unpack(last.key).versionstamp;
+    tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch(place));
+    return isLast;
+  }
+
+  #add(tx: Transaction, id: string, record: ConflictRecord, deltas: CounterDeltas): void {
+    tx.set(this.#keys.conflict.key({ id }), encodeConflict(record));
+    deltas.addAt(this.#countKey, 1);
+  }
+}
+
+function isConflicting({ leaves }: RevisionTree): boolean {
+  // Most documents have one leaf.
+  return leaves.length > 1 && leaves.filter(({ leaf }) => !leaf.deleted).length > 1;
+}
