@@ -297,7 +297,7 @@ describe("users", () => {
   });
   afterAll(() => processes.close());
 
-  test("non-admin user on target: all but the design document arrives, and that is named", async () => {
+  test("non-admin user on target: all documents arrive except the design document, which is listed as failed", async () => {
     await pair.here.call("PUT", "/joes");
     await write(pair.here, "joes", [...documents(5), { _id: "_design/foo" }]);
     const { body } = await pair.here.call("POST", "/_replicate", {
@@ -308,7 +308,7 @@ describe("users", () => {
     expect(await pair.failures("joes")).toEqual([expect.stringMatching(/^_design\/foo: 40[13] /)]);
   });
 
-  test("non-admin or reader user on source: a reader copies, another one gets nothing", async () => {
+  test("non-admin or reader user on source: a member can replicate the database, any other user is forbidden", async () => {
     await as("admin", "PUT", "/joes/secret", {});
     const run = (user: string) =>
       pair.here.call("POST", "/_replicate", {

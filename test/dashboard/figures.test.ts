@@ -100,7 +100,7 @@ describe("figures and texts", () => {
     expect(JSON.parse(shown)).toEqual(value);
   });
 
-  test("JSON keeps the form of numbers and the order of members", () => {
+  test("JSON is shown with its numbers and the order of its members unchanged", () => {
     const text = `{"b": [1.0, 1e3, -0, 9007199254740993, -1e999], "1": {}, "a": [], "0": null}`;
     const shown = visibleJson(parseJson(text));
     expect(shown.replace(/\s+/g, "")).toBe(text.replaceAll(" ", ""));
@@ -314,7 +314,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("keeps the form of numbers, and accepts each kind of sequence", () => {
+  test("does not reformat numbers, and accepts each kind of sequence", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],
       0,
@@ -540,7 +540,7 @@ describe("the form of a rule", () => {
     }
   });
 
-  test("keeps the form of numbers that are not edited", () => {
+  test("does not reformat numbers that are not edited", () => {
     const text = `{"source":"local","target":"{db}","databases":["a"],"options":{"weight":1e2,"documents":{"max_bytes":12345678901234567890,"x":1.0}},"y":-0}`;
     const body = parseJson(text) as Readonly<Record<string, unknown>>;
     const fields = ruleFieldsOf(body);
@@ -586,7 +586,7 @@ describe("the form of a rule", () => {
   });
 });
 
-describe("the node's rules known to the dashboard", () => {
+describe("values that the dashboard shares with the node", () => {
   test("words and limits match the node", () => {
     expect({ ...limits }).toEqual({
       WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,

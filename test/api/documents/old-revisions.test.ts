@@ -26,7 +26,7 @@ beforeEach(async () => {
   await put({ year: 1904 });
 });
 
-test("each is returned by its revision, a deletion is not", async () => {
+test("every old revision can be read by its rev, except a deletion", async () => {
   const read = async (index: number) => {
     return (await api.ask(`GET /films/moon?rev=${revisions[index]}`)).json;
   };

@@ -1,4 +1,6 @@
-/** The contract of an endpoint that the replicator relies on, for every implementation. */
+/**
+ * Contract tests of the replicator's endpoint interface, which every implementation has to pass.
+ */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -159,7 +161,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     }
   });
 
-  describe("changes of rivals and deletions", () => {
+  describe("filtered changes of a document with a conflict and of a deletion", () => {
     /** `r` has a loser with n = 1 and a winner with n = 5; `gone` was deleted with n = 1. */
     const opened = async (): Promise<Endpoint> => {
       const endpoint = await created();
@@ -396,7 +398,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
   });
 
-  test("an attachment without a position is sent to a target that has no revision of its document", async () => {
+  test("an attachment whose revpos is 0 is sent to a target that has no revision of its document", async () => {
     const source = await created();
     await source.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({

@@ -284,7 +284,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["key=value"]);
   });
 
-  test("the longest keys keep their order, whatever they share", async () => {
+  test("keys of maximum length are in byte order even if they differ only in their last bytes", async () => {
     const shared = new Uint8Array(9_900).fill(0x61);
     const key = (suffix: string): Uint8Array => Buffer.concat([shared, bytes(suffix)]);
     const suffixes = ["", "a", "aa", "b", "bbbb", "c"];
