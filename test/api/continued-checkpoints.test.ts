@@ -1,4 +1,4 @@
-/** Continuation of a stored checkpoint in one request. */
+/** Continuing a stored replication log: one request adds the latest session to it. */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";

@@ -4,7 +4,7 @@ import type { ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy
 import { documents, openPair, type Pair } from "./pair.fixture.ts";
 
 let pair: Pair;
-/** Modifications of the source's response by database. */
+/** Functions that modify the source's responses, by name of the database. */
 const changes = new Map<string, (answer: string, request: ProxiedRequest) => string>();
 
 beforeAll(async () => {

@@ -231,7 +231,7 @@ test("continuous replication: changes are copied until the job is cancelled by i
   expect((await pair.there.call("GET", `/${database}/late`)).status).toBe(404);
 });
 
-test("replication cancellation: by its id, once", async () => {
+test("replication cancellation: a job is cancelled by its id, and then unknown", async () => {
   await pair.here.call("PUT", "/cancelled");
   const more = { continuous: true, create_target: true };
   const { body } = await pair.replicate("cancelled", more);

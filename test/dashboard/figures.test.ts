@@ -328,7 +328,7 @@ describe("the form of a replication", () => {
     expect(printJson(documentOf(fields, document).selector)).toBe(text.replaceAll(" ", ""));
   });
 
-  test("removes the masked login from an address that gets another one, or none", () => {
+  test("removes the masked login from an address when the login is replaced or removed", () => {
     const shown = { ...document, target: "https://ann:*****@couch.example/b" };
     const fields = fieldsOf(shown, "_replicator", "copy");
     expect(fields.target.login).toBe("kept");
@@ -419,7 +419,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("reports every error with its field, and values that are only missing", () => {
+  test("reports every error with its field, and marks fields that are only missing", () => {
     const { errors } = replicationOf({
       ...EMPTY_FORM,
       target: { address: "https://b.example/x", login: "basic", username: "ann", secret: "" },

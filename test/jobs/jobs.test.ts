@@ -314,7 +314,7 @@ test("ids are read in pages from either end, and by prefix", async () => {
   expect(await ids({ prefix: "a|", reverse: true, afterId: "a|2" })).toEqual(["a|1"]);
 });
 
-test("the note of a job is kept separately from its data, whatever happens to that", async () => {
+test("the note of a job is kept separately from its data, and survives all changes of the data", async () => {
   const note = new Uint8Array([1, 2]);
   await transact(async (tx) => {
     for (const job of [J1, J2]) await jobs.add(tx, job, { x: 1 });

@@ -70,7 +70,7 @@ interface Stage {
   readonly isLarge: boolean;
 }
 
-test(`a machine that fails loses no acknowledged commit, and leaves none partial (${RUN_COUNT} runs)`, async () => {
+test(`an acknowledged commit survives a machine failure, and no commit is applied in part (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
     fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (operations, coins) => {
       await withDirectory(async (directory) => {

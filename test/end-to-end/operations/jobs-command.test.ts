@@ -274,7 +274,8 @@ test("job events are shown as they occur, even after the server was unreachable"
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // The running job also reports stops and starts at about that time, which are skipped.
+  // The running job also reports its stops and starts, in any order with the changes that are
+  // awaited; they are skipped.
   const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

@@ -148,7 +148,10 @@ function requested(
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
 }
 
-/** A lost job was due, whatever the clock shows now. */
+/**
+ * Due time of a job that was returned to the queue because its worker was lost: now at the latest,
+ * unless it was resubmitted.
+ */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }
