@@ -317,7 +317,7 @@ describe("create_target_with_options", () => {
   });
 });
 
-test("should_populate_replicate_compact, many writes while a continuous job runs, all arrive", async () => {
+test("should_populate_replicate_compact: all of many writes during a continuous job arrive", async () => {
   await pair.fill("busy", documents(50));
   const { body } = await pair.replicate("busy", { continuous: true });
   for (let round = 1; round <= 5; round++) {

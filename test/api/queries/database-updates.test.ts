@@ -108,7 +108,7 @@ test("a longpoll feed ends at its timeout", async () => {
   expect(json).toEqual({ results: [], last_seq: seq });
 });
 
-test("a continuous feed writes a line per update, and heartbeats between", async () => {
+test("a continuous feed writes a line per update, and heartbeats while there are none", async () => {
   const { ask, stream } = await openFilms();
   const lines = await stream("GET /_db_updates?feed=continuous&since=now&heartbeat=20");
   const next = async (): Promise<string> => {

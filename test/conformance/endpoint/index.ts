@@ -149,7 +149,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
   });
 
-  test("a selector reaches the source with its digits of numbers and its order of members", async () => {
+  test("the numbers and the order of members in a selector reach the source unchanged", async () => {
     const endpoint = await created();
     const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
     const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
@@ -417,7 +417,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);
   });
 
-  test("local records are replaced", async () => {
+  test("a local document is created and replaced", async () => {
     const endpoint = await created();
     expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
     const first = await endpoint.writeLocal("checkpoint", '{"n":1}', undefined, FOREVER);

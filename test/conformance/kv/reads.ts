@@ -251,7 +251,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=A", "c=again", "e=E"]);
   });
 
-  test("returned and given bytes belong to the caller", async () => {
+  test("keys and values are copied when they are passed in and when they are returned", async () => {
     const key = bytes("key");
     const value = bytes("value");
     await fixture().kv.transact(async (tx) => {

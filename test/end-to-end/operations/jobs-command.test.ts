@@ -153,7 +153,7 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   await stateOnce(FOLLOW, "running");
 });
 
-test("past events are filtered and continued, also those of a removed job", async () => {
+test("past events can be filtered and read page by page, including those of a removed job", async () => {
   const job = { source: "a", target: "gone", create_target: true, continuous: true };
   const { body } = await ask("PUT", "/_replicator/gone", job);
   await ask("DELETE", `/_replicator/gone?rev=${body.rev}`);

@@ -54,7 +54,7 @@ interface Fault {
   readonly command?: readonly string[];
 }
 
-/** A message about alerts. */
+/** Body of an alert message. */
 interface Message {
   readonly status: string;
   readonly count: number;

@@ -283,7 +283,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("are not considered to have had a valid password because a document claims that it has ended", async () => {
+  test("have no valid password on record if only the text of their document shows them as completed", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",

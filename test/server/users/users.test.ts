@@ -528,7 +528,7 @@ describe("sessions", () => {
     });
   });
 
-  test("begin with a form or JSON, and end with the password", async () => {
+  test("begin with a login by form or JSON, and end when the password changes", async () => {
     const rev = await signUp({ roles: ["a"] });
     const byForm = await ask("POST", "/_session", {
       body: `name=${name}&password=pw`,
