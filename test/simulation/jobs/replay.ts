@@ -26,7 +26,9 @@ interface ModelJob {
 
 export interface ReplayOptions {
   readonly types: readonly JobType[];
-  /** A node without a fault for this long before it accepted a job, and since, keeps the job. */
+  /**
+   * A node keeps a job if it has had no fault since it accepted the job, and for this long before.
+   */
   readonly calmMs: number;
 }
 

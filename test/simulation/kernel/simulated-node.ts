@@ -250,7 +250,10 @@ export class SimulatedNode {
     return commit;
   }
 
-  /** Whether requests sent before the node crashed arrive. */
+  /**
+   * Resolves if a request that was sent before the node crashed reaches the store, which may be
+   * late.
+   */
   async #survived(): Promise<void> {
     if (this.#afterCrash === "lost") await new Promise<never>(() => {});
     if (this.#afterCrash === "late")
