@@ -335,7 +335,7 @@ describe("users", () => {
     }
   });
 
-  test("unauthorized replication cancellation: jobs are for admins", async () => {
+  test("unauthorized replication cancellation: a user cannot cancel the job of an administrator", async () => {
     const job = { source: "joes", target: "copy", create_target: true, continuous: true };
     const { body } = await as("admin", "POST", "/_replicate", job);
     const cancel = { replication_id: body._local_id, cancel: true };

@@ -587,7 +587,7 @@ describe("the form of a rule", () => {
 });
 
 describe("values that the dashboard shares with the node", () => {
-  test("words and limits match the node", () => {
+  test("limits are those of the node", () => {
     expect({ ...limits }).toEqual({
       WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,
       RETRY_IDS_MAX: replicator.RETRY_IDS_MAX,
@@ -596,7 +596,7 @@ describe("values that the dashboard shares with the node", () => {
     expect(LOG_BEGIN).toHaveLength(2 * VERSIONSTAMP_BYTES);
   });
 
-  test("filters and orders match the node", () => {
+  test("the offered filters and orders are those that the node accepts", () => {
     const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
     expect([...offered, "state", "error", "side"].toSorted()).toEqual(
       Object.keys(JOB_FILTERS).toSorted(),
@@ -605,7 +605,7 @@ describe("values that the dashboard shares with the node", () => {
     expect(orders.toSorted()).toEqual([...JOB_ORDERS].toSorted());
   });
 
-  test("the limits of a budget match the node, as text and from fields", () => {
+  test("a budget entered in the fields is one that the node accepts, and is shown as text", () => {
     const fields = new Map(
       BUDGET_LIMITS.map(([limit], index) => [`read.${limit}`, `${index + 1}`]),
     );

@@ -196,7 +196,7 @@ test("too many informational responses fail the request, and a few do not", asyn
   });
 });
 
-test("a missing file is named", async () => {
+test("the error for a missing certificate file contains its path", async () => {
   const tls = { verify: true, trustedCertificatesFile: "/nowhere/ca.pem" };
   await expect(get("https://127.0.0.1:1/", { tls })).rejects.toMatchObject({
     code: "HTTP_CERTIFICATE_UNREADABLE",

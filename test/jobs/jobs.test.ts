@@ -334,7 +334,7 @@ test("the note of a job is kept separately from its data, and survives all chang
   expect(await read()).toEqual([undefined, undefined]);
 });
 
-test("an acceptor that gets fewer jobs than requested is notified of new ones, on request", async () => {
+test("an acceptor that gets fewer jobs than requested can be notified of new ones", async () => {
   const add = (id: string, scheduledAtSec: number) =>
     transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
   const take = (countMax: number, watchesIdle: boolean) =>

@@ -92,7 +92,7 @@ test(`an acknowledged commit survives a machine failure, and no commit is applie
   );
 });
 
-test("a short transaction that clears more than fits into a redo record is carried out and checked like any other", async () => {
+test("a short transaction that clears more than fits into a redo record is applied, and its conflicts are detected, as usual", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {

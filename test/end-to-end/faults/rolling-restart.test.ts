@@ -61,7 +61,7 @@ onSharedStores((openStore) => {
   }
 
   test(
-    "three nodes restart one after the other under running jobs",
+    "while three nodes restart one after the other, running jobs continue without crashes or repeated work",
     async () => {
       await inEach((name) => sources.call("PUT", `/${name}`));
       await inEach((name) => sources.call("PUT", `/${name}/one`, {}));

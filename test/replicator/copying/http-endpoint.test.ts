@@ -358,7 +358,7 @@ describe.each([200, 201, 202])("a response with status %i", (status) => {
   );
 
   test.each([...UNCONFIRMING, '{"_id":"_local/b","_rev":"0-1"}', '{"_rev":"0-1"}'])(
-    "%s is not a checkpoint",
+    "%s is not accepted as a checkpoint",
     async (body) => {
       await expect(open(() => ({ status, body })).readLocal("a", signal)).rejects.toBeDefined();
     },
@@ -403,9 +403,12 @@ describe.each([200, 201, 202])("a response with status %i", (status) => {
     },
   );
 
-  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is not a document", async (body) => {
-    await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
-  });
+  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])(
+    "%s is not accepted as a document",
+    async (body) => {
+      await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
+    },
+  );
 });
 
 test("splits a batch that the server refuses as a whole, down to the documents that it refuses", async () => {

@@ -202,7 +202,7 @@ test("the first run into an empty database requests neither missing revisions no
 });
 
 describe("the first run between two Tandem databases", () => {
-  test("writes each checkpoint in one request, which compares the database", async () => {
+  test("writes each checkpoint in one request, which also verifies that the database is the same", async () => {
     const distant = await openDistant(TANDEM);
     const { requests, tripCount } = await distant.replicate();
     const [, ...copied] = COPIED;
