@@ -58,7 +58,7 @@ test("the bill of materials contains exactly the production packages", () => {
   expect(named).toEqual(expect.arrayContaining(Object.keys(read("package.json").dependencies)));
 });
 
-test("advisories count unless they are explained", () => {
+test("an advisory is reported unless the project gives a reason to accept it", () => {
   const report = {
     vulnerabilities: {
       a: { severity: "high", via: [{ url: "https://x/advisories/GHSA-1", title: "leaks" }] },

@@ -15,7 +15,7 @@ test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))("%s", (_, f
 });
 
 test.each(EXPLAINED_FAULTS.map((fault) => [fault.path, fault.reason, fault] as const))(
-  "a fault in %s is explained: %s",
+  "the explained fault in %s is one that the tool plants: %s",
   (_, reason, { path, text, replacement }) => {
     const before = readFileSync(pathOf(path), "utf8");
     expect(before.split(text)).toHaveLength(2);

@@ -82,7 +82,7 @@ test("an unknown policy is refused with the known ones", () => {
 });
 
 test.each(FAR_BOUNDS)(
-  "$of is also the limit for distant servers, unless $bound is set",
+  "if $bound is not set, a value of $of is also the maximum number for distant servers",
   ({ of, bound }) => {
     const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
     const boundOf = (members: object, value?: string): number =>
@@ -99,7 +99,7 @@ test.each(FAR_BOUNDS)(
   },
 );
 
-test("a weight is 1 to 1000, and not a setting", () => {
+test("`weight` must be from 1 to 1000, and is not a setting of the configuration", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
   expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);

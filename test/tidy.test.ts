@@ -80,7 +80,7 @@ test.each([
   expect(checkSource(path, text)).toHaveLength(1);
 });
 
-test("accepts what is allowed", () => {
+test("accepts imports, calls and comments that the rules allow", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(

@@ -40,7 +40,7 @@ export interface Answer {
   readonly json: any;
 }
 
-/** Subject of a test: this API, or a CouchDB. */
+/** Target of a test's requests: this API or a real CouchDB. */
 export interface Asked {
   /** Sends a request such as `GET /films?limit=1`. */
   ask(request: string, options?: AskOptions): Promise<Answer>;

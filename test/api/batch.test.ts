@@ -161,7 +161,7 @@ test("the sender is authenticated once per batch", async () => {
   expect(answer.text).not.toContain("AuthSession");
 });
 
-test("requests of a batch are announced like all others", async () => {
+test("every request in a batch emits the same event as a request sent alone", async () => {
   const films = await openFilms();
   await answersTo(films, [
     { method: "GET", path: "/films" },

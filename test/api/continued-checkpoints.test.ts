@@ -1,4 +1,4 @@
-/** Continuation of a stored checkpoint in one request. */
+/** Continuing a stored replication log: one request adds the latest session to it. */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";
@@ -59,7 +59,7 @@ test("a replication log is written only to the database with the given instance_
   expect((await ask("GET /films/_local/log")).json).toMatchObject(body);
 });
 
-test("a log too long to be parsed immediately is not continued", async () => {
+test("refuses to continue a stored log longer than one megabyte", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const stored = { session_id: "one", source_last_seq: "5-x", history };
@@ -99,7 +99,7 @@ test.each([
   { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5"), entry("r", "0", "0")] },
   { session_id: "s", source_last_seq: "5", history: [entry("other", "0", "5")] },
   { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "7")] },
-])("%j is not the log of one run", async (body) => {
+])("refuses %j, which is not the replication log of exactly one run", async (body) => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const path = `/films/_local/log/_continue?instance_start_time=${madeAt}`;

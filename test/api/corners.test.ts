@@ -88,7 +88,7 @@ describe("a client with the current version is not sent it again", () => {
   ]);
 });
 
-describe("a document that need not be durable immediately", () => {
+describe("a write with batch=ok", () => {
   testRows(openCorners, [
     {
       name: "is accepted",

@@ -231,7 +231,7 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });
 
-  test("every default shown can be set, and then has the same value", () => {
+  test("setting any default explicitly, in the form in which it is shown, changes no value", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
     for (const setting of SETTINGS) {
@@ -320,7 +320,7 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`DELETE ${root}/admins/ann`)).json).toBe("****");
   });
 
-  test("reports whether a secret is in use", async () => {
+  test("does not mask proxy_use_secret, whose value is a boolean", async () => {
     const { openedApi } = await open();
     const use = `${root}/chttpd_auth/proxy_use_secret`;
     await openedApi.ask(`PUT ${use}`, { body: '"true"' });

@@ -94,7 +94,7 @@ describe("an overloaded node", () => {
     expect((await ask("GET /films")).status).toBe(200);
   });
 
-  test("counts bodies by their decompressed size, and frees their memory with the response", async () => {
+  test("counts the decompressed size of a body against the memory limit until its response is sent", async () => {
     const MIB = 1_048_576;
     const limits = { bodyMemoryBytesMax: MIB };
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, ...limits } } });
@@ -133,7 +133,7 @@ describe("an overloaded node", () => {
       },
       clearedCookie: () => "AuthSession=",
     };
-    // The node processes one request at a time, and no request may wait.
+    // The node processes one request at a time, and refuses others instead of queueing them.
     const limits = { requestsMax: 1, waitingRequestsMax: 0 };
     const stranger: User = { name: null, roles: [], isAdmin: false };
     let user = stranger;

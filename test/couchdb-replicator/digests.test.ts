@@ -4,7 +4,7 @@ import type { ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy
 import { documents, openPair, type Pair } from "./pair.fixture.ts";
 
 let pair: Pair;
-/** Modifications of the source's response by database. */
+/** Functions that modify the source's responses, by name of the database. */
 const changes = new Map<string, (answer: string, request: ProxiedRequest) => string>();
 
 beforeAll(async () => {
@@ -52,7 +52,7 @@ describe.each(Object.entries(SIZES))("%s attachments", (size, length) => {
     };
 
     test.each(["sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "", "x", "MD5-AAAA", null, 5, {}])(
-      "arrive whatever the digest %j is",
+      "arrive even if the source sends the digest %j",
       async (digest) => {
         const shown = JSON.stringify(digest);
         const database = nameOf(`other${Buffer.from(shown).toString("hex").slice(0, 12)}`);
@@ -65,7 +65,7 @@ describe.each(Object.entries(SIZES))("%s attachments", (size, length) => {
     );
 
     test.each([true, false])(
-      "with a wrong MD5 digest fail their document alone, with bulk reads: %j",
+      "with a wrong MD5 digest make only their document fail (bulk reads: %j)",
       async (useBulkGet) => {
         const database = nameOf(`wrong-${useBulkGet}`);
         await pair.fill(database, documents(5, attached));

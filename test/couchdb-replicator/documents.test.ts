@@ -52,19 +52,22 @@ describe("id_too_long", () => {
   test.each([
     ["should_succeed", 5, ["éabc"]],
     ["should_fail", 4, []],
-  ])("%s: an id of 5 bytes with %i allowed", async (name, bytesMax, arrived) => {
-    const setting = "/_node/_local/_config/replicator/max_document_id_length";
-    await pair.here.call("PUT", setting, `"${bytesMax}"`);
-    const database = `ids-${bytesMax}`;
-    await pair.fill(database, [{ _id: "éabc" }]);
-    const { body } = await pair.replicate(database);
-    expect(body.history[0].doc_write_failures).toBe(name === "should_fail" ? 1 : 0);
-    expect(await pair.ids(database)).toEqual(arrived);
-    const reason = "document_id_too_long: the id is longer than 4 bytes";
-    const listed = name === "should_fail" ? [`éabc: null ${reason}`] : [];
-    expect(await pair.failures(database)).toEqual(listed);
-    await pair.here.call("DELETE", setting);
-  });
+  ])(
+    "%s: a document with an id of 5 bytes and max_document_id_length = %i",
+    async (name, bytesMax, arrived) => {
+      const setting = "/_node/_local/_config/replicator/max_document_id_length";
+      await pair.here.call("PUT", setting, `"${bytesMax}"`);
+      const database = `ids-${bytesMax}`;
+      await pair.fill(database, [{ _id: "éabc" }]);
+      const { body } = await pair.replicate(database);
+      expect(body.history[0].doc_write_failures).toBe(name === "should_fail" ? 1 : 0);
+      expect(await pair.ids(database)).toEqual(arrived);
+      const reason = "document_id_too_long: the id is longer than 4 bytes";
+      const listed = name === "should_fail" ? [`éabc: null ${reason}`] : [];
+      expect(await pair.failures(database)).toEqual(listed);
+      await pair.here.call("DELETE", setting);
+    },
+  );
 });
 
 describe("small_max_request_size", () => {
@@ -246,7 +249,7 @@ describe("selections", () => {
     },
   );
 
-  test("replication by doc ids: thousands of them, by a document and by a body", async () => {
+  test("replication by doc ids: a list of 5,000 ids, in a replication document and in a _replicate body", async () => {
     const ids = Array.from({ length: 5000 }, (_, number) => `a-rather-long-name-${number}`);
     const others = documents(10);
     await pair.fill("by-many-ids", [...ids.map((id) => ({ _id: id })), ...others]);
@@ -314,7 +317,7 @@ describe("create_target_with_options", () => {
   });
 });
 
-test("should_populate_replicate_compact, many writes while a continuous job runs, all arrive", async () => {
+test("should_populate_replicate_compact: all of many writes during a continuous job arrive", async () => {
   await pair.fill("busy", documents(50));
   const { body } = await pair.replicate("busy", { continuous: true });
   for (let round = 1; round <= 5; round++) {

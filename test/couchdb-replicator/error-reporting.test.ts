@@ -30,23 +30,28 @@ test.each([
   ["t_fail_changes_reader", "source", /_changes\?feed/, 418, "changes_req_failed"],
   ["t_fail_revs_diff", "target", /_revs_diff/, 407, "revs_diff_failed"],
   ["t_fail_open_docs_get", "source", /open_revs/, 418, "open_doc_revs_failed"],
-] as const)("%s: the job ends with that name", async (name, side, path, status, error) => {
-  const database = name.replaceAll("_", "-");
-  await pair.fill(database, documents(3));
-  // The replicator sends `_revs_diff` only to a target that is not empty.
-  await write(pair.there, database, [{ _id: "other" }]);
-  pair.reset();
-  refuse(side, (request) => path.test(request.path), status);
-  const answer = await pair.replicate(database, { use_bulk_get: false });
-  expect([answer.status, answer.body.error]).toEqual([500, error]);
-  expect(answer.body.reason).toMatch(new RegExp(`^${status} from http://.*/${database}/.* x: y$`));
-  if (error === "open_doc_revs_failed") {
-    expect(count(pair.source, "GET", /^doc-0\?.*open_revs/)).toBeGreaterThanOrEqual(2);
-  }
-});
+] as const)(
+  "%s: the job fails, and its error names the failed request",
+  async (name, side, path, status, error) => {
+    const database = name.replaceAll("_", "-");
+    await pair.fill(database, documents(3));
+    // The replicator sends `_revs_diff` only to a target that is not empty.
+    await write(pair.there, database, [{ _id: "other" }]);
+    pair.reset();
+    refuse(side, (request) => path.test(request.path), status);
+    const answer = await pair.replicate(database, { use_bulk_get: false });
+    expect([answer.status, answer.body.error]).toEqual([500, error]);
+    expect(answer.body.reason).toMatch(
+      new RegExp(`^${status} from http://.*/${database}/.* x: y$`),
+    );
+    if (error === "open_doc_revs_failed") {
+      expect(count(pair.source, "GET", /^doc-0\?.*open_revs/)).toBeGreaterThanOrEqual(2);
+    }
+  },
+);
 
 test.each([501, 418])(
-  "t_fail_bulk_get: after %i documents are read individually, and the job continues",
+  "t_fail_bulk_get: if _bulk_get fails with %i, the documents are read individually",
   async (status) => {
     const database = `bulk-get-${status}`;
     await pair.fill(database, documents(1));
@@ -71,15 +76,18 @@ test.each([
     400,
     { error: "bad_request", reason: "Attachment name '_x'" },
   ],
-] as const)("%s: the others arrive, and the list names that one", async (name, status, refusal) => {
-  const database = name.replaceAll("_", "-");
-  await pair.fill(database, [...documents(5, ATTACHED), { _id: "bad", ...ATTACHED }]);
-  refuse("target", isPut, status, refusal);
-  const { body } = await pair.replicate(database);
-  expect(body.history[0]).toMatchObject({ docs_written: 5, doc_write_failures: 1 });
-  const listed = `bad: ${status} ${refusal.error}: ${refusal.reason}`;
-  expect(await pair.failures(database)).toEqual([listed]);
-});
+] as const)(
+  "%s: the failure list names the refused document, and all others arrive",
+  async (name, status, refusal) => {
+    const database = name.replaceAll("_", "-");
+    await pair.fill(database, [...documents(5, ATTACHED), { _id: "bad", ...ATTACHED }]);
+    refuse("target", isPut, status, refusal);
+    const { body } = await pair.replicate(database);
+    expect(body.history[0]).toMatchObject({ docs_written: 5, doc_write_failures: 1 });
+    const listed = `bad: ${status} ${refusal.error}: ${refusal.reason}`;
+    expect(await pair.failures(database)).toEqual([listed]);
+  },
+);
 
 // CouchDB ends the job instead, so that one document blocks all others.
 test.each([
@@ -87,7 +95,7 @@ test.each([
   ["t_fail_doc_put_4xx_unexpected_json_error", 400, { a: 1 }, "http_400"],
   ["t_fail_doc_put_4xx_invalid_json_error", 400, "potato", "http_400"],
 ] as const)(
-  "%s: the others arrive, and the list names that one",
+  "%s: the failure list names the refused document, and all others arrive",
   async (name, status, refusal, shown) => {
     const database = name.replaceAll("_", "-");
     await pair.fill(database, [...documents(5, ATTACHED), { _id: "bad", ...ATTACHED }]);

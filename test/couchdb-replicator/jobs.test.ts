@@ -67,7 +67,7 @@ describe("two jobs of one replication", () => {
     expect((await documentJob(pair.here, "first", "running")).state).toBe("running");
   });
 
-  test("duplicate_transient_replication: the document waits for the end of the other", async () => {
+  test("duplicate_transient_replication: the document's job waits until the transient job has ended", async () => {
     await pair.fill("both", documents(1));
     const body = pair.body("both", { continuous: true });
     const { body: transient } = await pair.here.call("POST", "/_replicate", body);
@@ -93,7 +93,7 @@ describe("two jobs of one replication", () => {
     expect([after.pid, after.history]).toEqual([before.pid, before.history]);
   });
 
-  test("t_can_start_multiple_jobs: other parameters are another job", async () => {
+  test("t_can_start_multiple_jobs: a request with other parameters starts another job", async () => {
     await pair.fill("several", documents(2));
     const ids = await Promise.all(
       ["doc-0", "doc-1"].map(async (id) => {
@@ -142,7 +142,7 @@ describe("scheduler_docs", () => {
     }
   });
 
-  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: members with states are overwritten, other members are kept", async () => {
+  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: the _replication_* fields are overwritten, all other fields are kept", async () => {
     await pair.fill("fields", documents(1));
     const junk = { replication_id: "1234abc", id: "x", other_junk: [1] };
     await pair.here.call("PUT", "/_replicator/fields", {
@@ -237,14 +237,14 @@ describe("retain_stats", () => {
 });
 
 describe("use_checkpoints", () => {
-  test("with: the response is the log, and the next run resumes from it", async () => {
+  test("true: the response contains the replication log, and the next run resumes from the checkpoint", async () => {
     await pair.fill("with", documents(2));
     const { body } = await pair.replicate("with");
     expect([typeof body.session_id, body.history.length]).toEqual(["string", 1]);
     expect((await pair.replicate("with")).body.no_changes).toBe(true);
   });
 
-  test("without: the response says so, and nothing is stored", async () => {
+  test("false: the response contains use_checkpoints: false, and no checkpoint is stored", async () => {
     await pair.fill("without", documents(2));
     const { body } = await pair.replicate("without", { use_checkpoints: false });
     expect(body).toEqual({ ok: true, use_checkpoints: false, _local_id: expect.any(String) });
@@ -286,7 +286,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-only")).toEqual(["doc-2", "doc-3"]);
   });
 
-  test("t_replicate_with_checkpoint_and_since_seq: the checkpoint applies, and another sequence is another replication", async () => {
+  test("t_replicate_with_checkpoint_and_since_seq: a checkpoint takes precedence, and a different since_seq makes it a different replication", async () => {
     const since = await fill("since-both");
     const { body: first } = await pair.replicate("since-both", { since_seq: since });
     await write(pair.here, "since-both", [{ _id: "doc-4" }]);
@@ -297,7 +297,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-both")).toHaveLength(5);
   });
 
-  test("t_replicator_with_since_seq: also in a document, whose job shows no id once it has ended", async () => {
+  test("t_replicator_with_since_seq: since_seq applies in a replication document, and a completed job has no id", async () => {
     const since = await fill("since-document");
     const body = pair.body("since-document", { since_seq: since });
     await pair.here.call("PUT", "/_replicator/since", body);

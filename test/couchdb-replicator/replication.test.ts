@@ -231,7 +231,7 @@ test("continuous replication: changes are copied until the job is cancelled by i
   expect((await pair.there.call("GET", `/${database}/late`)).status).toBe(404);
 });
 
-test("replication cancellation: by its id, once", async () => {
+test("replication cancellation: a job is cancelled by its id, and then unknown", async () => {
   await pair.here.call("PUT", "/cancelled");
   const more = { continuous: true, create_target: true };
   const { body } = await pair.replicate("cancelled", more);
@@ -297,7 +297,7 @@ describe("users", () => {
   });
   afterAll(() => processes.close());
 
-  test("non-admin user on target: all but the design document arrives, and that is named", async () => {
+  test("non-admin user on target: all documents arrive except the design document, which is listed as failed", async () => {
     await pair.here.call("PUT", "/joes");
     await write(pair.here, "joes", [...documents(5), { _id: "_design/foo" }]);
     const { body } = await pair.here.call("POST", "/_replicate", {
@@ -308,7 +308,7 @@ describe("users", () => {
     expect(await pair.failures("joes")).toEqual([expect.stringMatching(/^_design\/foo: 40[13] /)]);
   });
 
-  test("non-admin or reader user on source: a reader copies, another one gets nothing", async () => {
+  test("non-admin or reader user on source: a member can replicate the database, any other user is forbidden", async () => {
     await as("admin", "PUT", "/joes/secret", {});
     const run = (user: string) =>
       pair.here.call("POST", "/_replicate", {
@@ -335,7 +335,7 @@ describe("users", () => {
     }
   });
 
-  test("unauthorized replication cancellation: jobs are for admins", async () => {
+  test("unauthorized replication cancellation: a user cannot cancel the job of an administrator", async () => {
     const job = { source: "joes", target: "copy", create_target: true, continuous: true };
     const { body } = await as("admin", "POST", "/_replicate", job);
     const cancel = { replication_id: body._local_id, cancel: true };

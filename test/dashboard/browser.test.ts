@@ -296,7 +296,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a group links to exactly its jobs, including one of databases without a host", async () => {
+  test("a group links to exactly its jobs, even a group of failures in local databases", async () => {
     await replicate("own", { source: "nowhere", target: "films" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -535,7 +535,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(Object.keys(edited)).not.toContain("attachments");
   });
 
-  test("a replication is validated while typed, next to the fields, and can be created nevertheless", async () => {
+  test("a replication is validated while typed, with messages next to the fields, and can be created despite warnings", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
     const { page, show, violations: check } = await visit(browser, node.url, "root");
@@ -606,7 +606,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await source.fill("films");
     await page.getByLabel("Target address").fill("first");
     await page.waitForRequest(/\/_check/);
-    // An earlier document has the first id.
+    // The id that would be proposed first belongs to an existing document.
     await page.getByText("/films-to-first-2'").waitFor();
     expect(await id.inputValue()).toBe("films-to-first-2");
     await page.getByLabel("create_target").check();

@@ -66,7 +66,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("No failing jobs.").waitFor();
   });
 
-  test("a user without a role is refused by name, and another one may log in", async () => {
+  test("a user without a role gets a refusal with the user's name, and another user can then log in", async () => {
     await ask(node, "PUT", "/_users/org.couchdb.user:norole", {
       ...{ type: "user", name: "norole", roles: [], password: "secret" },
     });

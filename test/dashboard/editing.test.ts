@@ -216,7 +216,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(sentCount).toBe(1);
   });
 
-  test("the credential of a group is counted, replaced with progress, and refusals are shown", async () => {
+  test("replacing the credential of a failing group counts its jobs first, then shows progress and failed replacements", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const login = { host: "https://couch.example", username: "jan" };
     const gate = {
@@ -288,7 +288,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     });
   });
 
-  test("the share of slots follows the input for one group while it is valid", async () => {
+  test("while the shares of a group are edited, all percentages show the effect of each valid input", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (name: string, shares: number) => ({
       ...{ name, shares, usage_sec: 0, standing: 0, longest_wait_sec: 0 },

@@ -100,7 +100,7 @@ describe("figures and texts", () => {
     expect(JSON.parse(shown)).toEqual(value);
   });
 
-  test("JSON keeps the form of numbers and the order of members", () => {
+  test("JSON is shown with its numbers and the order of its members unchanged", () => {
     const text = `{"b": [1.0, 1e3, -0, 9007199254740993, -1e999], "1": {}, "a": [], "0": null}`;
     const shown = visibleJson(parseJson(text));
     expect(shown.replace(/\s+/g, "")).toBe(text.replaceAll(" ", ""));
@@ -314,7 +314,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("keeps the form of numbers, and accepts each kind of sequence", () => {
+  test("does not reformat numbers, and accepts each kind of sequence", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],
       0,
@@ -328,7 +328,7 @@ describe("the form of a replication", () => {
     expect(printJson(documentOf(fields, document).selector)).toBe(text.replaceAll(" ", ""));
   });
 
-  test("removes the masked login from an address that gets another one, or none", () => {
+  test("removes the masked login from an address when the login is replaced or removed", () => {
     const shown = { ...document, target: "https://ann:*****@couch.example/b" };
     const fields = fieldsOf(shown, "_replicator", "copy");
     expect(fields.target.login).toBe("kept");
@@ -419,7 +419,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("reports every error with its field, and values that are only missing", () => {
+  test("reports every error with its field, and marks fields that are only missing", () => {
     const { errors } = replicationOf({
       ...EMPTY_FORM,
       target: { address: "https://b.example/x", login: "basic", username: "ann", secret: "" },
@@ -540,7 +540,7 @@ describe("the form of a rule", () => {
     }
   });
 
-  test("keeps the form of numbers that are not edited", () => {
+  test("does not reformat numbers that are not edited", () => {
     const text = `{"source":"local","target":"{db}","databases":["a"],"options":{"weight":1e2,"documents":{"max_bytes":12345678901234567890,"x":1.0}},"y":-0}`;
     const body = parseJson(text) as Readonly<Record<string, unknown>>;
     const fields = ruleFieldsOf(body);
@@ -586,8 +586,8 @@ describe("the form of a rule", () => {
   });
 });
 
-describe("the node's rules known to the dashboard", () => {
-  test("words and limits match the node", () => {
+describe("values that the dashboard shares with the node", () => {
+  test("limits are those of the node", () => {
     expect({ ...limits }).toEqual({
       WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,
       RETRY_IDS_MAX: replicator.RETRY_IDS_MAX,
@@ -596,7 +596,7 @@ describe("the node's rules known to the dashboard", () => {
     expect(LOG_BEGIN).toHaveLength(2 * VERSIONSTAMP_BYTES);
   });
 
-  test("filters and orders match the node", () => {
+  test("the offered filters and orders are those that the node accepts", () => {
     const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
     expect([...offered, "state", "error", "side"].toSorted()).toEqual(
       Object.keys(JOB_FILTERS).toSorted(),
@@ -605,7 +605,7 @@ describe("the node's rules known to the dashboard", () => {
     expect(orders.toSorted()).toEqual([...JOB_ORDERS].toSorted());
   });
 
-  test("the limits of a budget match the node, as text and from fields", () => {
+  test("a budget entered in the fields is one that the node accepts, and is shown as text", () => {
     const fields = new Map(
       BUDGET_LIMITS.map(([limit], index) => [`read.${limit}`, `${index + 1}`]),
     );

@@ -209,7 +209,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       databases: ["user-*", "team-*"],
     };
     expect(JSON.parse(await text.inputValue())).toEqual(rule);
-    // The fields follow the JSON, whose numbers keep their form.
+    // The fields follow the JSON, whose numbers are not reformatted.
     const large = "12345678901234567890";
     await text.fill(`{"options": {"weight": ${large}}, ${JSON.stringify(rule).slice(1)}`);
     await page.getByText("Options", { exact: true }).first().click();

@@ -109,7 +109,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
   test.each([
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
-  ])("of a $verb command are undone only where it changed them", async (row) => {
+  ])("that a $verb command did not change stay unchanged when it is undone", async (row) => {
     for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");

@@ -10,7 +10,7 @@ import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts
 
 /** Interval that is longer than the refresh interval of a page. */
 const ROUND_MS = 12_000;
-/** Time to which the page's clock is paused, later than the test can reach in real time. */
+/** How far the page's clock is advanced when it is paused; longer than the test takes. */
 const LATER_MS = 600_000;
 /**
  * Interval between movements of the pointer, shorter than the time after which it counts as

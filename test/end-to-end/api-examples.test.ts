@@ -65,7 +65,8 @@ async function check(
       ? textWithoutVarying(text)
       : jsonValues(text).map((value) => withoutVarying(value));
   const shown = comparable(answer.text);
-  // Repeats the requests until the job has reached the documented state, if all of them only read.
+  // If no request in the block writes, repeats the block until the job has reached the documented
+  // state.
   const isRead = !/ -(X|d|F|T)|--data/.test(script);
   for (let rest = isRead ? EVENT_COUNT_MAX : 0; ; rest--) {
     const { count } = node.events;

@@ -29,8 +29,8 @@ afterAll(async () => {
 const isBatch = ({ path }: ProxiedRequest): boolean => path.endsWith("/_tandem/_batch");
 
 /**
- * Copies a dozen databases of one server into others of it concurrently, and returns the requests
- * to the server.
+ * Copies a dozen databases of one server into other databases of it, concurrently, and returns the
+ * requests to the server.
  */
 async function copyPairs(name: string, intercept?: Intercept): Promise<readonly ProxiedRequest[]> {
   // A separate node, which does not know what others learned about the server.

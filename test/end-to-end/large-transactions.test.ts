@@ -79,7 +79,7 @@ onSharedStores((openStore) => {
     expect(document).toMatchObject({ _replication_state: "completed", text: LARGE_JOB });
   });
 
-  test("a user of 8 MB", async () => {
+  test("a user document of 8 MB is stored, and its user can log in", async () => {
     await must("PUT", "/_users/org.couchdb.user:large", {
       ...{ name: "large", type: "user", roles: [], password: "secret", text: LARGE },
     });

@@ -106,7 +106,7 @@ test("omits an excluded leaf when a revision has several successors by the time 
   expect(arrived).not.toHaveProperty("_conflicts");
 });
 
-test("an omitted attachment is not fetched from a source that describes it", async () => {
+test("an attachment over the limit is not requested from a source that reports its length", async () => {
   await pair.fill("spared", [attached("exceeds", 10_000), { _id: "plain" }]);
   await pair.replicate("spared", { attachments: { max_bytes: 100 } });
   const alone = pair.source.requests.filter(({ path }) => path.includes("open_revs"));

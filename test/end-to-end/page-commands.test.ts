@@ -147,7 +147,7 @@ test("the command of docs/replicating.md that runs until it is stopped shows eve
   expect(await ended).toEqual([0, null]);
 });
 
-test("the commands of docs/replicating.md about a move plan it, and take a document", async () => {
+test("the commands of docs/replicating.md about a move print its plan, and move a document", async () => {
   const films = `${withPassword(couch)}/films`;
   const document = {
     source: films,
@@ -163,7 +163,7 @@ test("the commands of docs/replicating.md about a move plan it, and take a docum
   expect(body).toMatchObject({ doc_id: "moved", paused: true });
 });
 
-test("the rules of docs/five-thousand-databases.md copy users and databases, and back", async () => {
+test("the rules of docs/five-thousand-databases.md copy users and their databases in both directions", async () => {
   const page = "docs/five-thousand-databases.md";
   const ofPage = (part: string) => shell.run(take(page, part));
   const rules = pageJson(pageText(page)).map((rule) =>

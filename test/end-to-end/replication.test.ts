@@ -65,7 +65,7 @@ describe.each(WAYS)("%s", (way) => {
     expect(await flag.text()).toBe("<svg/>");
   });
 
-  test("a conflict, a deletion, a design document and unusual ids arrive, winners equal", async () => {
+  test("a conflict, a deletion, a design document and unusual ids arrive, with the same winners", async () => {
     const database = `odd-${suffix}`;
     await here.call("PUT", `/${database}`);
     await writeOddDocuments(here.call, database);

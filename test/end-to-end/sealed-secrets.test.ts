@@ -185,7 +185,7 @@ test("no response contains a secret, except to authorized users", async () => {
   }
 });
 
-test("no process of the node was given a secret", () => {
+test("no secret is in the arguments or environment of a node's processes", () => {
   const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isOfNode(pid));
   expect(own.length).toBeGreaterThan(1);
   for (const pid of own) {
@@ -260,8 +260,8 @@ test("a command changes the password of a user's jobs, without passing it as an 
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // The filter matches jobs of two forms, each once with a document and once without one, and one
-  // more document.
+  // Five jobs match: for each of two forms of the password, one with a document and one without,
+  // and one more with a document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -274,7 +274,7 @@ test("a command changes the password of a user's jobs, without passing it as an 
   expect(secretsIn(here.log(), ["Kw7-the-next-password"])).toEqual([]);
 });
 
-test("documents keep their secrets if a user who sees them replicates, and lose them otherwise", async () => {
+test("documents keep their secrets if a user who may see them replicates their database, and lose them otherwise", async () => {
   const team = "/team%2f_replicator";
   const ann = "ann:there";
   // Another server locks jan out, because jobs had a wrong password for that user.
@@ -299,7 +299,7 @@ test("documents keep their secrets if a user who sees them replicates, and lose 
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // Repeats this with a replication to a database of the same node.
+  // The same by a replication that runs on this node, so that its source is local.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

@@ -81,7 +81,7 @@ test("a setting changed in one process soon applies in the other, and so does it
   await other.events.event("configuration.reloaded");
   expect((await put()).status).toBe(413);
   expect((await other.call("GET", setting)).body).toBe("100");
-  // Each process reports its own key to the other, and keeps the other's.
+  // Each process changes another setting, and both processes must end up with both changes.
   await other.call("PUT", "/_node/_local/_config/mine/key", '"value"');
   await one.call("DELETE", setting);
   expect((await other.onceAnswered(put, ({ status }) => status !== 413)).status).toBe(201);

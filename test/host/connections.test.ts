@@ -200,7 +200,7 @@ test("if every connection has a request, a new one replaces the slowest upload, 
   expect([asking, third].map(({ socket }) => socket.destroyed)).toEqual([false, false]);
 });
 
-test("requests on reserved connections are marked, and end their connections", async () => {
+test("requests on reserved connections are marked as reserved, and their connections are closed after the response", async () => {
   const asked = deferred<void>();
   const answer = deferred<void>();
   const api: Api = async (request) => {

@@ -209,7 +209,7 @@ test("validation reports what was thrown for each document", async () => {
   ]);
 });
 
-test("messages logged by a function are announced", async () => {
+test("messages logged by a function are emitted as events", async () => {
   await filter("function (doc) { log('n is ' + doc.n); log({ a: 1 }); log(new Error('e')); }", {
     runs: ['[{"n":7}]'],
   });
@@ -245,7 +245,7 @@ describe("a long argument", () => {
     return JSON.parse(answer?.reason ?? "null");
   }
 
-  test("is what its text says, in its order", async () => {
+  test("is passed with all its members, in the order of its JSON text", async () => {
     const text = JSON.stringify({ first: 1, long: LONG, list: [1, { a: LONG }], last: "x" });
     expect(await shown("Object.keys(doc)", text)).toEqual(["first", "long", "list", "last"]);
     const sum = "var sum = 0; for (var i = 0; i < text.length; i++) sum += i * text.charCodeAt(i)";
@@ -255,7 +255,7 @@ describe("a long argument", () => {
     expect(await shown(expression, text)).toEqual([text.length, expected % 1e9]);
   });
 
-  test("has its members as own properties, with one value each", async () => {
+  test("has only own properties, and the last value of each duplicate member", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     const text = `{"a":${list},"b":1,"a":2,"b":${list},"__proto__":${list}}`;
     expect(
@@ -269,7 +269,7 @@ describe("a long argument", () => {
     expect(await shown("(Object.freeze(doc), doc.b = 5, doc.b.length)", text)).toBe(30_000);
   });
 
-  test("may follow others, and need not be an object", async () => {
+  test("may come after a short argument, and may be a list", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     expect(await shown("[doc.length, old]", list, "null")).toEqual([30_000, null]);
     expect(await shown("[doc.x, old.y.length]", '{"x":1}', `{"y":${list}}`)).toEqual([1, 30_000]);

@@ -143,7 +143,7 @@ test.each([
   expect(await get(url, connection)).toBe("nobody");
 });
 
-test("a busy pool uses a renewed client certificate within a minute, and the old one while files do not match", async () => {
+test("a busy pool uses a renewed client certificate within a minute, and the old one until its key file matches", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const folder = mkdtempSync(join(tmpdir(), "tandem-client-"));
   const certificateFile = join(folder, "cert.pem");
@@ -196,7 +196,7 @@ test("too many informational responses fail the request, and a few do not", asyn
   });
 });
 
-test("a missing file is named", async () => {
+test("the error for a missing certificate file contains its path", async () => {
   const tls = { verify: true, trustedCertificatesFile: "/nowhere/ca.pem" };
   await expect(get("https://127.0.0.1:1/", { tls })).rejects.toMatchObject({
     code: "HTTP_CERTIFICATE_UNREADABLE",
@@ -247,13 +247,16 @@ test("a plain request goes through an HTTP proxy directly, one over TLS through 
   expect(proxy.lines).toEqual([`GET http://${plain}/a%2Fb?c=1`, `CONNECT ${secured}`]);
 });
 
-test.each(["http", "https"])("the rejection of a proxy is its failure, for %s", async (scheme) => {
-  const { port } = await openProxy();
-  const proxyUrl = `http://user:wrong@127.0.0.1:${port}`;
-  const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
-  expect(error.details).toMatchObject({ cause: "PROXY_407", isFaultOfProxy: true });
-  expect(JSON.stringify(error.details)).not.toContain("wrong");
-});
+test.each(["http", "https"])(
+  "a proxy's rejection of its credentials is reported as the proxy's failure, for %s",
+  async (scheme) => {
+    const { port } = await openProxy();
+    const proxyUrl = `http://user:wrong@127.0.0.1:${port}`;
+    const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
+    expect(error.details).toMatchObject({ cause: "PROXY_407", isFaultOfProxy: true });
+    expect(JSON.stringify(error.details)).not.toContain("wrong");
+  },
+);
 
 test.each([403, 502, 503, 504])(
   "a tunnel rejected with %i is the proxy's failure",
@@ -419,7 +422,7 @@ test("an unused connection is kept for others, and closed after its time", async
   expect(closed.length).toBe(before + 2);
 });
 
-test("a shorter time applies to connections kept already", async () => {
+test("a shortened idle time limit applies to connections that are already idle", async () => {
   const server = createServer((_, response) => response.end("ok"));
   server.keepAliveTimeout = 0;
   const closed: Promise<unknown>[] = [];

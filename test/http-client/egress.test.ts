@@ -50,7 +50,10 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
   return new EgressRules(parsed(allow), parsed(deny));
 }
 
-/** Requests under rules, with names that resolve to the current `addresses`. */
+/**
+ * Opens a client that applies these egress rules, and resolves every name to the current
+ * `addresses`.
+ */
 function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
   const asked: string[] = [];
   const resolve: Resolve = (host, _, callback) => {

@@ -114,7 +114,7 @@ test("an acceptance from groups costs the same with 10², 10⁴ and 10⁶ jobs",
   expect(await cost(1_000_000, 10)).toEqual(few);
 });
 
-test("an acceptance costs the same with 8 and with 10⁴ groups, and hardly less with one", async () => {
+test("an acceptance costs the same with 8 and with 10⁴ groups, and slightly less with one", async () => {
   const one = await cost(20_000, 1);
   const eight = await cost(20_000, 8);
   expect(await cost(20_000, 10_000)).toEqual(eight);

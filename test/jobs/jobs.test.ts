@@ -314,7 +314,7 @@ test("ids are read in pages from either end, and by prefix", async () => {
   expect(await ids({ prefix: "a|", reverse: true, afterId: "a|2" })).toEqual(["a|1"]);
 });
 
-test("the note of a job is kept separately from its data, whatever happens to that", async () => {
+test("the note of a job is kept separately from its data, and survives all changes of the data", async () => {
   const note = new Uint8Array([1, 2]);
   await transact(async (tx) => {
     for (const job of [J1, J2]) await jobs.add(tx, job, { x: 1 });
@@ -334,7 +334,7 @@ test("the note of a job is kept separately from its data, whatever happens to th
   expect(await read()).toEqual([undefined, undefined]);
 });
 
-test("an acceptor that gets fewer jobs than requested is notified of new ones, on request", async () => {
+test("an acceptor that gets fewer jobs than requested can be notified of new ones", async () => {
   const add = (id: string, scheduledAtSec: number) =>
     transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
   const take = (countMax: number, watchesIdle: boolean) =>

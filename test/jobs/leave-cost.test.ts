@@ -51,7 +51,7 @@ test("moving jobs that are not the first of their group does not read the queue"
   await kv.close();
 });
 
-test("moving the first job of a group repeatedly does not read the places of those moved before", async () => {
+test("moving the first job of a group repeatedly does not read the rows of jobs that were moved earlier", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   await kv.transact(async (tx) => {
     const { recorded, ranges } = recording(tx);

@@ -91,7 +91,7 @@ async function acceptAll(worker: WorkerId): Promise<HeldJob[]> {
   }
 }
 
-/** Runs a worker. `work` defaults to waiting for its end. */
+/** Runs a worker with `work`, which by default waits until the worker is expelled. */
 function run(
   work: (membership: Membership) => Promise<void> = ({ expelled }) => untilAborted(expelled),
   renewer: LeaseRenewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers }),

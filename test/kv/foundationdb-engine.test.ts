@@ -12,7 +12,7 @@ import { KeyValueStore, type Watch } from "../../src/kv/index.ts";
 const isInstalled = isPackageInstalled();
 const hasCluster = process.env.FDB_CLUSTER_FILE !== undefined;
 
-test("a missing cluster file is named", async () => {
+test("the error for a missing cluster file says how to name one", async () => {
   const runtime = createSystemRuntime();
   const clusterFile = join(tmpdir(), "tandem-no-such", "fdb.cluster");
   await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({

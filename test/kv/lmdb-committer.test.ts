@@ -27,7 +27,7 @@ import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
 import type { CommitRequest } from "../../src/kv/index.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-test("a commit carried out by another process after its wait failed is not reported as failed", async () => {
+test("a failed commit that another process completes from its redo record is not reported as failed", async () => {
   await withCommitter(
     ({ database, directory }) => redoLostCommits(database, directory),
     (committer) => {
@@ -37,7 +37,7 @@ test("a commit carried out by another process after its wait failed is not repor
   );
 });
 
-test("a commit whose wait failed and that no process carried out has certainly failed", async () => {
+test("a failed commit that no process completes from its redo record is reported as not committed", async () => {
   await withCommitter(
     () => {},
     (committer) => {
@@ -61,7 +61,7 @@ test("adding a job with long names and its index rows syncs the disk once", asyn
   });
 });
 
-test("a commit carried out from its record is in the commit log like any other", async () => {
+test("a commit completed from its redo record is in the commit log like any other", async () => {
   const requests = (): PackedRequest[] =>
     packed(
       [
@@ -95,7 +95,7 @@ test("a commit carried out from its record is in the commit log like any other",
   expect(found[1]).toEqual(found[0]);
 });
 
-test("carries out a commit that a process of an older version left in its record", async () => {
+test("completes a commit that a process of an older version left in its redo record", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });

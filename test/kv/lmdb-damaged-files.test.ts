@@ -90,7 +90,7 @@ for (const { name, damage, fault } of DAMAGES) {
   });
 }
 
-test("a file that ends before unwritten pages is complete, and one byte less is not", async () => {
+test("a file may lack pages at its end that were never written, but not a byte more", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "data.mdb");
     const database = openEnvironment(directory);

@@ -26,7 +26,10 @@ const TRANSACTION_COUNT = 40;
 const WRITER_COUNT_MAX = 3;
 /** Simulated disks per run. */
 const DISK_COUNT = 5;
-/** Fraction of the disk entries after which an image of the file is checked. */
+/**
+ * Fraction of the recorded disk operations after which a machine failure is simulated and the file
+ * is checked.
+ */
 const IMAGE_RATIO = 0.15;
 /** Fraction of the transactions that are preceded by a fault. */
 const FAULT_RATIO = 0.15;
@@ -57,7 +60,9 @@ test.skipIf(!canRecordDisks)(
   },
 );
 
-/** One process after the other writes. One that LMDB no longer serves is replaced by another. */
+/**
+ * Writes with one process after the other, and replaces each one whose LMDB has failed permanently.
+ */
 async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promise<void> {
   const writers: Writer[] = [await disk.open()];
   for (let number = 0; number < TRANSACTION_COUNT; number++) {

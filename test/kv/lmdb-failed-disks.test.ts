@@ -22,7 +22,7 @@ const LARGE: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 6_000
 const SMALL: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
-  "a machine that fails after its disk loses no acknowledged commit",
+  "an acknowledged commit survives a machine failure that follows a disk failure",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -63,7 +63,7 @@ test.skipIf(!canRecordDisks)(
       // The sync of the commit fails, and so do two syncs that would determine its outcome.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
-      // LMDB has not been notified of the last failures yet.
+      // The last failures are reported to LMDB only by its next sync, so the next commit fails.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -82,7 +82,7 @@ test.skipIf(!canRecordDisks)(
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       const other = await disk.open();
       expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
-      // LMDB has not been notified of the last failures yet.
+      // The last failures are reported to LMDB only by its next sync, so the next commit fails.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -91,7 +91,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that could not write its root refuses everything, and the next one continues",
+  "a process that could not write a root refuses all further transactions, and the next process continues",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();

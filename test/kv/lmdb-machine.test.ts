@@ -43,7 +43,7 @@ test.each(["b", "b-1.0", ".b"])(
   },
 );
 
-test("processes that create a store concurrently create one", async () => {
+test("processes that create a store at the same time open the same one", async () => {
   await withDirectory(async (directory) => {
     const engines = await Promise.all([1, 2, 3].map(() => openRemoteLmdbEngine(directory)));
     const stores = engines.map((engine) => new PlainStore({ runtime, engine }));

@@ -70,7 +70,7 @@ interface Stage {
   readonly isLarge: boolean;
 }
 
-test(`a machine that fails loses no acknowledged commit, and leaves none partial (${RUN_COUNT} runs)`, async () => {
+test(`an acknowledged commit survives a machine failure, and no commit is applied in part (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
     fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (operations, coins) => {
       await withDirectory(async (directory) => {
@@ -92,7 +92,7 @@ test(`a machine that fails loses no acknowledged commit, and leaves none partial
   );
 });
 
-test("a short transaction that clears more than fits into a redo record is carried out and checked like any other", async () => {
+test("a short transaction that clears more than fits into a redo record is applied, and its conflicts are detected, as usual", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {

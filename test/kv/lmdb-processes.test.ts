@@ -64,7 +64,7 @@ test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT}
   });
 }, 1_200_000);
 
-test("a committer that skipped the evaluation of conflicts catches up when a transaction needs it", async () => {
+test("a process whose transactions needed no conflict checks reads the commits of others when one needs a check", async () => {
   const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
   const runtime = createSystemRuntime();
   const quiet = await openLmdbEngine({ runtime, directory });

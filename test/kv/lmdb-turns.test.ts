@@ -40,11 +40,11 @@ async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   return isOver;
 }
 
-test("consecutive transactions", async () => {
+test("consecutive transactions yield to the event loop", async () => {
   expect(await isServed(() => kv.read((tx) => tx.get(key)))).toBe(true);
 });
 
-test("the pages of a range in one transaction", async () => {
+test("reading a range page by page in one transaction yields to the event loop", async () => {
   expect(await kv.read((tx) => isServed(() => tx.getRangePage(range)))).toBe(true);
 });
 

@@ -35,7 +35,8 @@ test("a watch fires although its process never gets the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
-    // The next process that opens the store creates a new bell file.
+    // The next process that opens the store creates a new file `bell`, so its signals do not reach
+    // this process.
     await unlink(join(directory, "bell"));
     const other = await openStore(directory);
     await other.transact(async (tx) => tx.set(key, bytes("1")));

@@ -82,7 +82,7 @@ async function drop(cluster: ReturnType<typeof openCluster>): Promise<void> {
   await cluster.write((tx) => removeInBackground(tx, OLD.range(), ORIGIN));
 }
 
-test("a range is removed in pages of bounded size, and its neighbours and successor stay", async () => {
+test("a range is removed in pages of bounded size, without neighbouring ranges or the range that replaces it", async () => {
   const cluster = openCluster("pages");
   await cluster.fill(OTHER, 10);
   await cluster.fill(OLD, KEY_COUNT);
@@ -112,7 +112,7 @@ test("large values end a page before the number of keys does", async () => {
   await cluster.stop();
 });
 
-test("clearing a range of more keys within a transaction is refused in memory", async () => {
+test("clearing a range of more than CLEARED_KEYS_MAX keys in a transaction is refused by the memory engine", async () => {
   const cluster = openCluster("bound");
   await cluster.fill(OLD, CLEARED_KEYS_MAX + 1);
   await expect(cluster.write((tx) => tx.clearRange(OLD.range()))).rejects.toThrow(
@@ -120,7 +120,7 @@ test("clearing a range of more keys within a transaction is refused in memory", 
   );
 });
 
-test("clearing more keys one by one within a transaction is refused in memory", async () => {
+test("clearing more than NET_CLEARED_KEYS_MAX keys one by one in a transaction is refused by the memory engine", async () => {
   const cluster = openCluster("net bound");
   const count = NET_CLEARED_KEYS_MAX + 1;
   await cluster.fill(OLD, count);

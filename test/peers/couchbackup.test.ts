@@ -60,7 +60,7 @@ async function pipe(
   const running = run(process.execPath, program, {
     maxBuffer: 1e9,
     encoding: "buffer",
-    // The program creates a folder for a log there, and does not remove it.
+    // The program leaves a log folder in TMPDIR, so this names a folder that the suite removes.
     env: { ...process.env, TMPDIR: processes.directory() },
   });
   const { stdin, stdout } = running.child;

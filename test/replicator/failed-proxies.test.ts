@@ -27,49 +27,54 @@ test.each([
   ["speaks SOCKS and refuses connections", "socks5", "unreachable", "the connection was refused"],
   ["requires credentials", 407, "proxy", "it requires other credentials (407)"],
   ["opens no tunnel", 503, "proxy", "it responded with 503"],
-])("a proxy that %s is the cause at all servers", async (_, answer, failureClass, words) => {
-  const proxyUrl =
-    typeof answer === "number"
-      ? await refusingProxy(answer)
-      : `${answer}://127.0.0.1:${await closedPort()}`;
-  const undici = openUndiciFetch();
-  closing.push(() => undici.close());
-  const node = await openNode({ fetch: undici.fetch });
-  await node.kv.transact((tx) => node.databases.create(tx, "d"));
-  const options = { continuous: true, retries_per_request: 0 };
-  // With plain HTTP, a 503 of the proxy may be that of the server, so that case uses only TLS.
-  const schemes = answer === 503 ? ["https"] : ["http", "https"];
-  const ids = new Map<string, string[]>([
-    ["source", []],
-    ["target", []],
-  ]);
-  for (const scheme of schemes) {
-    for (const host of ["a", "b"]) {
-      for (const [side, started] of ids) {
-        const url = `${scheme}://jan:secret@${host}.invalid/${scheme}`;
-        const other = side === "source" ? { target: "here", create_target: true } : { source: "d" };
-        const body = { ...options, ...other, [side]: url, [`${side}_proxy`]: proxyUrl };
-        const requester = { userName: null, isAdmin: true };
-        started.push(await node.replicator.start(parseReplication(body), requester));
+])(
+  "a proxy that %s is reported as the cause of failures at every server",
+  async (_, answer, failureClass, words) => {
+    const proxyUrl =
+      typeof answer === "number"
+        ? await refusingProxy(answer)
+        : `${answer}://127.0.0.1:${await closedPort()}`;
+    const undici = openUndiciFetch();
+    closing.push(() => undici.close());
+    const node = await openNode({ fetch: undici.fetch });
+    await node.kv.transact((tx) => node.databases.create(tx, "d"));
+    const options = { continuous: true, retries_per_request: 0 };
+    // With plain HTTP, a 503 may come from the server instead of the proxy, so the case of 503 uses
+    // only TLS.
+    const schemes = answer === 503 ? ["https"] : ["http", "https"];
+    const ids = new Map<string, string[]>([
+      ["source", []],
+      ["target", []],
+    ]);
+    for (const scheme of schemes) {
+      for (const host of ["a", "b"]) {
+        for (const [side, started] of ids) {
+          const url = `${scheme}://jan:secret@${host}.invalid/${scheme}`;
+          const other =
+            side === "source" ? { target: "here", create_target: true } : { source: "d" };
+          const body = { ...options, ...other, [side]: url, [`${side}_proxy`]: proxyUrl };
+          const requester = { userName: null, isAdmin: true };
+          started.push(await node.replicator.start(parseReplication(body), requester));
+        }
       }
     }
-  }
-  node.start();
-  for (const jobId of [...ids.values()].flat()) {
-    await node.event("replication.ended", (fields) => fields.jobId === jobId);
-  }
-  const { groups } = await node.replicator.failing.page({ skip: 0, limit: 10 });
-  const shown = groups.map(({ side, host, count, ...group }) => ({
-    ...{ side, host, count, class: group.class },
-    words: group.failing.reason.slice(group.failing.reason.indexOf(": ") + 2),
-  }));
-  const { host } = new URL(proxyUrl);
-  const expected = [...ids].map(([side, { length: count }]) => ({
-    ...{ side, host, count, class: failureClass },
-    words: `the proxy failed: ${words}`,
-  }));
-  expect(shown.toSorted((left, right) => `${left.side}`.localeCompare(`${right.side}`))).toEqual(
-    expected,
-  );
-  await node.stop();
-});
+    node.start();
+    for (const jobId of [...ids.values()].flat()) {
+      await node.event("replication.ended", (fields) => fields.jobId === jobId);
+    }
+    const { groups } = await node.replicator.failing.page({ skip: 0, limit: 10 });
+    const shown = groups.map(({ side, host, count, ...group }) => ({
+      ...{ side, host, count, class: group.class },
+      words: group.failing.reason.slice(group.failing.reason.indexOf(": ") + 2),
+    }));
+    const { host } = new URL(proxyUrl);
+    const expected = [...ids].map(([side, { length: count }]) => ({
+      ...{ side, host, count, class: failureClass },
+      words: `the proxy failed: ${words}`,
+    }));
+    expect(shown.toSorted((left, right) => `${left.side}`.localeCompare(`${right.side}`))).toEqual(
+      expected,
+    );
+    await node.stop();
+  },
+);

@@ -47,7 +47,7 @@ test.each([
   await node.stop();
 });
 
-test("the changed timeout applies to a silent job as well", async () => {
+test("a changed timeout applies to a job that is already silent", async () => {
   const world = new World("silence");
   const node = openVirtualNode({ world, config: { activityTimeoutSec: 60 } });
   await node.start();

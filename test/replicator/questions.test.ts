@@ -40,7 +40,7 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately without a node that answers, and when the last one loses its lease", async () => {
+test("a question fails immediately if no node can answer it, and as soon as the last such node loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));

@@ -291,7 +291,7 @@ test.each([
   [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
   [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
 ] as const)(
-  "with `security` %j and databases %j, only a target that is named gets the security object: %j",
+  "with `security` %j and databases %j, an existing target gets the security object only if it is named: %j",
   async (security, patterns, expected) => {
     const node = await open();
     const { world, kv, databases } = node;

@@ -49,7 +49,7 @@ test("continuous jobs take turns when they outnumber the slots, without a crash"
   expect(node.events.map(({ name }) => name)).not.toContain("replication.crashed");
 });
 
-test("a job of an idle group runs in the next cycle, before another group's many", async () => {
+test("a job of an idle group runs in the next cycle, before the many waiting jobs of another group", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 2 } });
   await node.createDatabase("a");
   for (let number = 0; number < 20; number++) await start(node, `x${number}`, "many");

@@ -76,7 +76,7 @@ const USERS: readonly User[] = [
   { name: null, roles: [], isAdmin: false },
 ];
 
-/** Bodies by the end of the path. Any other route may get any of them. */
+/** Bodies by the last segment of the path. Any other route may get any of them. */
 const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],
   [

@@ -55,7 +55,7 @@ test("the compression level of attachments ranges from none to maximum", () => {
 });
 
 describe("a setting", () => {
-  test("takes effect in live views immediately, and survives a restart", () => {
+  test("takes effect immediately in settings that were read before, and survives a restart", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     const config = replicatorConfig(configuration);
     const { options } = config;
@@ -213,7 +213,7 @@ describe("a section that CouchDB has renamed", () => {
     expect(settings.timeoutSec).toBe(62);
   });
 
-  test("is validated like it", () => {
+  test("has its values validated like those of the current section", () => {
     expect(() => opened("[couch_httpd_auth]", "timeout = long")).toThrow(
       "[couch_httpd_auth] timeout = long: expected an integer of at least 1",
     );
@@ -281,7 +281,7 @@ describe("the local file", () => {
     expect(theirs.get("a", "mine")).toBe("2");
   });
 
-  test("that is not writable changes nothing, and the setting is not blamed", () => {
+  test("that is not writable changes nothing, and the error names the file rather than the setting", () => {
     const configuration = open();
     writeFileSync(join(folder, "data"), "a file in the place of the folder");
     const notSaved = expect.objectContaining({
@@ -292,18 +292,21 @@ describe("the local file", () => {
     expect(configuration.get("a", "b")).toBeUndefined();
   });
 
-  test.skipIf(!canMountMemory)("without space leaves nothing behind", async () => {
-    await withMount(folder, memoryDisk(1), async (disk) => {
-      const configuration = open("", join(disk, "local.ini"));
-      configuration.set("a", "b", "1");
-      const { bavail, bsize } = statfsSync(disk);
-      writeFileSync(join(disk, "other"), Buffer.alloc(bavail * bsize));
-      const notSaved = expect.objectContaining({ code: "CONFIG_NOT_SAVED" });
-      expect(() => configuration.set("a", "b", "2".repeat(9_000))).toThrow(notSaved);
-      expect(readdirSync(disk).sort()).toEqual(["local.ini", "other"]);
-      expect(configuration.get("a", "b")).toBe("1");
-    });
-  });
+  test.skipIf(!canMountMemory)(
+    "on a full disk stays unchanged, and no temporary file is left",
+    async () => {
+      await withMount(folder, memoryDisk(1), async (disk) => {
+        const configuration = open("", join(disk, "local.ini"));
+        configuration.set("a", "b", "1");
+        const { bavail, bsize } = statfsSync(disk);
+        writeFileSync(join(disk, "other"), Buffer.alloc(bavail * bsize));
+        const notSaved = expect.objectContaining({ code: "CONFIG_NOT_SAVED" });
+        expect(() => configuration.set("a", "b", "2".repeat(9_000))).toThrow(notSaved);
+        expect(readdirSync(disk).sort()).toEqual(["local.ini", "other"]);
+        expect(configuration.get("a", "b")).toBe("1");
+      });
+    },
+  );
 
   test("with an invalid line changes nothing", () => {
     const configuration = open();

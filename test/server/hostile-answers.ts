@@ -379,7 +379,7 @@ function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): Peer
   return { ...answer, body: Buffer.from(random.pick(changes)(), "latin1") };
 }
 
-/** The worst response for the request. */
+/** Returns a hostile response that is specific to the requested resource. */
 function asFits(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const { resource } = asked;
   const fitting = BODIES.find(([pattern]) => pattern.test(resource))?.[1];

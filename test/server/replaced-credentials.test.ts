@@ -39,7 +39,10 @@ function openSealedNode(): WholeApiNode {
   return { ...composeNode({ runtime, kv, seal: MASKED }), runtime, kv };
 }
 
-/** Stand-in for encryption: unreadable in the store, and bound to its place. */
+/**
+ * Stand-in for encryption: makes values unreadable, and opens a value only in the place for which
+ * it was sealed.
+ */
 const MASKED: Seal = {
   seal: (plain, place) => masked(utf8Encode(JSON.stringify([place, utf8Decode(plain)]))),
   open(sealed, place) {
@@ -78,7 +81,7 @@ function idIn(headers: Readonly<Record<string, string>>): string {
   return headers.Location?.split("/").at(-1) ?? "";
 }
 
-test("a filter restricts it to the jobs shown, and a short one responds when it has ended", async () => {
+test("a filter restricts a replacement of credentials to matching jobs, and a short one has ended when it is answered", async () => {
   await addJobs(3, "a");
   await addJobs(4, "b");
   const filter = "name=_replicator/a";
@@ -112,7 +115,7 @@ test("a filter restricts it to the jobs shown, and a short one responds when it 
   expect([unknown.status, unknown.json.error]).toEqual([400, "bad_request"]);
 });
 
-test("a long one continues on any node, and its credentials are sealed until it ends", async () => {
+test("a long replacement continues on any node, and its credentials are sealed until it ends", async () => {
   await addJobs(MANY);
   const begun = await world.ask("POST /_tandem/credentials/_replace", { body: BODY });
   const { id } = begun.json;
@@ -130,7 +133,7 @@ test("a long one continues on any node, and its credentials are sealed until it 
   expect(await secretRows()).toBe(0);
 });
 
-test("a cancelled one erases its credentials and leaves the other jobs as they were", async () => {
+test("a cancelled replacement erases its credentials, and leaves the remaining jobs unchanged", async () => {
   await addJobs(MANY);
   const { id } = (await world.ask("POST /_tandem/credentials/_replace", { body: BODY })).json;
   expect((await world.ask(`DELETE /_tandem/commands/${id}`)).json).toEqual({ ok: true });

@@ -174,7 +174,7 @@ test("a new key seals everything, and the old one is removed from the key file",
     expect((await stored(node)).named).toEqual([record.sealingId]);
   }));
 
-test("values outside documents and jobs count as renewed", () =>
+test("values outside documents and jobs are resealed until a pass finds none, and are counted", () =>
   withDirectory(async (directory) => {
     const left = [7, 2];
     const renewOthers = async () => left.shift() ?? 0;

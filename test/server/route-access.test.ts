@@ -493,8 +493,8 @@ describe("deferred work has the rights of its author", () => {
   }
 
   /**
-   * Deferred effects: the users who may request each, and a test of whether one of them has the
-   * effect.
+   * Deferred effects: the users who may cause each, and a function that tests whether a given user
+   * can.
    */
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>

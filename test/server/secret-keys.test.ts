@@ -139,7 +139,7 @@ test("an in-memory store has its own key, and writes no file", () =>
     expect(readdirSync(directory)).toEqual([]);
   }));
 
-test("secrets in the local configuration are sealed, readable if they are not, and sealed on request", () =>
+test("secrets in the local configuration are sealed when they are set; plain ones can be read, and are sealed on request", () =>
   withDirectory(async (directory) => {
     const localFile = join(directory, "local.ini");
     const { secrets } = readConfig({ store: "memory" }, { TANDEM_SECRETS_KEY: base64(ONE) });

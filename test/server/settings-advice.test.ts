@@ -17,7 +17,7 @@ const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.ur
 const opened = (given: string): Configuration =>
   new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
 
-/** Advice about the settings in `given` and about later changes, as it is announced. */
+/** Returns the advice about a configuration, to which advice about later changes is appended. */
 function announcedOf(configuration: Configuration): string[] {
   const messages: string[] = [];
   announceIneffectiveSettings(configuration, FILE_SETTINGS, {

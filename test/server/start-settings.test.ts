@@ -53,7 +53,7 @@ test.each([
     { COUCHDB_NODE_TYPE_REPLICATION: "TRUE", COUCHDB_NODE_TYPE_API_FRONTEND: "" },
     ["api_frontend", "replication"],
   ],
-])("a node with %j is %j", (environment, types) => {
+])("with the environment %j a node has the types %j", (environment, types) => {
   const { nodeTypes } = readConfig({ store: "memory" }, environment);
   expect([...nodeTypes]).toEqual(types);
 });

@@ -24,7 +24,7 @@ async function rowsOf(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** The entry points, by their outcome for the rows of a store: `undefined`, or the error. */
+/** Every way to open or copy a store. Each accepts the store by returning, or throws an error. */
 const ENTRANCES = {
   "a start": (kv: KeyValueStore) => checkOpenedStore(kv, "here"),
   "a copy": async (kv: KeyValueStore) => {

@@ -15,7 +15,7 @@ import {
 } from "./rfc017-model.ts";
 import { SLOTS, SlotCluster } from "./slot-cluster.ts";
 
-// An hour of virtual time takes seconds of CPU time, which other tests need as well.
+// An hour of virtual time takes seconds of CPU time, so few seeds are run by default.
 const HOUR_SEC = 3600;
 const [firstSeed = 0, lastSeed = 5] = (process.env.SEEDS ?? "0-3").split("-").map(Number);
 const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, index) => firstSeed + index);
@@ -122,7 +122,7 @@ test.each(seeds)(
   },
 );
 
-test("the decay proposed by RFC 017 misses the shares when it is applied each cycle, CouchDB's does not", () => {
+test("applied each cycle, the decay proposed by RFC 017 misses the shares, and that of CouchDB does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);

@@ -198,8 +198,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With this workload, a waiting job loses a replication that it is about to run in one seed of
-    // forty.
+    // With this workload, one seed in forty makes a waiting job lose a replication that it is about
+    // to run.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,

@@ -48,8 +48,8 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
 }
 
 /**
- * The simulated scheduling load, and the other requests of running nodes, from the intervals in the
- * code.
+ * Describes the load on the store: the simulated scheduling, and estimates of the leases,
+ * heartbeats and statistics of running nodes.
  */
 function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {
   const { workerLeaseSec, activityTimeoutSec, statisticsIntervalSec } = REPLICATOR_CONFIG_DEFAULT;
@@ -61,7 +61,7 @@ function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number
     const [all, ...parts] = [scheduling + leases + life, scheduling, leases, life].map((count) =>
       Math.round(count).toLocaleString("en"),
     );
-    return `${all} transactions/s while all jobs ${what} (scheduling ${parts[0]}, leases ${parts[1]}, signs of life ${parts[2]})`;
+    return `${all} transactions/s while all jobs ${what} (scheduling ${parts[0]}, leases ${parts[1]}, heartbeats ${parts[2]})`;
   };
   return [
     line("are quiet", activityTimeoutSec / UPDATES_PER_TIMEOUT),

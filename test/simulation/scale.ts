@@ -195,7 +195,7 @@ export class ScaleCluster {
     return sizes;
   }
 
-  // Reports of the nodes.
+  // Called by the simulated nodes to report events.
 
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;

@@ -81,7 +81,7 @@ export class SlotCluster {
     await this.transact((tx) => this.jobs.groups.setShares(tx, TYPE, group, shares));
   }
 
-  /** Decayed usage per share of a group now. */
+  /** Current decayed usage of a group, per share. */
   async standing(group: string) {
     return this.transact((tx) => this.jobs.groups.standing(tx, TYPE, group));
   }

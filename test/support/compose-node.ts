@@ -57,7 +57,8 @@ export function composeNode({
 }: NodeParts) {
   // A getter must stay a getter: settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
-    // Most tests of running jobs need the jobs to keep running.
+    // Parking is disabled by default, because most tests of running jobs need the jobs to keep
+    // running.
     { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, parkAfterSec: 0 },
     Object.getOwnPropertyDescriptors(config),
   );

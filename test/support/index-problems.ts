@@ -19,7 +19,7 @@ export interface IndexedNode {
   readonly index: JobIndex;
 }
 
-/** The index as readers see it, including rows that are not folded yet. */
+/** The index as readers see it, including changes that are not folded into its rows yet. */
 export async function indexProblems(tx: ReadTransaction, node: IndexedNode): Promise<string[]> {
   const view = await node.index.view(tx);
   const expected = await expectedRows(tx, node.jobs, node.failureLists);

@@ -60,7 +60,7 @@ const servers: readonly (readonly [string, () => Promise<Asked>])[] = [
 
 describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   test.each(["multipart/mixed", "multipart/related"])(
-    "%s contains documents with the bytes of their attachments, and errors in their places",
+    "%s has a part for each requested revision: the document with its attachments, or an error",
     async (type) => {
       const asked = [{ id: "a" }, { id: "b", rev: "1-b" }, { id: "b", rev: "9-x" }, { id: "nope" }];
       const [a, b, missing, unknown, ...rest] = await bulkGet(await open(), type, asked);

@@ -64,7 +64,7 @@ describe("a form", () => {
     expect((await api.ask("GET /films/a/old")).text).toBe("new");
   });
 
-  test("is a conflict if its revision is old", async () => {
+  test("is refused with a conflict if it contains an old revision", async () => {
     const api = await openFilms();
     const rev = await openWithOthers(api);
     await api.ask("PUT /films/a", { body: { _rev: rev } });

@@ -216,7 +216,7 @@ describe("_bulk_docs with more documents than are parsed immediately", () => {
   const write = (docs: readonly object[], mode: object = {}) =>
     api.ask("POST /films/_bulk_docs", { body: { docs, ...mode } });
 
-  test("reports all in order", async () => {
+  test("returns a row for each document, in the order of the request", async () => {
     const docs = [...many(2_100), { _id: "d1" }];
     const { status, json } = await write(docs);
     expect(status).toBe(201);
@@ -229,12 +229,12 @@ describe("_bulk_docs with more documents than are parsed immediately", () => {
     ["an id", { _id: "_x" }],
     ["a member", { _id: "x", _x: 1 }],
     ["an attachment", { _id: "x", _attachments: { a: { data: "!" } } }],
-  ])("writes none if one is malformed: %s", async (_, bad) => {
+  ])("writes no document if one is malformed: %s", async (_, bad) => {
     expect((await write([...many(1_100), bad])).status).toBe(400);
     expect((await api.ask("GET /films")).json.doc_count).toBe(0);
   });
 
-  test("writes those of another server, and reports the others", async () => {
+  test("with new_edits=false, writes the valid documents and reports the invalid one", async () => {
     const docs = many(1_100).map((document) => ({ ...document, _rev: "1-a" }));
     const { status, json } = await write([...docs, { _id: "_x", _rev: "1-a" }], {
       new_edits: false,

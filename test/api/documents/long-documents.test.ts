@@ -47,7 +47,7 @@ test("the fields of a long document are returned as stored, nested ones too", as
   expect(text).toContain('{"n":1.0,"o":{"p":{"0":{"q":12345678901234567890}}}}');
 });
 
-test("an index finds long documents, and its filter sees all their fields", async () => {
+test("an index includes long documents, and its partial filter is applied to all of their fields", async () => {
   const { ask } = await openLong();
   const index = { fields: ["n"], partial_filter_selector: { "list.59999": { $exists: true } } };
   const { json } = await ask("POST /films/_index", { body: { index, name: "i", ddoc: "i" } });

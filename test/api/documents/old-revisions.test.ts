@@ -26,7 +26,7 @@ beforeEach(async () => {
   await put({ year: 1904 });
 });
 
-test("each is returned by its revision, a deletion is not", async () => {
+test("every old revision can be read by its rev, except a deletion", async () => {
   const read = async (index: number) => {
     return (await api.ask(`GET /films/moon?rev=${revisions[index]}`)).json;
   };
@@ -50,7 +50,7 @@ test("includes their attachments", async () => {
   expect((await api.ask(`GET /films/moon/file?rev=${revisions[1]}`)).status).toBe(404);
 });
 
-test("_revs_info reports which are available", async () => {
+test("_revs_info reports which old revisions are available", async () => {
   const { json } = await api.ask("GET /films/moon?revs_info=true");
   expect((json as { _revs_info: unknown })._revs_info).toEqual([
     { rev: revisions[3], status: "available" },
@@ -60,7 +60,7 @@ test("_revs_info reports which are available", async () => {
   ]);
 });
 
-test("open_revs and _bulk_get return them, or the leaf with latest", async () => {
+test("open_revs and _bulk_get return old revisions, and open_revs with latest=true returns the leaf instead", async () => {
   const asked = JSON.stringify([revisions[0]]);
   const headers = { accept: "application/json" };
   const open = await api.ask(`GET /films/moon?open_revs=${asked}`, { headers });
@@ -72,7 +72,7 @@ test("open_revs and _bulk_get return them, or the leaf with latest", async () =>
   expect(bulk.json).toMatchObject({ results: [{ docs: [{ ok: { year: 1903 } }] }] });
 });
 
-test("editing one is a conflict", async () => {
+test("writing a successor of an old revision is a conflict", async () => {
   const conflict = { error: "conflict" };
   const body = { year: 1905, _rev: revisions[0] };
   expect((await api.ask("PUT /films/moon", { body })).json).toMatchObject(conflict);

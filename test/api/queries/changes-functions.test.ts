@@ -224,7 +224,7 @@ describe("filter functions", () => {
     },
   ]);
 
-  test("with all leaves filter each revision separately", async () => {
+  test("are applied to each leaf separately if all leaves are requested", async () => {
     const { ask } = await openYears(openFilms);
     const docs = [
       { _id: "x", _rev: "1-b", kept: false },

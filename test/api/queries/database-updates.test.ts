@@ -25,7 +25,10 @@ testRows(FILMS, [
   },
 ]);
 
-/** CouchDB responds only if the database for its updates exists; a complete setup creates it. */
+/**
+ * CouchDB serves `_db_updates` only if the database `_global_changes` exists, which a complete
+ * setup creates.
+ */
 const openNoted: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /_global_changes");
@@ -105,7 +108,7 @@ test("a longpoll feed ends at its timeout", async () => {
   expect(json).toEqual({ results: [], last_seq: seq });
 });
 
-test("a continuous feed writes a line per update, and heartbeats between", async () => {
+test("a continuous feed writes a line per update, and heartbeats while there are none", async () => {
   const { ask, stream } = await openFilms();
   const lines = await stream("GET /_db_updates?feed=continuous&since=now&heartbeat=20");
   const next = async (): Promise<string> => {
@@ -137,8 +140,8 @@ test("an eventsource feed writes an event per update", async () => {
 test("concurrent writers of one database do not conflict, and leave one row", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Each writer removes random superseded rows, so that a round rarely leaves one: repeats until it
-  // does.
+  // The writers remove superseded rows at random and rarely leave one in a round, so this repeats
+  // until one remains.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));

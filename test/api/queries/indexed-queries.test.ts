@@ -5,7 +5,7 @@ import { parseJson, printJson } from "../../../src/base/index.ts";
 import { compareJson, valueAt } from "../../../src/protocol/index.ts";
 import { type OpenApi, openFilms } from "../api.fixture.ts";
 
-/** Sends a request whose numbers keep their form. */
+/** Sends a request without reformatting the numbers in its body. */
 type Ask = (request: string, body?: object) => ReturnType<OpenApi["ask"]>;
 
 const value = fc.oneof(
@@ -85,7 +85,7 @@ const fields = fc.constantFrom(
   ...METADATA_MEMBERS,
 );
 
-/** Generates steps on documents with these ids. */
+/** Generates random operations on documents with these ids. */
 const stepsOf = (ids: fc.Arbitrary<string>): fc.Arbitrary<Step> =>
   fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant("put" as const), id: ids, body }) },

@@ -203,7 +203,7 @@ describe("_index", () => {
     expect((await bob.ask("DELETE /films/_index/d/json/a")).status).toBe(403);
   });
 
-  test("refuses a database of sealed documents, and indexes nothing there", async () => {
+  test("refuses to index a database whose documents are encrypted, and ignores indexes in its design documents", async () => {
     const seal: DatabaseHook["seal"] = {
       seal: (bytes: Uint8Array) => bytes,
       open: (bytes: Uint8Array) => bytes,
@@ -309,18 +309,21 @@ describe("an index", () => {
     { list: { $elemMatch: { $gt: 1 } } },
     { list: { $allMatch: { $or: [{ $eq: 2 }, { $eq: 3 }] } } },
     { $and: [{ list: { $elemMatch: { $gt: 1, $lt: 4 } } }, { $gt: null }] },
-  ])("applies the normal form of a filter with operators outside a field: %j", async (filter) => {
-    const api = await openFilms();
-    const index = { fields: ["n"], partial_filter_selector: filter };
-    const made = await api.ask("POST /films/_index", { body: { index, ddoc: "d", name: "n" } });
-    expect(made.json).toMatchObject({ result: "created" });
-    const docs = [[2, 3], [0], [3]].map((list, n) => ({ _id: `${n}`, n, list }));
-    await api.ask("POST /films/_bulk_docs", { body: { docs } });
-    const query = { selector: { n: { $gte: 0 } }, use_index: ["d", "n"] };
-    expect((await find(api, query)).ids).toEqual(["0", "2"]);
-  });
+  ])(
+    "normalizes a partial filter with operators outside a field, and applies it: %j",
+    async (filter) => {
+      const api = await openFilms();
+      const index = { fields: ["n"], partial_filter_selector: filter };
+      const made = await api.ask("POST /films/_index", { body: { index, ddoc: "d", name: "n" } });
+      expect(made.json).toMatchObject({ result: "created" });
+      const docs = [[2, 3], [0], [3]].map((list, n) => ({ _id: `${n}`, n, list }));
+      await api.ask("POST /films/_bulk_docs", { body: { docs } });
+      const query = { selector: { n: { $gte: 0 } }, use_index: ["d", "n"] };
+      expect((await find(api, query)).ids).toEqual(["0", "2"]);
+    },
+  );
 
-  test("is found among the first thousand views of a design document", async () => {
+  test("must be among the first thousand views of its design document", async () => {
     const api = await openFilms();
     const view = { map: { fields: { n: "asc" } }, options: { def: { fields: ["n"] } } };
     const others = Array.from({ length: 999 }, (_, at) => [`other-${at}`, { map: {} }]);
@@ -346,7 +349,7 @@ describe("an index", () => {
     expect(odd.warning).toBeUndefined();
   });
 
-  test("is rebuilt by the first node that finds it with another collation", async () => {
+  test("is rebuilt by the first node that has another ICU version", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { kv, databases, indexes } = api.parts;
     await kv.transact(async (tx) => {
@@ -368,7 +371,7 @@ describe("an index", () => {
 describe("a covering index", () => {
   const BIG = "12345678901234567890";
 
-  test("answers from its entries, and counts no documents", async () => {
+  test("answers a query from its entries without reading documents", async () => {
     const { engine, counts } = countingEngine(new MemoryEngine({ runtime: createSystemRuntime() }));
     const api = await openIndexed({ fields: [["n", "o.x"]], wrapEngine: () => engine });
     const readBy = async (fields: readonly string[]) => {
@@ -552,7 +555,7 @@ describe("the planner", () => {
   });
 });
 
-test("the first query indexes design documents stored by a version without indexes", async () => {
+test("the first query builds the indexes of design documents that were stored before indexes existed", async () => {
   const older = await openFilms();
   const { kv, databases, ...parts } = older.parts;
   const withoutHooks = new DatabaseRegistry({

@@ -1,4 +1,6 @@
-/** The contract of an endpoint that the replicator relies on, for every implementation. */
+/**
+ * Contract tests of the replicator's endpoint interface, which every implementation has to pass.
+ */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -147,7 +149,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
   });
 
-  test("a selector reaches the source with its digits of numbers and its order of members", async () => {
+  test("the numbers and the order of members in a selector reach the source unchanged", async () => {
     const endpoint = await created();
     const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
     const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
@@ -159,7 +161,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     }
   });
 
-  describe("changes of rivals and deletions", () => {
+  describe("filtered changes of a document with a conflict and of a deletion", () => {
     /** `r` has a loser with n = 1 and a winner with n = 5; `gone` was deleted with n = 1. */
     const opened = async (): Promise<Endpoint> => {
       const endpoint = await created();
@@ -396,7 +398,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
   });
 
-  test("an attachment without a position is sent to a target that has no revision of its document", async () => {
+  test("an attachment whose revpos is 0 is sent to a target that has no revision of its document", async () => {
     const source = await created();
     await source.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
@@ -415,7 +417,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);
   });
 
-  test("local records are replaced", async () => {
+  test("a local document is created and replaced", async () => {
     const endpoint = await created();
     expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
     const first = await endpoint.writeLocal("checkpoint", '{"n":1}', undefined, FOREVER);

@@ -19,7 +19,7 @@ export type Step =
   /** Copies the value that it reads, so that lost updates are detected. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
-/** Result of a selector that resolves to a key outside the keys of the steps. */
+/** Result of a key selector that resolves to none of the keys used by the operations. */
 const OUTSIDE = "(none)";
 
 /** Executes a step, and returns its result. */

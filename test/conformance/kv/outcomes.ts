@@ -166,7 +166,7 @@ export function outcomeTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a body that wrote nothing runs again, and writes no id", async () => {
+  test("after an unknown commit, a body that wrote nothing is run again and stores no transaction id", async () => {
     const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
     const idCount = async (): Promise<number> =>
       (await fixture().kv.read((tx) => tx.getRangePage(ids))).entries.length;

@@ -8,7 +8,7 @@ import type { KeyValueStore, Transaction } from "../../../src/kv/index.ts";
 import { clearAll, type Fixture, put, read, rows } from "./fixture.ts";
 import { carryOut, Model, type Step } from "./model.ts";
 
-/** Keys of the steps: so few that transactions conflict. */
+/** Keys used by the random operations: so few that concurrent transactions conflict. */
 const KEYS = ["a", "b", "c", "d", "e", "f"] as const;
 const digits = fc.string({ unit: fc.constantFrom("0", "1", "5", "9"), minLength: 1, maxLength: 3 });
 const key = fc.constantFrom(...KEYS);
@@ -41,7 +41,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
   const seed = drawSeed();
   const parameters = { seed, numRuns: runCount };
 
-  test(`a transaction sees its own writes as a model does (seed ${seed})`, async () => {
+  test(`a transaction reads its own writes exactly as a sequential model predicts (seed ${seed})`, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { maxLength: 20 }),

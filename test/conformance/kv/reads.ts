@@ -251,7 +251,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=A", "c=again", "e=E"]);
   });
 
-  test("returned and given bytes belong to the caller", async () => {
+  test("keys and values are copied when they are passed in and when they are returned", async () => {
     const key = bytes("key");
     const value = bytes("value");
     await fixture().kv.transact(async (tx) => {
@@ -284,7 +284,7 @@ export function readTests(fixture: () => Fixture): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["key=value"]);
   });
 
-  test("the longest keys keep their order, whatever they share", async () => {
+  test("keys of maximum length are in byte order even if they differ only in their last bytes", async () => {
     const shared = new Uint8Array(9_900).fill(0x61);
     const key = (suffix: string): Uint8Array => Buffer.concat([shared, bytes(suffix)]);
     const suffixes = ["", "a", "aa", "b", "bbbb", "c"];

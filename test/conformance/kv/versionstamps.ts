@@ -53,7 +53,7 @@ export function versionstampTests(fixture: () => Fixture): void {
     expect(stamps).toEqual(stamps.toSorted());
   });
 
-  test("a versionstamped value is the one that the commit announces", async () => {
+  test("the versionstamp in a stored value is the one that afterCommit reports", async () => {
     let announced: Versionstamp | undefined;
     await fixture().kv.transact(async (tx) => {
       const tuple: Tuple = ["x", Versionstamp.incomplete(3), "y"];

@@ -8,7 +8,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canRecordDisks)(
-  "a node that LMDB no longer serves exits with the reason, and serves again after a restart",
+  "a node whose LMDB has failed permanently exits with the reason, and works again after a restart",
   async () => {
     const directory = processes.directory();
     const disk = new RecordedDisk(directory);

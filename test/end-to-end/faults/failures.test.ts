@@ -350,7 +350,8 @@ test.each([
 test("a source that accepts no checkpoint is not read from the start again", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);
-  // A proxy that forbids PUT, and at first the alternatives of a Tandem.
+  // A proxy that forbids PUT and `_ensure_full_commit`, and at first also the request that
+  // continues a checkpoint.
   let forbidden = /_ensure_full_commit|_continue/;
   source.intercept(async (request, forward) => {
     const isWrite = request.method === "PUT" || forbidden.test(request.path);

@@ -429,7 +429,8 @@ test.concurrent.each(
 const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No partition."}' };
 
 test.concurrent.each([
-  // Both requests for the first batch fail. The other batches are copied without such a request.
+  // Both `_revs_diff` requests for the first batch fail. The run copies the other batches without
+  // sending any.
   ["fails", undefined, 2],
   ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(

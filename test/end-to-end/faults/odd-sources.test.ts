@@ -156,7 +156,7 @@ function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   return { headers, body: join(["--out", ...outer, "\r\n--out--"]) };
 }
 
-/** Whether the target is behind the API, by name of the case. */
+/** Targets by name: whether the job addresses the database by its URL or only by its name. */
 const TARGETS = { local: false, remote: true };
 
 async function start(

@@ -43,8 +43,8 @@ onSharedStores((openStore) => {
   }
 
   /**
-   * Asks the first node of the list: always the last one restarts, and its successor becomes the
-   * first.
+   * Sends a request to the first node of the list, which is running: the last one is restarted, and
+   * its replacement is put first.
    */
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
   async function ask(method: string, path: string, body?: unknown): Promise<any> {
@@ -61,7 +61,7 @@ onSharedStores((openStore) => {
   }
 
   test(
-    "three nodes restart one after the other under running jobs",
+    "while three nodes restart one after the other, running jobs continue without crashes or repeated work",
     async () => {
       await inEach((name) => sources.call("PUT", `/${name}`));
       await inEach((name) => sources.call("PUT", `/${name}/one`, {}));

@@ -8,7 +8,9 @@ import { afterAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
 
 const HANDLES = 1_024;
-/** Number of clients, more than a node with this many handles keeps connected. */
+/**
+ * Number of clients. A node limited to this many file handles cannot keep all of them connected.
+ */
 const CLIENT_COUNT = 1_500;
 const ADMIN = { authorization: `Basic ${Buffer.from("anna:secret").toString("base64")}` };
 

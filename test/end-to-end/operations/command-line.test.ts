@@ -301,7 +301,7 @@ test.each([
   });
 });
 
-test("a replacement that finds no job of the account fails", async () => {
+test("replacing a password fails if no job uses the account", async () => {
   const file = join(folder, "new-password");
   writeFileSync(file, "new\n");
   const account = ["--host", "http://u:p@couch.example", "--username", "anna"];
@@ -315,7 +315,7 @@ test("a replacement that finds no job of the account fails", async () => {
   }
 });
 
-test("a replacement in failing jobs counts the other jobs of the account", async () => {
+test("replacing a password in failing jobs reports how many other jobs use the account", async () => {
   const job = {
     source: "http://anna:old@127.0.0.1:1/a",
     target: "http://127.0.0.1:1/b",

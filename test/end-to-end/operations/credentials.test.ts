@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // Prevents a renewal of the session when the server forgets it. On a slow machine, the
-      // session may then be older than the default of this setting.
+      // Keeps the session from being renewed when the server forgets it: on a slow machine, it may
+      // then be older than the default of this setting.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),

@@ -153,7 +153,7 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   await stateOnce(FOLLOW, "running");
 });
 
-test("past events are filtered and continued, also those of a removed job", async () => {
+test("past events can be filtered and read page by page, including those of a removed job", async () => {
   const job = { source: "a", target: "gone", create_target: true, continuous: true };
   const { body } = await ask("PUT", "/_replicator/gone", job);
   await ask("DELETE", `/_replicator/gone?rev=${body.rev}`);
@@ -274,7 +274,8 @@ test("job events are shown as they occur, even after the server was unreachable"
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // The running job also reports stops and starts at about that time, which are skipped.
+  // The running job also reports its stops and starts, in any order with the changes that are
+  // awaited; they are skipped.
   const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

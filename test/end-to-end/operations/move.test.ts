@@ -184,7 +184,7 @@ test("documents keep every number and their member order, there and back", async
   await old.call("DELETE", database);
 });
 
-test("the uuid of the old server is adopted if no job runs, and jobs are refused without it", async () => {
+test("a move is refused until this node has adopted the uuid of the old server, which it does only while no job runs", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });
   let other = await open();

@@ -32,8 +32,8 @@ const DOCUMENT_COUNT = 8;
 /** Number of groups fixed at the same time. */
 const FIXED_AT_ONCE = 6;
 /**
- * Classes of failures whose servers a node probes, so that their jobs may recover before the
- * command.
+ * Failure classes for which a node probes the server, so that the jobs may recover before the
+ * command is run.
  */
 const PROBED = new Set(["dns", "unreachable", "timeout", "tls"]);
 const ADMIN = "admin:of-admin";
@@ -54,7 +54,7 @@ interface Fault {
   readonly command?: readonly string[];
 }
 
-/** A message about alerts. */
+/** Body of an alert message. */
 interface Message {
   readonly status: string;
   readonly count: number;
@@ -396,8 +396,8 @@ async function openBlackHole(behind: string) {
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   child.kill("SIGSTOP");
   const port = Number(line);
-  // Fills the accept queue. Two connections suffice, and the later ones wait for the process, so
-  // none is awaited.
+  // Fills the accept queue, for which two connections suffice. None is awaited, because further
+  // ones are established only when the process resumes.
   for (let number = 0; number < 4; number++) {
     const socket = connect({ port, host: "127.0.0.1" });
     socket.on("error", () => {});

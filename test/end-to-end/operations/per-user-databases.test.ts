@@ -68,7 +68,7 @@ const onceParked = (filter: string, count: number) =>
     ({ total_rows: total }) => total === count,
   );
 
-test("the commands of the page create, show and repair what it describes", async () => {
+test("the commands of docs/per-user-databases.md create, show and repair the jobs of a rule", async () => {
   const [rule = "", documents = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) {

@@ -102,7 +102,7 @@ function commands(): readonly (readonly (readonly string[])[])[] {
 const name = (number: number) => `user-${number}x`;
 const securityOf = (member: string) => ({ members: { names: [member], roles: [] } });
 
-test("the commands of the page copy, follow, show, change and end what it describes", async () => {
+test("the commands of docs/whole-servers.md copy a server, follow it by a rule, show and change the rule, and remove it", async () => {
   const [rule = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) await fill(name(number));
@@ -209,7 +209,7 @@ test.each([
   ["replicate", ["nosuch*"], [], "no database matches 'nosuch*'"],
   ["verify", ["nosuch*"], [], "no database matches 'nosuch*'"],
   ["verify", ["no*", "shop-a"], ["shop-*"], "no database matches 'no*', 'shop-a', except 'shop-*'"],
-])("%s --all fails if no database matches %j except %j", async (...given) => {
+])("%s --all fails if no database matches --databases %j --except %j", async (...given) => {
   const [command, databases, except, reason] = given;
   const sides = [withCredentials(source), withCredentials(target)];
   const exceptions = except.length === 0 ? [] : ["--except", ...except];

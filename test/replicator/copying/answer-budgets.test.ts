@@ -63,7 +63,7 @@ async function readChanges(endpoint: Endpoint, continuous: boolean): Promise<voi
   const request = { since: 0, continuous, winningRevisionsOnly: false };
   const selection = { kind: "all" } as const;
   for await (const _ of endpoint.changes({ ...request, selection }, signal)) {
-    // The pages are discarded.
+    // Reads all pages, and discards them.
   }
 }
 

@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 describe("a local database", () => endpointTests(() => openEndpoint("local")));
-test("a local database sends an attachment without a position even to a target that has an ancestor", async () => {
+test("a local database sends an attachment whose revpos is 0 even to a target that has an ancestor", async () => {
   const endpoint = await openEndpoint("local");
   const signal = new AbortController().signal;
   await endpoint.create({}, signal);

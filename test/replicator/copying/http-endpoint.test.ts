@@ -327,7 +327,7 @@ const UNCONFIRMING = [
   '{"error":"unauthorized","reason":"x"}',
 ] as const;
 
-describe.each([200, 201, 202])("an answer with status %i", (status) => {
+describe.each([200, 201, 202])("a response with status %i", (status) => {
   test.each([
     ...UNCONFIRMING,
     '{"ok":true}',
@@ -336,7 +336,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     '{"ok":true,"id":"a","rev":"2-a"}',
     '{"ok":true,"id":"a","rev":{"toString":"1-a"}}',
     '[{"ok":true,"id":"a","rev":"1-a"}]',
-  ])("%s does not answer the write of a document", async (body) => {
+  ])("%s does not confirm the write of a document", async (body) => {
     const endpoint = open(() => ({ status, body }));
     const text = '{"_id":"a","_rev":"1-a"}';
     const attachments = (async function* () {})();
@@ -350,7 +350,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   });
 
   test.each([...UNCONFIRMING, '{"ok":true,"id":"_local/b","rev":"0-1"}', '{"id":"_local/a"}'])(
-    "%s does not answer the write of a checkpoint",
+    "%s does not confirm the write of a checkpoint",
     async (body) => {
       const writing = open(() => ({ status, body })).writeLocal("a", "{}", undefined, signal);
       await expect(writing).rejects.toBeDefined();
@@ -358,7 +358,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   );
 
   test.each([...UNCONFIRMING, '{"_id":"_local/b","_rev":"0-1"}', '{"_rev":"0-1"}'])(
-    "%s is not a checkpoint",
+    "%s is not accepted as a checkpoint",
     async (body) => {
       await expect(open(() => ({ status, body })).readLocal("a", signal)).rejects.toBeDefined();
     },
@@ -382,11 +382,11 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     expect(await endpoint.commit(signal)).toBe("7");
   });
 
-  test.each(UNCONFIRMING)("%s does not answer the write of a security object", async (body) => {
+  test.each(UNCONFIRMING)("%s does not confirm the write of a security object", async (body) => {
     await expect(open(() => ({ status, body })).setSecurity("{}", signal)).rejects.toBeDefined();
   });
 
-  test.each(UNCONFIRMING)("%s does not answer the creation of a database", async (body) => {
+  test.each(UNCONFIRMING)("%s does not confirm the creation of a database", async (body) => {
     const endpoint = open(({ method }) =>
       method === "PUT" ? { status, body } : { status: 404, body: '{"error":"not_found"}' },
     );
@@ -395,7 +395,7 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
   });
 
   test.each(UNCONFIRMING.filter((body) => body !== "{}"))(
-    "%s does not mean that no revisions are missing",
+    "%s is not accepted as a response to _revs_diff",
     async (body) => {
       const asked = new Map([["a", ["1-a"]]]);
       const endpoint = open(() => ({ status, body }));
@@ -403,9 +403,12 @@ describe.each([200, 201, 202])("an answer with status %i", (status) => {
     },
   );
 
-  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])("%s is not a document", async (body) => {
-    await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
-  });
+  test.each([...UNCONFIRMING, '{"_id":"b","_rev":"1-a"}'])(
+    "%s is not accepted as a document",
+    async (body) => {
+      await expect(open(() => ({ status, body })).readDocument("a", signal)).rejects.toBeDefined();
+    },
+  );
 });
 
 test("splits a batch that the server refuses as a whole, down to the documents that it refuses", async () => {
@@ -605,7 +608,7 @@ test.each([
   '{"a":{"missing":5}}',
   '{"a":null}',
   '{"a":{"missing":["1-a"],"possible_ancestors":5}}',
-])("rejects the missing revisions %s of a", async (body) => {
+])("rejects the _revs_diff response %s", async (body) => {
   const endpoint = open(() => ({ status: 200, body }));
   const asking = endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal);
   await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });

@@ -121,7 +121,7 @@ describe.each([
     expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
   });
 
-  test("is refused in a transaction in which an administrator saves the same text", async () => {
+  test("is refused if it wins in a transaction in which an administrator saves the same body", async () => {
     const text = { ...body, owner: "eve" };
     await graft(EVE, { path: ["f", "1", "0"], body: text });
     await graft(ROOT, { path: ["a", "0"], body: { ...PLAIN, owner: "eve" } });
@@ -135,7 +135,7 @@ describe.each([
   });
 });
 
-test("an administrator's own leaf keeps its reference when a user's deletion lets it win", async () => {
+test("an administrator's leaf may still use its secret reference if it wins because a user deleted another leaf", async () => {
   const owner = "eve";
   await save(ROOT, SECRET);
   await graft({ ...ROOT, userName: "chief" }, { path: ["f", "e", "d"], body: { ...PLAIN, owner } });
@@ -162,7 +162,7 @@ test("saving another user's document grants it no rights", async () => {
   expect(await save(other, { ...SECRET, owner: "root" })).toBe("rejected");
 });
 
-test("the job of another author's leaf ends with it, even if the next winner claims to have ended", async () => {
+test("when a winning leaf is deleted, its author's job ends even if the next winner, by another author, has the state completed", async () => {
   const ended = { ...PLAIN, owner: "eve", _replication_state: "completed" };
   await graft(EVE, { path: ["a", "0"], body: ended });
   await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
@@ -171,7 +171,7 @@ test("the job of another author's leaf ends with it, even if the next winner cla
   expect(await job()).toMatchObject({ userName: "eve" });
 });
 
-test("a purged leaf that is replicated back has the authority of the writer", async () => {
+test("a purged leaf that a user replicates back has only that user's rights", async () => {
   const body = { ...SECRET, owner: "eve" };
   await save(ROOT, SECRET);
   const { revision } = (await node.read("_replicator", "one")) as { revision: string };
@@ -207,7 +207,7 @@ describe("documents written by a replication", () => {
       [name, { source: name, target: "b" }],
       [name, { source: "a", target: name, create_target: true }],
     ]),
-  )("do not reach the system database %s as %j", async (name, body) => {
+  )("cannot copy from or to the system database %s: %j", async (name, body) => {
     const others = ["a", "b", String(name)].filter((each) => each !== "_replicator");
     for (const each of others) await node.createDatabase(each);
     await graft(JOB, { path: ["a"], body: body as object });

@@ -32,7 +32,10 @@ const BEFORE = Array.from(
   (_, number) => `doc-${String(number).padStart(4, "0")}`,
 );
 
-/** Limits a job without an upper bound, so that its test fails in time. */
+/**
+ * Number of documents after which the source stops growing, so that a job without an upper bound
+ * ends and its test fails in time.
+ */
 const ADDED_MAX = 6000;
 
 async function add(tx: Transaction, database: Database, ids: readonly string[]): Promise<void> {
@@ -172,7 +175,7 @@ describe("over HTTP", () => {
   const row = (number: number) =>
     `{"seq":"${number}-x","id":"doc-${number}","changes":[{"rev":"1-a"}]}`;
 
-  test("reads a response without a limit to its end as it streams", async () => {
+  test("requests changes without a limit, and returns rows while the response streams", async () => {
     const pieces = [`{"results":[\n${row(1)}`, `,\n${row(2)},`, `\n${row(3)}\n],"last_seq":"4-x"}`];
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
@@ -223,7 +226,7 @@ describe("over HTTP", () => {
     ["has no rows", ['{"error":"oops","reason":"none"}']],
     ["has rows that are not a list", ['{"results":7,"last_seq":1}']],
     ["does not contain the last sequence", [`{"results":[\n${row(1)}\n]}`]],
-  ])("an answer that %s is an error that shows it", async (_, pieces) => {
+  ])("a response that %s is reported as an error that names the request", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
       error: "changes_req_failed",

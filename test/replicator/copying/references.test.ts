@@ -87,12 +87,12 @@ describe("a job", () => {
   });
 });
 
-describe("only a server admin", () => {
+describe("a reference to a secret", () => {
   test.each([
     ...PLACES,
     ["iam.apiKey", { auth: { iam: { api_key: "env:A" } } }, ""] as const,
     ["tls.password", { password: "file:/run/secrets/a" }, ""] as const,
-  ])("may use a reference for %s", (place, source) => {
+  ])("may be used only by a server admin, for %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
       `\`source.${place}\` refers to a secret of the server, which requires server admin rights`,
@@ -102,7 +102,7 @@ describe("only a server admin", () => {
   test.each([
     { auth: { basic: { username: "env:A", password: "x env:A" } } },
     { headers: { "x-key": "environment: file:" } },
-  ])("may write references, but any user text that only resembles one: %j", (source) => {
+  ])("is not recognized in a text that only resembles one: %j", (source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBeUndefined();
   });

@@ -58,7 +58,7 @@ test("a job records why it failed as soon as the store accepts writes, and runs 
   await node.stop();
 });
 
-test("a job whose store fails is detected by its silence, and records no failure of its own", async () => {
+test("a job that cannot write to its store is requeued for its missing heartbeats, and counts no failure", async () => {
   let fails = false;
   const failing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

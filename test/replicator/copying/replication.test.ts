@@ -385,7 +385,7 @@ test("a stopping node hands its job to the next one, which resumes from the chec
   await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
-  // A run from the start would have checked all documents again and written one, or counted twice.
+  // The totals of both runs. A second run from the start would have checked all documents again.
   expect(data?.statistics).toMatchObject({ missingChecked: 51, docsWritten: 51 });
 });
 

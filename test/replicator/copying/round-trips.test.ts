@@ -167,7 +167,7 @@ test("a run without changes only queries both sides concurrently, then the chang
   expect(tripCount).toBe(2);
 });
 
-test("a run that knows the previous end requests changes immediately", async () => {
+test("a run that knows its expected start sequence requests changes immediately", async () => {
   const distant = await openDistant();
   const { checkpointedSequence } = await distant.replicate();
   const none = await distant.replicate({}, checkpointedSequence);
@@ -180,7 +180,7 @@ test("a run that knows the previous end requests changes immediately", async () 
   expect(await distant.documentCount("b")).toBe(20);
 });
 
-test("a run that starts at another sequence than expected requests other changes", async () => {
+test("a run that does not start at the expected sequence requests the changes again", async () => {
   const distant = await openDistant();
   const { checkpointedSequence } = await distant.replicate();
   await distant.put("a", more(IDS));
@@ -202,7 +202,7 @@ test("the first run into an empty database requests neither missing revisions no
 });
 
 describe("the first run between two Tandem databases", () => {
-  test("writes each checkpoint in one request, which compares the database", async () => {
+  test("writes each checkpoint in one request, which also verifies that the database is the same", async () => {
     const distant = await openDistant(TANDEM);
     const { requests, tripCount } = await distant.replicate();
     const [, ...copied] = COPIED;
@@ -211,18 +211,21 @@ describe("the first run between two Tandem databases", () => {
     expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
   });
 
-  test.each(["a", "b"])("writes none in a database %s that is re-created before", async (name) => {
-    const distant = await openDistant(TANDEM);
-    distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
-    await expect(distant.replicate()).rejects.toMatchObject({
-      error: "checkpoint_commit_failure",
-      reason: `instance_start_time on ${name === "a" ? "source" : "target"} database has changed since last checkpoint.`,
-    });
-    expect(await distant.checkpointCount(name)).toBe(0);
-    const { docsRead } = await distant.replicate();
-    expect(docsRead).toBe(name === "a" ? 1 : 10);
-    expect(await distant.documentCount("b")).toBe(11);
-  });
+  test.each(["a", "b"])(
+    "writes no checkpoint if database %s is re-created just before",
+    async (name) => {
+      const distant = await openDistant(TANDEM);
+      distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
+      await expect(distant.replicate()).rejects.toMatchObject({
+        error: "checkpoint_commit_failure",
+        reason: `instance_start_time on ${name === "a" ? "source" : "target"} database has changed since last checkpoint.`,
+      });
+      expect(await distant.checkpointCount(name)).toBe(0);
+      const { docsRead } = await distant.replicate();
+      expect(docsRead).toBe(name === "a" ? 1 : 10);
+      expect(await distant.documentCount("b")).toBe(11);
+    },
+  );
 
   test.each([403, 404, 405])("falls back to CouchDB's requests on status %i", async (status) => {
     const distant = await openDistant(TANDEM);
@@ -243,7 +246,7 @@ describe("a run that resumes between two Tandem databases", () => {
     return distant;
   };
 
-  test("writes each checkpoint in one request, after that of the earlier run", async () => {
+  test("writes each checkpoint in one request, and keeps the history of the earlier run", async () => {
     const distant = await openChanged();
     const { requests, tripCount, docsRead } = await distant.replicate();
     expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...COPIED, ...BEGUN]);
@@ -255,17 +258,20 @@ describe("a run that resumes between two Tandem databases", () => {
     expect((await distant.replicate()).requests).toEqual([...BOTH_SIDES, CHANGES]);
   });
 
-  test.each(["a", "b"])("writes none in a database %s that is re-created before", async (name) => {
-    const distant = await openChanged();
-    distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
-    await expect(distant.replicate()).rejects.toMatchObject({
-      error: "checkpoint_commit_failure",
-      reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
-    });
-    expect(await distant.checkpointCount(name)).toBe(0);
-  });
+  test.each(["a", "b"])(
+    "writes no checkpoint if database %s is re-created just before",
+    async (name) => {
+      const distant = await openChanged();
+      distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
+      await expect(distant.replicate()).rejects.toMatchObject({
+        error: "checkpoint_commit_failure",
+        reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
+      });
+      expect(await distant.checkpointCount(name)).toBe(0);
+    },
+  );
 
-  test("reads the database itself after another run has written a checkpoint", async () => {
+  test("reads and rewrites the checkpoint itself if another run has written it meanwhile", async () => {
     const distant = await openChanged();
     distant.before.set("POST /b/_local/ID", () => distant.recordOther("b"));
     const { requests } = await distant.replicate();

@@ -5,7 +5,7 @@ import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
 
 const FOREVER = new AbortController().signal;
 
-/** A revision with two attachments: `placed`, of position 1, and `poster`. */
+/** A revision with the attachments `placed`, of `revpos` 1, and `poster`, of this `revpos`. */
 function film(hashes: readonly string[], poster: string, position: number): TextDocument {
   const attachment = (bytes: string, revpos: number) => ({
     content_type: "image/png",
@@ -45,11 +45,11 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   return sent;
 }
 
-test("a local database sends an attachment without a position again", async () => {
+test("a local database sends an attachment whose revpos is 0 again", async () => {
   expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
 });
 
-test("requests all attachments from a server that omits one without a position", async () => {
+test("requests all attachments from a server that omits one whose revpos is 0", async () => {
   expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
 });
 

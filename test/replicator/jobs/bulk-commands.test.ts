@@ -1,4 +1,4 @@
-/** Commands for many jobs in the store: their lists, and their end. */
+/** Stored commands for many jobs: their results, order, undo and deletion. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Trace } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";

@@ -194,7 +194,7 @@ test.each(WAYS)("waits for a slow write when %s", async (_, make) => {
   await rests();
 });
 
-test("a stopping node waits up to five seconds each for a slow write, its last checkpoint and the response to it", async () => {
+test("a stopping node waits at most 15 seconds for a slow write and its last checkpoint", async () => {
   const { ask, seesWrites, stop, world } = await openBusyNode(0, SLOW_WRITE_MS);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(2);
@@ -263,7 +263,7 @@ test("a job of another document waits until the cancelled run has ended", async 
   expect(last).toEqual(["replication.accepted", "replication.halted", "replication.started"]);
 });
 
-test("waits for the run of a dead node until the node's lease expires", async () => {
+test("a cancel waits for the run of a dead node until the node's lease expires", async () => {
   const { ask, document, simulated, world, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

@@ -116,7 +116,7 @@ test("two users who request one copy at the same time both get it, and both find
   const found = async (userName: string | null) =>
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
-  // When the owner is gone, the id still finds the other job.
+  // When the job that owned the replication is gone, its id finds the other job.
   await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();

@@ -88,7 +88,7 @@ test("a hundred jobs of documents log in with the new password at their next run
   await node.stop();
 });
 
-test("a running transient job restarts with it, and keeps its id and history", async () => {
+test("a running transient job restarts with the new credential, and keeps its id and history", async () => {
   const seen: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {
     seen.push(headers?.authorization);
@@ -113,7 +113,7 @@ test("a running transient job restarts with it, and keeps its id and history", a
   await node.stop();
 });
 
-test("a paused job stays paused, and uses it when it is resumed", async () => {
+test("a paused job stays paused, and uses the new credential when it is resumed", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async ({ headers }) => {
     lines.push(headers?.authorization);
@@ -261,7 +261,7 @@ describe("the jobs of other users", () => {
     ["unverified certificates", { source: { url: VALID, verify_ssl_certificates: false } }],
     ["a header for a proxy", { source: { url: VALID, headers: { "X-Forwarded-Host": "evil" } } }],
     ["another path", { source: `${OLD}/evil/a` }],
-  ])("get nothing if their author chose %s", async (_, members) => {
+  ])("get no new password if their author chose %s", async (_, members) => {
     const node = await openServer();
     await node.put("joes", JOE, { source: VALID });
     await node.put("eves", EVE, members);
@@ -270,7 +270,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get it if the operator names their owner, but not another user of that name", async () => {
+  test("get the new password if the operator names their owner, unless that name was vouched for by a token", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: GUESS });
     await node.put("tokens", { ...EVE, vouchedBy: "jwt" }, { source: GUESS, target: "c" });
@@ -283,7 +283,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("are not considered to have had a valid password because a document claims that it has ended", async () => {
+  test("have no valid password on record if only the text of their document shows them as completed", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",

@@ -115,7 +115,7 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
   });
 });
 
-test("an update in progress when a short run begins does not count as the start of the run", async () => {
+test("an update that was in progress when a short run began does not record the start of the run", async () => {
   await job.begin("id");
   await job.end({ kind: "stopped" });
   const again = await accept();

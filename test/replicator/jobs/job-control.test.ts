@@ -111,7 +111,7 @@ test("a reset job reads all changes again, and later resumes from its own checkp
   expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
-  // The reset run ended first.
+  // Two runs have ended: the one that was reset, and the one that was paused.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
   expect(restartAt).toBeUndefined();

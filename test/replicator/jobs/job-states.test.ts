@@ -124,7 +124,7 @@ test("a failing job is crashing, and pending in the queue; its document records 
   ]);
 });
 
-test("the job of a document in state failed has ended", async () => {
+test("a document whose state is failed has a job that has ended", async () => {
   const node = await open();
   const body = { source: "a", target: "b" };
   await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));

@@ -145,7 +145,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("has its gated accounts listed with the jobs that wait for them, until a password is accepted", async () => {
+  test("has the accounts with a rejected login listed, with their waiting jobs, until a password is accepted", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));

@@ -66,7 +66,7 @@ test("a job is quarantined with a reason after two nodes died while reading its 
   });
 });
 
-test("a job is not quarantined because nodes died during harmless work", async () => {
+test("a job is not quarantined if the nodes that died were doing harmless work", async () => {
   for (let count = 0; count < 5; count++) await dyingRun();
   expect((await nextRun()).failure).toBeUndefined();
 });

@@ -189,7 +189,7 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("a taken-over document whose replication has since completed has a completed job", async () => {
+test("a document that is adopted again after its replication has completed has a completed job", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);

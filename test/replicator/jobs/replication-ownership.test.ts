@@ -1,4 +1,4 @@
-/** Ownership of a replication that another job has claimed before. */
+/** Ownership of a replication: the job that claims it first keeps other jobs from running it. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob } from "../../../src/jobs/index.ts";
 import {

@@ -30,7 +30,7 @@ test("changes are counted in the minute in which they were noticed", () => {
   });
 });
 
-test("a process counts its runs by its events", () => {
+test("a process derives the counts of its runs from their events", () => {
   const heard: string[] = [];
   const tally = new RunTally({ event: (name) => void heard.push(name) });
   const jobId = "a";

@@ -267,7 +267,7 @@ test("verifies a checkpoint rewrite whose response is lost", async () => {
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("falls back to reading the checkpoint if a self-described Tandem does not know the request", async () => {
+test("falls back to reading the checkpoint if a server that calls itself Tandem does not know the request", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");

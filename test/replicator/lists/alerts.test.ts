@@ -50,7 +50,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.kv.close());
 
-/** A watch that has become the leader. */
+/** Returns a watch that has become the leader, and has followed all events. */
 async function begun(): Promise<AlertWatch> {
   const watch = world.watch();
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");

@@ -152,7 +152,7 @@ test("a job that lost its lock can neither list failed documents nor skip them",
   expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
 });
 
-test("failures of a removed job are kept, then deleted; a new run reads them from the source", async () => {
+test("the failure list of a removed job is kept until it expires; a run after that retries the documents", async () => {
   let documentIdBytesMax = 3;
   const limits = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits };
   Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });

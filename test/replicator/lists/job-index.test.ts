@@ -1,5 +1,6 @@
 /**
- * The index of jobs agrees with the jobs after any history. It is built if missing, and repaired.
+ * The index of jobs agrees with the jobs after any history. Changes are appended as events, which a
+ * fold applies to the index. It is built if missing, and repaired.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -36,8 +37,8 @@ function open() {
 const ONE = { limit: 1 };
 
 /**
- * A fold of this many events: by one node, by two concurrently, or by one that dies before its
- * commit.
+ * Folds this many pending events into the index: one node does, two do concurrently, or one dies
+ * before its commit.
  */
 interface Fold {
   readonly folds: "one" | "two" | "dying";
@@ -87,7 +88,7 @@ describe("the index of jobs", () => {
 
   const problems = () => node.kv.read((tx) => indexProblems(tx, node));
 
-  test("agrees with the jobs after any history, for any order and size of folds", async () => {
+  test("agrees with the jobs after any history, in whatever order and portions pending changes are applied", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(INDEX_STEP, { minLength: 1, maxLength: 60 }), async (steps) => {
         const own = open();
@@ -196,7 +197,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded by a node once enough changes are pending", async () => {
+  test("is updated by a running node once enough changes are pending", async () => {
     const folder = new IndexFolder(node);
     const stopping = new AbortController();
     const running = folder.run(stopping.signal);
@@ -212,7 +213,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded by a starting node if enough changes are pending", async () => {
+  test("is updated by a starting node if enough changes are pending", async () => {
     for (let n = 0; n < 1000; n++) await addEnded(n);
     const stopping = new AbortController();
     const folded = deferred<void>();
@@ -233,7 +234,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded in batches; each reads one event more than it folds, however many are pending", async () => {
+  test("is updated in batches, each of which reads one event more than it applies, however many are pending", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const read = vi.spyOn(node.events, "statusEvents");
     const pieces: boolean[] = [];
@@ -245,7 +246,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is folded before a read if more changes are pending than a reader should keep", async () => {
+  test("is updated before a read if more changes are pending than a reader should keep", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const reader = composeNode({ runtime: node.runtime, kv: node.kv });
     const read = vi.spyOn(reader.events, "statusEvents");
@@ -272,7 +273,7 @@ describe("the index of jobs", () => {
     expect(fold).not.toHaveBeenCalled();
   });
 
-  test("changes without an event visible to consumers of events", async () => {
+  test("can change without an event that consumers of events see", async () => {
     await addEnded(0);
     const fallBehind = (sinceMs: number) =>
       node.kv.transact((tx) => node.backlogs.set(tx, "job0", { sinceMs, pending: 1, seenMs: 3 }));
@@ -298,12 +299,12 @@ describe("the index of jobs", () => {
     expect(found).toEqual(Array.from({ length: 440 }, (_, n) => n));
   });
 
-  test("is compared page by page", async () => {
+  test("is compared with the jobs page by page", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     expect(await repairAll(node)).toEqual({ repairedCount: 0, pageCount: 3 });
   });
 
-  test("is compared in parts, and old transient jobs are found without reading the others", async () => {
+  test("is compared with the jobs in parts, and old transient jobs are found without reading the others", async () => {
     for (let n = 0; n < 2100; n++) await addEnded(n);
     const list = vi.spyOn(node.jobs, "list");
     const pageCounts: number[] = [];

@@ -179,7 +179,7 @@ test("reads named jobs in pages, each job once", async () => {
   for (const [id, { jobId }] of found) expect(jobId).toBe(id);
 });
 
-test("a page reads each unfolded change once, however many pages follow", async () => {
+test("each page reads only the changes that the index lacks and no earlier page has read", async () => {
   await node.index.foldAll(node.kv);
   const id = ids[0] as string;
   const { commands } = node.replicator;

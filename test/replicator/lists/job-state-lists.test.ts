@@ -109,7 +109,7 @@ test.each([
   }
 });
 
-test("lists each job that has not ended, or is running again, once, by the id that is shown", async () => {
+test("lists each job whose state is not completed or failed exactly once, ordered by replication id", async () => {
   const shown = await addJobs(100);
   const ended: readonly string[] = ["completed", "failed"];
   const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));

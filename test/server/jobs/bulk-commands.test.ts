@@ -75,7 +75,7 @@ test("a command for many jobs continues after its response, and is undone as a w
   const ended = (await world.ask(`GET /_tandem/commands/${id}`)).json;
   expect(ended).toMatchObject({ state: "completed", done: MANY, changed: MANY - 1, failed: 0 });
   expect(await pausedCount()).toBe(MANY);
-  // Another decision since then is kept.
+  // A job that is resumed and paused again after the command stays paused.
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00009/_resume");
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00009/_pause");
   const undone = await world.ask(`POST /_tandem/commands/${id}/_undo`);

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test("a failing job shows where and why", async () => {
+test("a failing job shows its last failure, with the side and the host", async () => {
   const { body } = await ask("GET", "/_tandem/jobs?failing=true");
   expect(body).toMatchObject({ total_rows: 1, offset: 0, bookmark: null });
   expect(body.jobs[0]).toMatchObject({

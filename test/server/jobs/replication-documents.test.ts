@@ -226,7 +226,7 @@ describe("a masked secret", () => {
   const source = "http://jan:secret@127.0.0.1:1/a";
   const masked = "http://jan:*****@127.0.0.1:1/a";
 
-  test("that comes back with an edit is the stored one, and is sent nowhere else", async () => {
+  test("stands for the stored secret in an edit, and is refused if the edit changes the server", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, continuous: true };
@@ -240,7 +240,7 @@ describe("a masked secret", () => {
     expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
   });
 
-  test("does not stand for the password in another user's document", async () => {
+  test("is refused in a document of another user", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, owner: "bob" };
@@ -249,7 +249,7 @@ describe("a masked secret", () => {
     expect(copy.json.reason).toContain("`source` is masked");
   });
 
-  test("is not accepted in a body, for which nothing is stored", async () => {
+  test("is refused in a `_replicate` body, for which no secret is stored", async () => {
     const refused = await ask("POST", "/_replicate", ALICE, { source: masked, target: "b" });
     expect(refused.json.reason).toContain("`source` is masked");
   });

@@ -24,7 +24,7 @@ test("no code reads a setting that the page describes as without effect", () => 
   expect(read).toEqual(["priority_coeff"]);
 });
 
-test("values that CouchDB's replicator documents are the same here, or have a decision", () => {
+test("the defaults of [replicator] are those of CouchDB, except where a decision changed them", () => {
   const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);

@@ -70,7 +70,7 @@ test("a rule over the maximum length is refused, and nothing of it is stored", a
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("a rule preserves the form of its numeric parameters, when shown and changed", async () => {
+test("the numeric parameters of a rule are not reformatted when it is shown or changed", async () => {
   const { ask } = await openWholeApi();
   const request = (text: string, body?: string) =>
     ask(text, { headers: BASIC, ...(body === undefined ? {} : { body }) });

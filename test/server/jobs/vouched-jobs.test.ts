@@ -1,6 +1,6 @@
 /**
- * A token or a proxy that names a directory user: their jobs have the vouched roles, and none of
- * the directory user's rights.
+ * Users who are identified by a token or a proxy and have the name of a directory user: their jobs
+ * have the roles that were vouched for, and none of the directory user's rights.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -150,7 +150,7 @@ test("a replication document keeps the rights with which its owner wrote it, who
   const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
-  // With the user's password, the same text has their rights.
+  // Written with the user's password, the same document has the directory user's rights.
   expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
@@ -182,7 +182,7 @@ test("a document belongs to another user if another handler vouches for the same
   }
 });
 
-test("a job ends when its owner is deleted, even if the database still names them; one of a vouched user stays", async () => {
+test("a job ends when its owner is deleted from the directory, even if a security object still names them; the job of a vouched user continues", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);

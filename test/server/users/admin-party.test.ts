@@ -1,4 +1,4 @@
-/** A node without administrators treats every client on its machine as one. */
+/** A node without administrators treats every client on its machine as an administrator. */
 import { type OutgoingHttpHeaders, request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";

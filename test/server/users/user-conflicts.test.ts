@@ -122,7 +122,7 @@ describe("the owner of a user document", () => {
   test("cannot add a leaf next to it, whose roles would return when the winner is deleted", async () => {
     await signUp(["editor"]);
     expect((await graft(own(), {})).json).toMatchObject([{ error: "forbidden" }]);
-    // A leaf that would also win is refused.
+    // It is refused even if it would be the winner itself.
     expect((await graft(own(), {}, 9, "f")).json).toMatchObject([{ error: "forbidden" }]);
     expect(await liveLeaves()).toBe(1);
   });

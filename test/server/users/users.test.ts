@@ -461,7 +461,7 @@ describe("a replication into _users", () => {
 });
 
 describe("replications of users", () => {
-  test("read and write only what their users may", async () => {
+  test("read and write only databases that their users may read and write", async () => {
     await signUp();
     for (const database of ["own", "target", "secret"]) {
       await ask("PUT", `/${name}-${database}`, { as: ROOT });
@@ -528,7 +528,7 @@ describe("sessions", () => {
     });
   });
 
-  test("begin with a form or JSON, and end with the password", async () => {
+  test("begin with a login by form or JSON, and end when the password changes", async () => {
     const rev = await signUp({ roles: ["a"] });
     const byForm = await ask("POST", "/_session", {
       body: `name=${name}&password=pw`,
@@ -550,7 +550,7 @@ describe("sessions", () => {
     expect((await ask("GET", "/_session", { headers })).json.userCtx.name).toBeNull();
   });
 
-  test("of administrators are those of server admins", async () => {
+  test("of configured administrators have the rights of a server admin", async () => {
     const { cookie } = await ask("POST", "/_session", {
       body: { name: "root", password: "secret" },
     });

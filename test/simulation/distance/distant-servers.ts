@@ -35,9 +35,9 @@ export interface DistantServersOptions {
   readonly changedAtMs?: (count: number) => number | undefined;
   /** Factor on each processor's times at this moment. Default: 1. */
   readonly slownessAt?: (nowMs: number) => number;
-  /** Called for each `_bulk_docs` with the number in flight. */
+  /** Called for each `_bulk_docs` request, with the number of such requests in flight. */
   readonly onWrite?: (count: number, nowMs: number) => void;
-  /** Called for each individual document read with the number in flight. */
+  /** Called for each read of an individual document, with the number of such reads in flight. */
   readonly onRead?: (count: number, nowMs: number) => void;
 }
 

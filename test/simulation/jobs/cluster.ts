@@ -27,7 +27,8 @@ const TYPE = "test";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const FAULTY_MS = 30_000;
 /**
- * Time after the last fault: several consecutive rescues, each after the activity timeout at worst.
+ * Time allowed after the last fault: enough for several consecutive rescues of a job, each after an
+ * activity timeout.
  */
 const CALM_MS = 400_000;
 

@@ -111,7 +111,7 @@ export function recordJobs(
   });
 }
 
-/** A part of long data that differs whenever the data does. */
+/** Returns the data as text, shortened to its start and a hash if it is long. */
 export function textOf(data: JobData): string {
   const text = JSON.stringify(data);
   return text.length < SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… ${hash(text)}`;

@@ -26,7 +26,9 @@ interface ModelJob {
 
 export interface ReplayOptions {
   readonly types: readonly JobType[];
-  /** A node without a fault for this long before it accepted a job, and since, keeps the job. */
+  /**
+   * A node keeps a job if it has had no fault since it accepted the job, and for this long before.
+   */
   readonly calmMs: number;
 }
 
@@ -148,7 +150,10 @@ function requested(
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
 }
 
-/** A lost job was due, whatever the clock shows now. */
+/**
+ * Due time of a job that was returned to the queue because its worker was lost: now at the latest,
+ * unless it was resubmitted.
+ */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }

@@ -51,7 +51,7 @@ const ORDINARY: NodeTraits = {
   retry: {},
 };
 
-/** Outcomes of the commits that a crashed node sent but that did not reach the store. */
+/** Possible outcomes of a commit request that was on its way when its node crashed. */
 const CRASH_FATES = ["carried out", "late", "lost"] as const;
 type CrashFate = (typeof CRASH_FATES)[number];
 const LATE_MS_MAX = 4000;
@@ -73,7 +73,9 @@ export class SimulatedNode {
   /** Adjustment of the node's wall clock, in addition to the skew. */
   #steppedMs = 0;
   readonly #awake = new Gate();
-  /** The engine also sleeps before it commits. The delay of a commit is in `#commit`. */
+  /**
+   * True while the engine starts a commit, so that its sleep adds no delay to that of `#commit`.
+   */
   #isCommitting = false;
 
   constructor(world: World, name: string, random: SeededRandom, traits: Partial<NodeTraits>) {
@@ -89,7 +91,7 @@ export class SimulatedNode {
     this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine(), retry });
   }
 
-  /** Settles when the node crashes. The node's own work never settles then. */
+  /** Settles when the node crashes. Promises of the node's own work then stay pending. */
   readonly crashed: Promise<void>;
 
   get isCrashed(): boolean {
@@ -152,7 +154,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Resumes the node, and restores its network and a sound store. */
+  /** Resumes the node, heals its links, and ends its injected commit failures. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
     this.strike();
@@ -248,7 +250,10 @@ export class SimulatedNode {
     return commit;
   }
 
-  /** Whether requests sent before the node crashed arrive. */
+  /**
+   * Resolves if a request that was sent before the node crashed reaches the store, which may be
+   * late.
+   */
   async #survived(): Promise<void> {
     if (this.#afterCrash === "lost") await new Promise<never>(() => {});
     if (this.#afterCrash === "late")

@@ -56,8 +56,8 @@ export class VirtualTime {
   }
 
   /**
-   * Advances time to `untilMs`, or until no sleeper is left or `isOver`. Returns whether it was
-   * over.
+   * Advances time until `untilMs`, until no sleeper is left, or until `isOver` returns true.
+   * Returns whether `isOver` did.
    */
   async run(untilMs: number, isOver: () => boolean = () => false): Promise<boolean> {
     patience.heard();
@@ -88,7 +88,7 @@ export class VirtualTime {
     heap[at] = sleeper;
   }
 
-  /** The first to wake, unless that is after `untilMs`. */
+  /** Removes and returns the sleeper that wakes next, unless that is after `untilMs`. */
   #pop(untilMs: number): Sleeper | undefined {
     for (;;) {
       const first = this.#heap[0];

@@ -27,7 +27,7 @@ const ODD_VALUES: readonly unknown[] = [
   {},
   { error: "x", reason: 5 },
 ];
-/** Members that describe existing data to the client. */
+/** Documents that no database contains, and documents with malformed members. */
 const STRAY_DOCUMENTS: readonly object[] = [
   { _id: "stray", _rev: "1-abc", _revisions: { start: 1, ids: ["abc"] } },
   { _id: "doc-1", _rev: "x", _revisions: { start: -3, ids: [] } },

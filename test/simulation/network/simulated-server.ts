@@ -102,7 +102,7 @@ export class SimulatedServer {
   }
 }
 
-/** Whether a damaged document is among those read or written. */
+/** Whether the request reads or writes a document named like `DAMAGED`. */
 function isOverDamaged({ url, body }: Pick<FetchRequest, "url" | "body">): boolean {
   const { pathname, searchParams } = new URL(url);
   const name = pathname.split("/").at(-1) ?? "";

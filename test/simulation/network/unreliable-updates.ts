@@ -9,8 +9,8 @@ import type { VirtualTime } from "../kernel/virtual-time.ts";
 import { type Answer, plainAnswer, type Serve } from "./simulated-network.ts";
 
 /**
- * Permissions of an account at this server: its feed, many databases per request, or one per
- * request.
+ * How an account may learn about changes at this server: from its update feed, from a comparison of
+ * many databases per request, or from one request per database.
  */
 const ACCESS = ["feed", "feed", "comparison", "single"] as const;
 const ODDITIES = ["repeated", "reordered", "ended early", "place forgotten"] as const;

@@ -1,5 +1,6 @@
 /**
- * Invariants of replications in the store at any time, and the content that equal databases share.
+ * Invariants of replications that hold in the store at any time, and the content by which databases
+ * are compared.
  */
 import type {
   AttachmentStore,

@@ -61,7 +61,7 @@ export class Client {
     });
   }
 
-  /** Writes the result of `edit` for the current database. */
+  /** Calls `edit` in a transaction, and writes the edit that it returns, if any. */
   async write(name: string, edit: Edit): Promise<void> {
     await this.#unless("STORE_DATABASE_NOT_FOUND", async (tx) => {
       const opened = await this.node.databases.open(tx, name);

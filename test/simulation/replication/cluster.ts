@@ -266,7 +266,7 @@ class ReplicationCluster {
   }
 }
 
-/** The reading parts of workloads, callable separately. */
+/** The methods of each workload that only read, bound to it. */
 function bound(workloads: readonly Workload[]) {
   return workloads.map((workload) => ({
     check: workload.check?.bind(workload),

@@ -38,8 +38,8 @@ export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
     const write = endpoint.writeDocuments.bind(endpoint);
-    // One of seven is refused. A store that refuses by itself usually refuses the next checkpoint
-    // as well.
+    // Drops every seventh write. A store that really refuses a write usually refuses the next
+    // checkpoint as well, which would hide the fault.
     endpoint.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
   });
 }

@@ -70,8 +70,8 @@ export class Topology {
   }
 
   /**
-   * Whether no replication copies from the database. A document that it refuses is then missing
-   * nowhere else.
+   * Whether no replication copies from the database. A document that it refuses is then missing in
+   * no other database.
    */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);

@@ -15,7 +15,7 @@ export interface PageShell {
    * output. An error response counts as a failure unless `answers` accepts it.
    */
   run(block: string, options?: { readonly answers?: boolean }): Promise<string>;
-  /** Environment with the same programs and the same node. */
+  /** Environment in which child processes find the same programs and node as the shell. */
   readonly environment: NodeJS.ProcessEnv;
 }
 

@@ -26,7 +26,7 @@ export class Convergence implements Workload {
   constructor(scene: Scene) {
     this.#scene = scene;
     this.#checked = scene.topology.links
-      // The id of a replication with a function depends on its code.
+      // The id of a replication with a filter function depends on the function's code.
       .filter(({ body }) => body.filter === undefined)
       .map((link) => ({ ...link, baseId: baseIdOf(scene, link.body) }));
   }

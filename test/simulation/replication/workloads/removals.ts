@@ -45,7 +45,7 @@ export class Removals implements Workload {
     }
   }
 
-  /** The spare jobs are removed in the end. */
+  /** Removes the spare jobs once, so that the run can end. */
   async tend(): Promise<void> {
     if (!this.#isOver) await this.#scene.client.removeDatabase(SPARE_JOBS);
     this.#isOver = true;
