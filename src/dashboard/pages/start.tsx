@@ -36,6 +36,7 @@ const LISTS = {
   parked: { parked: "true" },
   running: { state: "running" },
   caughtUp: { state: "running", behind: "false", failing: "false" },
+  unknown: { unknown: "true" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
@@ -126,6 +127,7 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         note="no pending changes"
       />
       <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="without a slot" />
+      <Tile name="Unknown" value={counts.unknown} query={LISTS.unknown} note="without an answer" />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
       <li>
         <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>

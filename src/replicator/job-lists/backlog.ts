@@ -57,11 +57,22 @@ export function backlogAsked(
  * Whether the source of a failing job has not been read since the failure, so that it may have
  * changes, although none was pending. A failure at the target does not hide the source.
  */
-export function isUnread(backlog: Backlog | undefined, failing: Failing | undefined): boolean {
+export function isUnread(
+  backlog: Backlog | undefined,
+  failing: Pick<Failing, "side" | "lastMs"> | undefined,
+): boolean {
   if (failing === undefined || failing.side === "target") return false;
   return (
     backlog === undefined || (backlog.sinceMs === undefined && backlog.seenMs <= failing.lastMs)
   );
+}
+
+/** Whether the lag of a job is unknown: its source has never been read, or not since a failure. */
+export function isLagUnknown(
+  backlog: Backlog | undefined,
+  failing: Pick<Failing, "side" | "lastMs"> | undefined,
+): boolean {
+  return backlog === undefined || isUnread(backlog, failing);
 }
 
 /** Lag in whole seconds; 0 if no change is pending. */

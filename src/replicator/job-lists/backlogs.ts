@@ -31,7 +31,7 @@ export class Backlogs {
   /** Stores the backlog of an existing job. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     tx.set(this.#keys.backlog.key({ jobId }), encodeBacklog(backlog));
-    await this.#index.behind(tx, jobId, backlog.sinceMs);
+    await this.#index.behind(tx, jobId, backlog);
   }
 
   /** Removes the backlog of a job. Must be called after the job was removed. */

@@ -40,6 +40,8 @@ export interface JobFigures {
   /** Number of parked jobs, which are also counted as running in `states`. */
   readonly parkedCount: number;
   readonly leftBehindCount: number;
+  /** Number of jobs whose lag is unknown. */
+  readonly unknownCount: number;
   /** Number of jobs with pending changes. */
   readonly behindCount: number;
   /** Longest lag first. Groups not listed have a shorter lag, or none. */
@@ -87,6 +89,7 @@ export class JobFiguresReader {
         stalledCount: await this.#counts.rows(view, ["flag", "stalled"]),
         parkedCount: await this.#counts.rows(view, ["outcome", "parked"]),
         leftBehindCount: await this.#counts.rows(view, ["flag", "left_behind"]),
+        unknownCount: await this.#counts.rows(view, ["flag", "unknown"]),
         behindCount: await this.#counts.rows(view, ["behind", null]),
         groupLags: await this.#groupLags(tx, behind),
         jobLags: await this.#jobLags(tx, behind.slice(0, WORST_JOBS_MAX)),
