@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Alert } from "../../replicator/index.ts";
-import { messageOf } from "./alert-message.ts";
+import { alertedRules, messageOf } from "./alert-message.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 2);
 const CAUSE = { class: "unreachable", side: "source", host: "far.example", rule: "rule-1" };
@@ -56,5 +56,32 @@ test("a message for Slack names some of the jobs, and escapes them", () => {
   const ended = alert("b", { kind: "finished", status: "completed" });
   expect(JSON.parse(messageOf("slack", [ended], JOBS, NOW_MS)).text).toMatch(
     /^\*1 job completed\*/,
+  );
+});
+
+test("alerts about rules name the rules, and no jobs", () => {
+  const cause = { ...CAUSE, rule: undefined };
+  const alerts = ["users", "films"].map((rule) => alert(rule, { kind: "rule_failing", cause }));
+  const message = (format: "tandem" | "alertmanager" | "slack", of = alerts) =>
+    JSON.parse(messageOf(format, of, alertedRules(of), NOW_MS));
+  expect(message("tandem")).toMatchObject({
+    ...{ event: "rule_failing", job_id: null, job: null, rule: null, count: 2 },
+    alerts: [
+      { id: "alert-users", breach: "breach-users", job_id: null, name: "users" },
+      { id: "alert-films", breach: "breach-films", job_id: null, name: "films" },
+    ],
+  });
+  expect(message("tandem", alerts.slice(1))).toMatchObject({ rule: "films", count: 1 });
+  const [first, second] = message("alertmanager");
+  expect(first).toMatchObject({
+    labels: {
+      ...{ alertname: "Tandem_rule_failing", rule: "users", class: "unreachable" },
+      ...{ side: "source", host: "far.example" },
+    },
+    annotations: { summary: "1 rule failing: unreachable at far.example (source)" },
+  });
+  expect([first.labels.job_id, second.labels.rule]).toEqual([undefined, "films"]);
+  expect(message("slack").text).toBe(
+    "*2 rules failing: unreachable at far.example (source)*\n• users\n• films",
   );
 });

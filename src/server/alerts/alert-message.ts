@@ -21,6 +21,22 @@ export interface AlertedJobs {
   readonly rule: string | null;
 }
 
+/** Returns what messages show of rules instead of jobs. */
+export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
+  const names = alerts.map(({ jobId: rule }) => rule);
+  const [rule = null, ...others] = names;
+  return {
+    names: new Map(names.map((name) => [name, name])),
+    row: null,
+    rule: others.length === 0 ? rule : null,
+  };
+}
+
+/** Id of the job that an alert is about; null for a rule. */
+function jobIdOf({ kind, jobId }: Alert): string | null {
+  return kind === "rule_failing" ? null : jobId;
+}
+
 /** Returns the body of a message about a group of alerts, which is not empty. */
 export function messageOf(
   format: AlertFormat,
@@ -35,7 +51,7 @@ export function messageOf(
 
 function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJobs, nowMs: number) {
   const [first] = alerts as [Alert];
-  const { id, kind, status, breachId, jobId, timeMs, cause } = first;
+  const { id, kind, status, breachId, timeMs, cause } = first;
   return {
     id,
     event: kind,
@@ -43,7 +59,7 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
     breach: breachId,
     time: isoTime(timeMs),
     sent: isoTime(nowMs),
-    job_id: jobId,
+    job_id: jobIdOf(first),
     job: row,
     class: cause.class ?? null,
     side: cause.side ?? null,
@@ -53,7 +69,7 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
     alerts: alerts.slice(0, LISTED_JOBS_MAX).map((alert) => ({
       id: alert.id,
       breach: alert.breachId,
-      job_id: alert.jobId,
+      job_id: jobIdOf(alert),
       name: names.get(alert.jobId) ?? null,
     })),
   };
@@ -68,11 +84,12 @@ function alertmanagerAlerts(
   return alerts.map((alert) => {
     const { kind, status, jobId, timeMs, sinceMs, cause } = alert;
     const isFiring = status === "firing";
-    const name = names.get(jobId);
+    const isRule = kind === "rule_failing";
+    const name = isRule ? undefined : names.get(jobId);
     const labels = {
       alertname: `Tandem_${kind}`,
       ...(kind === "finished" ? { outcome: status } : {}),
-      ...(jobId === "" ? {} : { job_id: jobId }),
+      ...(isRule ? { rule: jobId } : jobId === "" ? {} : { job_id: jobId }),
       ...(cause.class === undefined ? {} : { class: cause.class }),
       ...(cause.side === undefined ? {} : { side: cause.side }),
       ...(cause.host === undefined ? {} : { host: cause.host }),
@@ -80,7 +97,7 @@ function alertmanagerAlerts(
     const annotations = {
       summary: headline([alert]),
       ...(name === undefined ? {} : { job: name }),
-      ...(rule === null ? {} : { rule }),
+      ...(rule === null || isRule ? {} : { rule }),
     };
     const endMs = isFiring ? nowMs + LASTING_MS : timeMs;
     return { labels, annotations, startsAt: isoTime(sinceMs), endsAt: isoTime(endMs) };
@@ -93,7 +110,8 @@ function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): stri
   const more = alerts.length - Math.min(named.length, NAMED_MAX);
   const lines = named.slice(0, NAMED_MAX).map((name) => `• ${escaped(name)}`);
   if (lines.length > 0 && more > 0) lines.push(`and ${more} more`);
-  const ofRule = rule === null ? "" : ` (rule ${escaped(rule)})`;
+  const ofRule =
+    rule === null || alerts[0]?.kind === "rule_failing" ? "" : ` (rule ${escaped(rule)})`;
   return [`*${escaped(headline(alerts))}*${ofRule}`, ...lines].join("\n");
 }
 
@@ -102,6 +120,7 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
   stalled: "making no progress",
   left_behind: "with failed documents",
   lag: "behind",
+  rule_failing: "failing",
   finished: "ended",
   test: "test alert",
 };
@@ -110,7 +129,8 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
 function headline(alerts: readonly Alert[]): string {
   const [{ kind, status, cause }] = alerts as [Alert];
   if (kind === "test") return "Test alert of Tandem";
-  const jobs = alerts.length === 1 ? "1 job" : `${alerts.length} jobs`;
+  const noun = kind === "rule_failing" ? "rule" : "job";
+  const jobs = `${alerts.length} ${noun}${alerts.length === 1 ? "" : "s"}`;
   const at = cause.host === undefined ? "" : ` at ${cause.host}`;
   const side = cause.side === undefined ? "" : ` (${cause.side})`;
   const why = cause.class === undefined ? "" : `: ${cause.class}${at}${side}`;
