@@ -34,6 +34,7 @@ const LISTS = {
   leftBehind: { left_behind: "true" },
   paused: { paused: "true" },
   parked: { parked: "true" },
+  unwatched: { parked: "true", unknown: "true" },
   running: { state: "running" },
   caughtUp: { state: "running", behind: "false", failing: "false" },
   unknown: { unknown: "true" },
@@ -90,7 +91,10 @@ async function readOverview(signal: AbortSignal) {
     ),
   ]);
   const counted = Object.fromEntries(counts) as Counts;
-  const caughtUp = sum(counted.caughtUp, counted.parked);
+  const isProven = counted.unwatched.count === 0;
+  const caughtUp = isProven
+    ? sum(counted.caughtUp, counted.parked)
+    : await countJobs(LISTS.caughtUp, signal, TILE_PAGES_MAX);
   return { failing, rules, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 

@@ -6,11 +6,14 @@ import type { AlertFormat } from "../settings/alert-settings.ts";
 export const LISTED_JOBS_MAX = 100;
 /** Jobs named in a message for people. */
 const NAMED_MAX = 5;
+/** Maximum length of a name in a message for people. */
+const NAME_LENGTH_MAX = 200;
 /**
- * Time after which Alertmanager resolves an alert by itself. The breach is resolved explicitly, so
- * it must not end earlier.
+ * Time after which Alertmanager resolves an alert by itself. A breach is resolved explicitly, so it
+ * must not end earlier. Nothing resolves other alerts, and ones that had already ended when they
+ * arrive are not sent.
  */
-const LASTING_MS = 365 * 24 * 3_600_000;
+const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 
 /** The jobs of a group of alerts. */
 export interface AlertedJobs {
@@ -83,7 +86,6 @@ function alertmanagerAlerts(
 ): readonly unknown[] {
   return alerts.map((alert) => {
     const { kind, status, jobId, timeMs, sinceMs, cause } = alert;
-    const isFiring = status === "firing";
     const isRule = kind === "rule_failing";
     const name = isRule ? undefined : names.get(jobId);
     const labels = {
@@ -99,7 +101,9 @@ function alertmanagerAlerts(
       ...(name === undefined ? {} : { job: name }),
       ...(rule === null || isRule ? {} : { rule }),
     };
-    const endMs = isFiring ? nowMs + LASTING_MS : timeMs;
+    const isBreach = kind !== "test" && kind !== "finished";
+    const lasting = nowMs + LASTING_MS[isBreach ? "breach" : "other"];
+    const endMs = status === "resolved" ? timeMs : lasting;
     return { labels, annotations, startsAt: isoTime(sinceMs), endsAt: isoTime(endMs) };
   });
 }
@@ -108,10 +112,9 @@ function alertmanagerAlerts(
 function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): string {
   const named = alerts.flatMap(({ jobId }) => names.get(jobId) ?? []);
   const more = alerts.length - Math.min(named.length, NAMED_MAX);
-  const lines = named.slice(0, NAMED_MAX).map((name) => `• ${escaped(name)}`);
+  const lines = named.slice(0, NAMED_MAX).map((name) => `• ${code(name)}`);
   if (lines.length > 0 && more > 0) lines.push(`and ${more} more`);
-  const ofRule =
-    rule === null || alerts[0]?.kind === "rule_failing" ? "" : ` (rule ${escaped(rule)})`;
+  const ofRule = rule === null || alerts[0]?.kind === "rule_failing" ? "" : ` (rule ${code(rule)})`;
   return [`*${escaped(headline(alerts))}*${ofRule}`, ...lines].join("\n");
 }
 
@@ -136,6 +139,15 @@ function headline(alerts: readonly Alert[]): string {
   const why = cause.class === undefined ? "" : `: ${cause.class}${at}${side}`;
   if (kind === "finished") return `${jobs} ${status}`;
   return `${jobs} ${status === "resolved" ? "no longer " : ""}${HEADLINES[kind]}${why}`;
+}
+
+/** A name as code in one line, which Slack does not format. */
+function code(name: string): string {
+  const line = name.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").replaceAll("`", "'");
+  const characters = [...line];
+  const isLong = characters.length > NAME_LENGTH_MAX;
+  const shown = isLong ? `${characters.slice(0, NAME_LENGTH_MAX).join("")}…` : line;
+  return `\`${escaped(shown)}\``;
 }
 
 /** Escapes the three characters with a meaning in Slack's texts. */
