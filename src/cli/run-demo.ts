@@ -26,17 +26,20 @@ const config = readConfig({ port: 0, dataDirectory: join(directory, "data") }, {
 const server = await openServer(config, createLogWriter({ level: () => "warn", format: "json" }));
 const url = server.url as string;
 
-process.stdout.write(`Tandem ${VERSION}, store in ${directory}, listening on ${url}\n\n`);
+/** Whether the node stays up, so that its addresses are of use. */
+const staysUp = process.stdout.isTTY;
+
+const address = staysUp ? `, listening on ${url}` : "";
+process.stdout.write(`Tandem ${VERSION}, store in ${directory}${address}\n\n`);
 try {
   const filmCount = await load("films");
   const countryCount = await load("countries");
   await replicateTransient(filmCount);
   await replicatePersistent(countryCount);
   const same = [await compare("films"), await compare("countries")];
-  process.stdout.write(`\njobs: ${url}/_scheduler/docs\n`);
-  process.stdout.write(`dashboard: ${url}/_dashboard/\n`);
   process.exitCode = same.every((isSame) => isSame) ? 0 : 1;
-  if (process.stdout.isTTY) await interrupted();
+  if (staysUp) await interrupted();
+  else process.stdout.write("\non a terminal, the node stays up, with its dashboard\n");
 } finally {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });
@@ -141,6 +144,8 @@ async function call(method: string, path: string, body?: string): Promise<unknow
 }
 
 function interrupted(): Promise<void> {
+  process.stdout.write(`\njobs: ${url}/_scheduler/docs\n`);
+  process.stdout.write(`dashboard: ${url}/_dashboard/\n`);
   process.stdout.write(`the node stays up at ${url} until Ctrl-C\n`);
   return new Promise((resolve) => {
     process.once("SIGINT", resolve);

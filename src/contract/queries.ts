@@ -141,6 +141,10 @@ export const JOB_FILTERS = {
   reason: { kind: "text", meaning: "text contained in the reason of the last failure" },
   behind: { kind: "flag", meaning: "jobs with pending changes" },
   behind_sec: { kind: "integer", meaning: "minimum lag in seconds" },
+  unknown: {
+    kind: "flag",
+    meaning: "jobs whose lag is unknown: the source has not answered yet, or not since a failure",
+  },
 } as const satisfies Query;
 
 /** Additional filters of events. */

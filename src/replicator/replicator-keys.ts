@@ -325,6 +325,12 @@ const ROWS = {
     "(1, timeMs, name, rule, status)",
     "a removed job, for its events; deleted with the event of its removal",
   ),
+  silentSource: keyRow<{ source: string }>(
+    72,
+    ["source"],
+    "(1)",
+    "a source of parked jobs that does not respond",
+  ),
 };
 
 /** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */

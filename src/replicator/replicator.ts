@@ -136,7 +136,7 @@ export class Replicator {
     this.bulk = new BulkCommands({ ...parts, lists, commands, failures, replacements });
     this.alerts = new AlertTests(parts);
     this.failing = new FailingGroups(parts);
-    this.logins = new GatedLogins({ ...parts, lists });
+    this.logins = new GatedLogins({ ...parts, lists, rules: this.rules });
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
     this.groups = new JobGroups(parts);

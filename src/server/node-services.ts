@@ -120,7 +120,8 @@ function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;
   const subspace = SUBSPACES.replicator;
-  const watch = new AlertWatch({ runtime, kv, subspace, events, index, settings });
+  const { rules } = replicator;
+  const watch = new AlertWatch({ runtime, kv, subspace, events, index, rules, settings });
   const jobs = { kv, databases, replicator, shownUrl: () => shown.url };
   return new AlertSender({ runtime, watch, settings, jobs, fetch, userAgent: `Tandem/${VERSION}` });
 }

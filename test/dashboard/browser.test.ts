@@ -466,7 +466,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Options", { exact: true }).first().click();
     await page.getByLabel("worker_batch_size").fill("7");
     await page.getByText('"worker_batch_size": 7').first().waitFor();
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("heading", { name: "_replicator/by-form" }).waitFor();
     const document = await ask("GET", "/_replicator/by-form");
     expect(document).toMatchObject({ source: "films", worker_batch_size: 7, continuous: true });
@@ -515,7 +515,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
     expect(await sent.nth(1).textContent()).toContain(JSON.stringify(shown, null, 2));
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("heading", { name: "_replicator/nightly" }).waitFor();
     expect(await ask("GET", "/_replicator/nightly")).toMatchObject(chosen);
 
@@ -575,7 +575,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Another job runs the same replication").waitFor();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
     expect(await check()).toEqual([]);
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("heading", { name: "_replicator/checked" }).waitFor();
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
   });
@@ -593,7 +593,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await id.waitFor();
     expect(await page.getByRole("textbox").count()).toBe(3);
     expect(await page.getByRole("checkbox").count()).toBe(2);
-    const create = page.getByRole("button", { name: "Create" });
+    const create = page.getByRole("button", { name: "Create", exact: true });
     const hasFocus = (label: string) =>
       page.getByLabel(label).and(page.locator(":focus")).waitFor();
     await create.click();

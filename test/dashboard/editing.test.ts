@@ -60,7 +60,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("Target address").fill("once-2");
     await sent.getByText('"once-2"').waitFor();
     expect(await sent.textContent()).not.toMatch(OUTCOME);
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("heading", { name: "_replicator/once-copy" }).waitFor();
     await onceCopied("once-2");
 
@@ -111,18 +111,31 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const database = page.getByLabel("Database", { exact: true });
     await database.fill("films");
     await page.getByText("Database: Expected _replicator").waitFor();
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     expect(await database.getAttribute("aria-invalid")).toBe("true");
     await database.fill("_replicator");
     await page.getByLabel("Id", { exact: true }).fill("..");
     await page.getByText("Id: Browsers cannot request").waitFor();
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     expect(changes).toEqual([]);
     await page.getByLabel("Id", { exact: true }).fill(" spaced ");
-    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
     await page.getByRole("heading", { name: "_replicator/spaced" }).waitFor();
     expect(changes).toEqual(["/_replicator/spaced"]);
     await ask("POST", "/_tandem/jobs/_replicator%2Fspaced/_cancel");
+  });
+
+  test("a missing target is reported, and can be created", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/new");
+    await page.getByLabel("Source address").fill("films");
+    await page.getByLabel("Target address").fill("not-there-yet");
+    await page.getByText("not found: ").waitFor();
+    await page.getByRole("button", { name: "Create target" }).click();
+    await page.getByText("Does not exist yet and will be created.").waitFor();
+    expect(await page.getByLabel("Create the target if it does not exist").isChecked()).toBe(true);
+    await page.locator(".outcome pre").first().getByText('"create_target": true').waitFor();
+    await page.getByText("curl reads your login from ~/.netrc").waitFor();
   });
 
   test("a resource named . or .. is never requested", async () => {

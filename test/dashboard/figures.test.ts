@@ -504,7 +504,7 @@ describe("the form of a replication", () => {
     });
     const command = curlCommand("http://h/it's", document);
     expect(command).not.toMatch(/s3|s4/);
-    expect(command).toContain("'http://h/it'\\''s'");
+    expect(command).toContain("curl --netrc -X PUT 'http://h/it'\\''s'");
   });
 });
 

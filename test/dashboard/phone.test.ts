@@ -114,6 +114,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     for (const name of ["Lag", "Pending changes"]) {
       await page.locator(".fact", { hasText: name }).getByText("Unknown").waitFor();
     }
+    await show("/");
+    const { total_rows: total } = await ask(node, "GET", "/_tandem/jobs?unknown=true&limit=0");
+    const tile = page.locator(".tile", { hasText: "Unknown" });
+    await tile.getByText(String(total), { exact: true }).waitFor();
+    await tile.click();
+    await row.waitFor();
     await show("/servers");
     const server = page.getByRole("row", { name: new RegExp(`^127.0.0.1:${port}`) });
     expect(await server.locator("[data-name=Latency]").textContent()).toBe("Unknown");

@@ -128,5 +128,24 @@ test("a rejected login is listed until the password is replaced", async () => {
     () => here("/_tandem/rules/films"),
     ({ json: { status } }) => status.jobs === 1 && status.last_error === null,
   );
-  expect((await here("/_tandem/logins")).json).toEqual({ total_rows: 0, logins: [] });
+  const noLogins = { total_rows: 0, logins: [] };
+  expect((await here("/_tandem/logins")).json).toEqual(noLogins);
+
+  // An account whose jobs were corrected in their documents no longer waits.
+  const source = (password: string) => `${far.url.replace("://", `://jan:${password}@`)}/films`;
+  const copy = { target: "copy", create_target: true };
+  await here("/_replicator/typo", "PUT", { source: source("typing-error"), ...copy });
+  await node.onceAnswered(
+    () => here("/_tandem/logins"),
+    ({ json: page }) => page.logins[0]?.jobs === 1,
+  );
+  const { _rev } = (await here("/_replicator/typo")).json;
+  await here("/_replicator/typo", "PUT", { source: source("right-password"), ...copy, _rev });
+  await node.onceAnswered(
+    () => here("/_scheduler/docs/_replicator/typo"),
+    ({ json: shown }) => shown.state === "completed",
+  );
+  expect((await here("/_tandem/logins")).json).toEqual(noLogins);
+  const after = (await here("/_node/_local/_prometheus")).text;
+  expect(after).toMatch(/^tandem_logins_gated\{status="refused"\} 0$/m);
 });

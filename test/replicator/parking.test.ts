@@ -5,7 +5,8 @@
 import { afterEach, expect, test } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
-import { parseReplication } from "../../src/replicator/index.ts";
+import { type JobFilter, parseReplication } from "../../src/replicator/index.ts";
+import { changesPendingOf } from "../../src/replicator/job-lists/job-views.ts";
 import { ParkedJobsWaking } from "../../src/replicator/parking/parked-jobs-waking.ts";
 import { LOCAL_SOURCE } from "../../src/replicator/request/watched-place.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
@@ -245,6 +246,43 @@ test("jobs whose source is unreachable for minutes are listed as failing", async
   await world.time.run(world.time.nowMs + 240_000);
   const entry = await world.until(node.replicator.find(id));
   expect(entry?.data.failing).toMatchObject({ class: "unreachable", side: "source" });
+});
+
+test("the lag of a parked job is unknown while its source does not respond", async () => {
+  const world = new World("silent");
+  const { server, fetch } = openServer(world);
+  const node = await open({ world, fetch, config: { parkAfterSec: 2 } });
+  const { replicator } = node;
+  const asked = { source: "http://far/a", target: "b", create_target: true, continuous: true };
+  const id = await world.until(replicator.start(parseReplication(asked), JOE));
+  await node.createDatabase("near");
+  await startJob(node, "near");
+  await onceParked(node, 2);
+  const listed = async (filter: JobFilter) =>
+    (await world.until(replicator.lists.page({ filter, limit: 9 }))).entries.length;
+  const counts = async () => ({
+    unknown: await listed({ unknown: true }),
+    parkedUnknown: await listed({ unknown: true, parked: true }),
+    known: await listed({ unknown: false }),
+    caughtUp: await listed({ isCaughtUp: true }),
+    metric: (await world.until(replicator.figures.read())).unknownCount,
+    pending: await world.until(
+      replicator.find(id).then((entry) => entry && changesPendingOf(entry)),
+    ),
+  });
+  const proven = { unknown: 0, parkedUnknown: 0, known: 2, caughtUp: 2, metric: 0, pending: 0 };
+  expect(await counts()).toEqual(proven);
+  server.isAway = true;
+  await world.time.run(world.time.nowMs + 2_000);
+  const silent = { unknown: 1, parkedUnknown: 1, known: 1, caughtUp: 1, metric: 1, pending: null };
+  expect(await counts()).toEqual(silent);
+  // Other pauses between attempts do not change that.
+  await world.time.run(world.time.nowMs + 20_000);
+  expect(await counts()).toEqual(silent);
+  expect(await parkedCount(node)).toBe(2);
+  server.isAway = false;
+  await world.time.run(world.time.nowMs + 20_000);
+  expect(await counts()).toEqual(proven);
 });
 
 test("a parked job retries failed documents after `failure_retry_sec`", async () => {

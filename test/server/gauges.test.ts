@@ -12,6 +12,7 @@ const NOTHING: JobFigures = {
   parkedCount: 0,
   leftBehindCount: 0,
   behindCount: 0,
+  unknownCount: 0,
   groupLags: [],
   jobLags: [],
 };

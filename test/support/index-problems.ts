@@ -124,7 +124,10 @@ async function expectedRows(
     if (isPaused) add("flag", "paused");
     if (stallCount > 0) add("flag", "stalled");
     const backlog = await tx.get(SUBSPACES.replicator.pack([21, job.id]));
-    const sinceMs = backlog && unpackTuple(backlog)[1];
+    const [, sinceMs, , seenMs] = backlog === undefined ? [] : unpackTuple(backlog);
+    const isHidden = failing !== undefined && failing.side !== "target" && sinceMs === null;
+    const isUnread = seenMs === undefined || (isHidden && Number(seenMs) <= failing.lastMs);
+    if (isUnread && !isPaused && !hasEnded) add("flag", "unknown");
     if (typeof sinceMs === "number") add("behind", -sinceMs);
     const uuid = databaseOf(job.id);
     if (data.rule !== undefined) {

@@ -60,6 +60,11 @@ export const JOB_STEP: fc.Arbitrary<Step> = fc.record({
   failure: fc.constantFrom(...FAILURE_CLASSES),
 });
 
+/** When the source has answered: before or after all other events, depending on the step. */
+export function answeredMs(failure: FailureClass): number {
+  return FAILURE_CLASSES.indexOf(failure) % 4 < 2 ? 20 : 2 ** 43;
+}
+
 /** Jobs of a node, including those that it holds. */
 export class History {
   readonly #node: HistoryNode;
@@ -147,7 +152,8 @@ export class History {
         const sinceMs = event === "catch-up" ? undefined : 10 + FAILURE_CLASSES.indexOf(failure);
         await kv.transact(async (tx) => {
           if ((await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id })) === undefined) return;
-          await this.#node.backlogs.set(tx, id, { sinceMs, pending: 1, seenMs: 20 });
+          const seenMs = answeredMs(failure);
+          await this.#node.backlogs.set(tx, id, { sinceMs, pending: 1, seenMs });
         });
         return;
       }

@@ -186,8 +186,8 @@ export const NAMED_FAULTS = [
   {
     rule: "a source with a feed never counts as watched",
     path: "src/replicator/parking/source-watcher.ts",
-    text: 'await this.compareFirst("latest, then all", taskSignal);\n        onWatched();',
-    replacement: 'await this.compareFirst("latest, then all", taskSignal);',
+    text: "        isCompared = true;\n        onWatched();\n",
+    replacement: "",
     tests: ["src/replicator/parking/source-watcher.test.ts"],
   },
   {

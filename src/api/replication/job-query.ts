@@ -111,6 +111,7 @@ const SAME_FILTERS = [
   "paused",
   "parked",
   "stalled",
+  "unknown",
   "owner",
   "source",
   "target",

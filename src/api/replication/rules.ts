@@ -169,7 +169,7 @@ function ruleView({ name, content, summary }: ShownRule): Rule {
       lag_sec: lagSec,
       listed: listedMs === undefined ? null : isoTime(listedMs),
       followed_by: followedBy ?? null,
-      last_error: failure ?? null,
+      last_error: failure === undefined ? null : { error: failure.error, reason: failure.reason },
       cannot_copy: faultCount,
       faults,
     },

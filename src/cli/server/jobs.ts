@@ -47,7 +47,15 @@ const VALUE_NAMES = Object.keys(VALUE_FILTERS) as (keyof typeof VALUE_FILTERS)[]
 const VALUES_OF_EVENTS = { kind: "kinds", job: "name", endpoint: "host" } as const;
 const EVENT_NAMES = Object.keys(VALUES_OF_EVENTS) as (keyof typeof VALUES_OF_EVENTS)[];
 /** Filters without a value; `--no-…` negates them. */
-const FLAG_FILTERS = ["failing", "left_behind", "paused", "parked", "stalled", "behind"] as const;
+const FLAG_FILTERS = [
+  "failing",
+  "left_behind",
+  "paused",
+  "parked",
+  "stalled",
+  "behind",
+  "unknown",
+] as const;
 
 /** Paging options of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];

@@ -8,6 +8,7 @@ export const FLAG_FILTERS = [
   ["left_behind", "Failed documents"],
   ["stalled", "Stalled"],
   ["behind", "Behind"],
+  ["unknown", "Unknown lag"],
 ] as const;
 
 /** Filters with a text value; the first one is the search box. */

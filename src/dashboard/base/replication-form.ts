@@ -367,7 +367,7 @@ function plainName(text: string): string {
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
-    `curl -X PUT ${quoted(address)}`,
+    `curl --netrc -X PUT ${quoted(address)}`,
     "  -H 'Content-Type: application/json'",
     `  -d ${quoted(body)}`,
   ].join(" \\\n");

@@ -23,9 +23,12 @@ function Finding({ tone, children }: { tone: "good" | "bad" | ""; children?: Com
 export function EndpointFinding({
   side,
   checked: { found, isChecking },
+  onCreate,
 }: {
   side: "source" | "target";
   checked: Checked;
+  /** Lets the replication create a missing database. */
+  onCreate?: () => void;
 }) {
   if (isChecking) return <Finding tone="">Checking…</Finding>;
   const endpoint = found?.[side] ?? null;
@@ -37,7 +40,12 @@ export function EndpointFinding({
   return (
     <Finding tone="bad">
       {(failureClass ?? "other").replaceAll("_", " ")}:{" "}
-      <Foreign text={reason ?? error ?? "unknown reason"} />
+      <Foreign text={reason ?? error ?? "unknown reason"} />{" "}
+      {failureClass === "not_found" && onCreate !== undefined && (
+        <button type="button" onClick={onCreate}>
+          Create target
+        </button>
+      )}
     </Finding>
   );
 }

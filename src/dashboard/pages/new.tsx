@@ -203,7 +203,11 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               value={fields.createTarget}
               onChange={(createTarget) => change({ createTarget })}
             />
-            <EndpointFinding side="target" checked={checked} />
+            <EndpointFinding
+              side="target"
+              checked={checked}
+              onCreate={() => change({ createTarget: true })}
+            />
           </Endpoint>
           <Part title="Replication">
             <CheckField
@@ -368,6 +372,9 @@ function Outcome({
           <pre>{visibleJson(masked(document))}</pre>
           <h3>Shell command</h3>
           <pre>{curlCommand(addressOf(pathOfDocument(fields.database, fields.id)), document)}</pre>
+          <p class="section-note">
+            curl reads your login from ~/.netrc. Replace each ***** by the secret.
+          </p>
         </>
       )}
     </section>

@@ -34,8 +34,10 @@ const LISTS = {
   leftBehind: { left_behind: "true" },
   paused: { paused: "true" },
   parked: { parked: "true" },
+  unwatched: { parked: "true", unknown: "true" },
   running: { state: "running" },
   caughtUp: { state: "running", behind: "false", failing: "false" },
+  unknown: { unknown: "true" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
@@ -89,7 +91,10 @@ async function readOverview(signal: AbortSignal) {
     ),
   ]);
   const counted = Object.fromEntries(counts) as Counts;
-  const caughtUp = sum(counted.caughtUp, counted.parked);
+  const isProven = counted.unwatched.count === 0;
+  const caughtUp = isProven
+    ? sum(counted.caughtUp, counted.parked)
+    : await countJobs(LISTS.caughtUp, signal, TILE_PAGES_MAX);
   return { failing, rules, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 
@@ -126,6 +131,7 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         note="no pending changes"
       />
       <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="without a slot" />
+      <Tile name="Unknown" value={counts.unknown} query={LISTS.unknown} note="without an answer" />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
       <li>
         <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>

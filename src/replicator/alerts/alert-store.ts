@@ -69,7 +69,7 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn.key({}), value);
   }
 
-  /** Returns the breach of each job, in the order of `jobIds`; undefined for a job without one. */
+  /** Returns the breach of each job or rule, in the order of `jobIds`, if any. */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,

@@ -18,16 +18,19 @@ import {
 } from "../../kv/index.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
+import { classOfError } from "../jobs/failing.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { RULES_MAX, type Rules } from "../rules/rules.ts";
 import {
   type Alert,
   type AlertCause,
   type AlertKind,
   alertGroup,
-  BREACH_KINDS,
   type BreachKind,
+  JOB_BREACH_KINDS,
+  type JobBreachKind,
 } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
@@ -59,11 +62,12 @@ export interface AlertWatchParts {
   readonly subspace: Subspace;
   readonly events: JobEventLog;
   readonly index: JobIndex;
+  readonly rules: Pick<Rules, "failures">;
   readonly settings: AlertWatchSettings;
 }
 
 /** Events that begin and end a breach. */
-const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeName])[] = [
+const BREACH_CHANGES: readonly (readonly [JobBreachKind, JobChangeName, JobChangeName])[] = [
   ["failing", "failing", "recovered"],
   ["stalled", "stalling", "moving"],
   ["left_behind", "left_behind", "arrived"],
@@ -141,12 +145,14 @@ export class AlertWatch {
 
   /** Compares all breaches with the lists of jobs. */
   async compareAll(): Promise<void> {
-    for (const kind of BREACH_KINDS) await this.#compare(kind);
+    for (const kind of JOB_BREACH_KINDS) await this.#compare(kind);
+    await this.#compareRules();
   }
 
-  /** Compares lag breaches with the jobs that are behind. */
-  compareLags(): Promise<void> {
-    return this.#compare("lag");
+  /** Compares breaches that begin without an event: those of lags and of rules. */
+  async compareSilent(): Promise<void> {
+    await this.#compare("lag");
+    await this.#compareRules();
   }
 
   /** Returns the oldest alert for which `isHeld` is false, with all waiting alerts of its group. */
@@ -200,7 +206,7 @@ export class AlertWatch {
         if (change === over) await this.#resolve(tx, kind, jobId, timeMs);
       }
       if (change === "removed") {
-        for (const kind of BREACH_KINDS) await this.#resolve(tx, kind, jobId, timeMs);
+        for (const kind of JOB_BREACH_KINDS) await this.#resolve(tx, kind, jobId, timeMs);
       }
       if (change === "completed" || change === "failed") {
         const cause = causeOf(jobId, undefined);
@@ -212,17 +218,29 @@ export class AlertWatch {
     }
   }
 
-  async #open(tx: Transaction, kind: BreachKind, jobId: string, sinceMs: number): Promise<void> {
+  async #open(tx: Transaction, kind: JobBreachKind, jobId: string, sinceMs: number): Promise<void> {
     if (!this.#parts.settings.kinds.includes(kind)) return;
     const [known] = await this.#store.breaches(tx, kind, [jobId]);
     if (known !== undefined) return;
     const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
     if (kind === "lag" && status?.isPaused === true) return;
     const cause = causeOf(jobId, kind === "failing" ? status : undefined);
-    const id = this.#append(tx, {
-      ...{ kind, status: "firing", jobId, cause },
-      ...{ timeMs: sinceMs, sinceMs },
-    });
+    this.#begin(tx, { kind, jobId, cause, sinceMs });
+  }
+
+  #begin(
+    tx: Transaction,
+    {
+      kind,
+      jobId,
+      cause,
+      sinceMs,
+    }: Pick<Alert, "jobId" | "cause" | "sinceMs"> & {
+      readonly kind: BreachKind;
+    },
+  ): void {
+    const alert = { kind, status: "firing", jobId, cause, timeMs: sinceMs, sinceMs } as const;
+    const id = this.#append(tx, alert);
     if (id !== undefined) this.#store.setBreach(tx, kind, jobId, { id, sinceMs, cause });
   }
 
@@ -248,14 +266,43 @@ export class AlertWatch {
     return id;
   }
 
-  async #compare(kind: BreachKind): Promise<void> {
+  async #compare(kind: JobBreachKind): Promise<void> {
     const nowMs = this.#parts.runtime.clock.nowMs();
     const { kinds } = this.#parts.settings;
     if (kinds.includes(kind)) await this.#openListed(kind, nowMs);
     await this.#resolveOthers(kind, nowMs);
   }
 
-  async #openListed(kind: BreachKind, nowMs: number): Promise<void> {
+  /** Compares the breaches of rules with the rules that cannot list their source. */
+  async #compareRules(): Promise<void> {
+    const { settings, rules, runtime } = this.#parts;
+    const kind = "rule_failing";
+    if (!settings.kinds.includes(kind)) return;
+    const failures = await rules.failures();
+    const nowMs = runtime.clock.nowMs();
+    await this.#inTurn(async (tx) => {
+      const known = new Set(await this.#store.breachedJobs(tx, kind, undefined, RULES_MAX));
+      for (const name of known) {
+        if (!failures.has(name)) await this.#resolve(tx, kind, name, nowMs);
+      }
+      for (const [name, { error, cause }] of failures) {
+        if (known.has(name)) continue;
+        const { class: failureClass, host } = cause ?? {
+          class: classOfError(error),
+          host: undefined,
+        };
+        const place = { side: "source", host, rule: undefined };
+        this.#begin(tx, {
+          kind,
+          jobId: name,
+          cause: { class: failureClass, ...place },
+          sinceMs: nowMs,
+        });
+      }
+    });
+  }
+
+  async #openListed(kind: JobBreachKind, nowMs: number): Promise<void> {
     const { kv, index } = this.#parts;
     await index.shorten(kv);
     let { begin, end } = this.#listOf(kind, nowMs);
@@ -271,7 +318,7 @@ export class AlertWatch {
     }
   }
 
-  async #resolveOthers(kind: BreachKind, nowMs: number): Promise<void> {
+  async #resolveOthers(kind: JobBreachKind, nowMs: number): Promise<void> {
     let afterId: string | undefined;
     do {
       afterId = await this.#inTurn(async (tx) => {
@@ -287,7 +334,7 @@ export class AlertWatch {
 
   async #isBreach(
     tx: ReadTransaction,
-    kind: BreachKind,
+    kind: JobBreachKind,
     jobId: string,
     nowMs: number,
   ): Promise<boolean> {
@@ -302,7 +349,7 @@ export class AlertWatch {
     return behindSinceMs !== undefined && nowMs - behindSinceMs >= shortestMs;
   }
 
-  #listOf(kind: BreachKind, nowMs: number): KeyBounds {
+  #listOf(kind: JobBreachKind, nowMs: number): KeyBounds {
     if (kind === "failing") return this.#keys.statusRow.range({ list: "since" });
     if (kind !== "lag") return this.#keys.statusRow.range({ list: "flag", value: kind });
     const sinceMs = nowMs - this.#parts.settings.lagSec * 1000;

@@ -1,6 +1,6 @@
 /**
- * An alert: a notification about a job, sent once. A breach begins with a firing alert and ends
- * with a resolved one. The end of a job is not a breach.
+ * An alert: a notification about a job or a rule, sent once. A breach begins with a firing alert
+ * and ends with a resolved one. The end of a job is not a breach.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, type TupleItem, unpackTuple } from "../../kv/index.ts";
@@ -10,12 +10,24 @@ import { packTuple, type TupleItem, unpackTuple } from "../../kv/index.ts";
  * - stalled: the last runs made no progress
  * - left_behind: documents were not copied
  * - lag: a change has been pending for longer than the limit
+ * - rule_failing: the rule cannot list its source
  * - finished: the job has completed or failed permanently
  */
-export const ALERT_KINDS = ["failing", "stalled", "left_behind", "lag", "finished"] as const;
+export const ALERT_KINDS = [
+  "failing",
+  "stalled",
+  "left_behind",
+  "lag",
+  "rule_failing",
+  "finished",
+] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 export type BreachKind = Exclude<AlertKind, "finished">;
-export const BREACH_KINDS = ALERT_KINDS.filter((kind) => kind !== "finished");
+/** Breaches of jobs. */
+export type JobBreachKind = Exclude<BreachKind, "rule_failing">;
+export const JOB_BREACH_KINDS = ALERT_KINDS.filter(
+  (kind) => kind !== "finished" && kind !== "rule_failing",
+);
 
 /** The cause of an alert, by which alerts are grouped. Members are undefined if unknown. */
 export interface AlertCause {
@@ -42,6 +54,7 @@ export interface Alert {
   readonly status: "firing" | "resolved" | "completed" | "failed";
   /** Id of the alert that began the breach, which may be this alert. */
   readonly breachId: string;
+  /** Id of the job, or name of the rule. */
   readonly jobId: string;
   /** Time of detection (ms since the epoch). */
   readonly timeMs: number;

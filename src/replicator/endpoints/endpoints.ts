@@ -137,12 +137,12 @@ export class Endpoints {
   }
 
   /** Opens the server with this root URL. Throws like `open`. */
-  openServer(address: HttpAddress, owner: Authority = NO_RIGHTS): HttpServer {
+  openServer(address: HttpAddress, owner: Authority = NO_RIGHTS, onRetry?: () => void): HttpServer {
     const spending = this.#parts.spendingFor(address);
     const options = REPLICATION_OPTIONS_DEFAULT;
     const secrets = new SecretsInUse();
     return new HttpServer(
-      this.#requestsParts(address, owner, { spending, options, secrets }),
+      this.#requestsParts(address, owner, { spending, options, secrets, onRetry }),
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,
     );
@@ -168,11 +168,13 @@ export class Endpoints {
       options,
       activity,
       secrets,
+      onRetry,
     }: {
       readonly spending: EndpointSpending;
       readonly options: ReplicationOptions;
       readonly activity?: Activity | undefined;
       readonly secrets: SecretsInUse;
+      readonly onRetry?: (() => void) | undefined;
     },
   ): HttpRequestsParts {
     const parts = this.#parts;
@@ -189,6 +191,7 @@ export class Endpoints {
         // Retries end before `health_threshold_sec`: otherwise a job that only repeats failing
         // requests would count as healthy.
         failingMsMax: parts.config.healthThresholdSec * 500,
+        ...(onRetry === undefined ? {} : { onRetry }),
         onPause: (pauseMs) => {
           activity?.expectSilence(pauseMs);
           activity?.waits.expect("limiter", pauseMs);

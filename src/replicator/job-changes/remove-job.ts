@@ -23,7 +23,11 @@ export interface RemoveJobParts {
   readonly events: JobEventLog;
 }
 
-const NOTHING_PENDING = { hasLeftBehind: false, behindSinceMs: undefined } as const;
+const NOTHING_PENDING = {
+  hasLeftBehind: false,
+  behindSinceMs: undefined,
+  isUnread: false,
+} as const;
 
 export async function removeJob(
   { jobs, ownership, controls, backlogs, runs, parked, halted, events }: RemoveJobParts,

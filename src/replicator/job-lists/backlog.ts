@@ -57,11 +57,22 @@ export function backlogAsked(
  * Whether a failing job's source may have unknown changes: none was pending, but the source has not
  * been read since the failure. False if the target failed, because the source was still read.
  */
-export function isUnread(backlog: Backlog | undefined, failing: Failing | undefined): boolean {
+export function isUnread(
+  backlog: Backlog | undefined,
+  failing: Pick<Failing, "side" | "lastMs"> | undefined,
+): boolean {
   if (failing === undefined || failing.side === "target") return false;
   return (
     backlog === undefined || (backlog.sinceMs === undefined && backlog.seenMs <= failing.lastMs)
   );
+}
+
+/** Whether the lag of a job is unknown: its source has never been read, or not since a failure. */
+export function isLagUnknown(
+  backlog: Backlog | undefined,
+  failing: Pick<Failing, "side" | "lastMs"> | undefined,
+): boolean {
+  return backlog === undefined || isUnread(backlog, failing);
 }
 
 /** Lag in whole seconds; 0 if no change is pending. */

@@ -1,8 +1,21 @@
-/** Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. */
-import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+/**
+ * Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. While the source of
+ * parked jobs does not respond to its watcher, their backlogs are unknown.
+ */
+import {
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
 import type { JobIndex } from "./job-index.ts";
+
+/** Maximum number of sources that are known not to respond. */
+const SILENT_MAX = 1_000;
+/** Maximum number of parked jobs counted for a metric. */
+const COUNTED_MAX = 10_000;
 
 export class Backlogs {
   readonly #keys: ReplicatorKeys;
@@ -15,8 +28,8 @@ export class Backlogs {
 
   /** Returns the backlog of a job; undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
-    const value = await tx.get(this.#keys.backlog.key({ jobId }));
-    return value && decodeBacklog(value);
+    const [backlog] = await this.getMany(tx, [jobId]);
+    return backlog;
   }
 
   /** Returns the backlog of each job, in the order of `jobIds`; undefined if unknown. */
@@ -24,14 +37,52 @@ export class Backlogs {
     tx: ReadTransaction,
     jobIds: readonly string[],
   ): Promise<readonly (Backlog | undefined)[]> {
-    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.backlog.key({ jobId })));
-    return values.map((value) => value && decodeBacklog(value));
+    const [values, unwatched] = await Promise.all([
+      tx.getMany(jobIds.map((jobId) => this.#keys.backlog.key({ jobId }))),
+      this.unwatched(tx, jobIds),
+    ]);
+    return values.map((value, index) =>
+      value === undefined || unwatched.has(jobIds[index] ?? "") ? undefined : decodeBacklog(value),
+    );
+  }
+
+  /** Returns the sources that do not respond to the watchers of their parked jobs. */
+  async silentSources(tx: ReadTransaction): Promise<ReadonlySet<string>> {
+    const { entries } = await tx.getRangePage(this.#keys.silentSource.range(), {
+      limit: SILENT_MAX,
+    });
+    return new Set(entries.map(({ key }) => this.#keys.silentSource.unpack(key).source));
+  }
+
+  /** Counts the parked jobs of sources that do not respond, up to a limit. */
+  async unwatchedCount(tx: ReadTransaction): Promise<number> {
+    let count = 0;
+    for (const source of await this.silentSources(tx)) {
+      const limit = COUNTED_MAX - count;
+      if (limit === 0) break;
+      count += (await tx.getRangePage(this.#keys.watched.range({ source }), { limit })).entries
+        .length;
+    }
+    return count;
+  }
+
+  /** Returns which of these jobs are parked at a source that does not respond. */
+  async unwatched(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const silent = await this.silentSources(tx);
+    if (silent.size === 0) return silent;
+    const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));
+    return new Set(
+      jobIds.filter((_, index) => {
+        const row = rows[index];
+        return row !== undefined && silent.has(String(unpackTuple(row)[1]));
+      }),
+    );
   }
 
   /** Stores the backlog of an existing job. */
   async set(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     tx.set(this.#keys.backlog.key({ jobId }), encodeBacklog(backlog));
-    await this.#index.behind(tx, jobId, backlog.sinceMs);
+    await this.#index.behind(tx, jobId, backlog);
   }
 
   /** Removes the backlog of a job. Must be called after the job was removed. */

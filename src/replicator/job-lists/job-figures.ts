@@ -15,6 +15,7 @@ import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
 import { type FailingCount, StatusCounts } from "./status-counts.ts";
@@ -40,6 +41,8 @@ export interface JobFigures {
   /** Number of parked jobs, which are also counted as running in `states`. */
   readonly parkedCount: number;
   readonly leftBehindCount: number;
+  /** Number of jobs whose lag is unknown. */
+  readonly unknownCount: number;
   /** Number of jobs with pending changes. */
   readonly behindCount: number;
   /** Longest lag first. Groups not listed have a shorter lag, or none. */
@@ -53,6 +56,7 @@ export interface JobFiguresParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly index: JobIndex;
+  readonly backlogs: Backlogs;
   readonly subspace: Subspace;
 }
 
@@ -87,6 +91,9 @@ export class JobFiguresReader {
         stalledCount: await this.#counts.rows(view, ["flag", "stalled"]),
         parkedCount: await this.#counts.rows(view, ["outcome", "parked"]),
         leftBehindCount: await this.#counts.rows(view, ["flag", "left_behind"]),
+        unknownCount:
+          (await this.#counts.rows(view, ["flag", "unknown"])) +
+          (await this.#parts.backlogs.unwatchedCount(tx)),
         behindCount: await this.#counts.rows(view, ["behind", null]),
         groupLags: await this.#groupLags(tx, behind),
         jobLags: await this.#jobLags(tx, behind.slice(0, WORST_JOBS_MAX)),

@@ -32,7 +32,7 @@ import {
 import { JobStatuses } from "../jobs/job-statuses.ts";
 import { idsOfBase, olderIndex, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
-import { decodeBacklog } from "./backlog.ts";
+import { type Backlog, decodeBacklog, isLagUnknown } from "./backlog.ts";
 import { IndexTail } from "./index-tail.ts";
 import { IndexView } from "./index-view.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
@@ -180,7 +180,8 @@ export class JobIndex implements JobObserver {
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
     // A new job has no backlog: removing a job with the same id also removed its backlog.
-    const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
+    const isUnread = await this.#isUnread(tx, id, before, job);
+    const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
     const asked = isAsked ? askedStatus(job) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
@@ -196,14 +197,14 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /**
-   * Sets since when a job is behind; undefined if it has caught up. Only transitions are logged as
-   * events.
-   */
-  async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
+  /** Applies a new backlog. Events are only logged when a job falls behind or has caught up. */
+  async behind(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
-    const after = { ...before, behindSinceMs };
+    const { sinceMs: behindSinceMs } = backlog;
+    const { place, lastMs = Number.POSITIVE_INFINITY } = before.failing ?? {};
+    const isUnread = isLagUnknown(backlog, before.failing && { side: place?.side, lastMs });
+    const after = { ...before, behindSinceMs, isUnread };
     const wasBehind = before.behindSinceMs !== undefined;
     if (wasBehind === (behindSinceMs !== undefined)) this.#adjust(tx, jobId, before, after);
     else this.#change(tx, jobId, before, after);
@@ -346,6 +347,24 @@ export class JobIndex implements JobObserver {
     return { page: entries, lastId: stoppedBy === "exhausted" ? undefined : entries.at(-1)?.id };
   }
 
+  /** Whether the lag of a changed job is unknown. Only failures and recoveries can change that. */
+  async #isUnread(
+    tx: ReadTransaction,
+    jobId: string,
+    before: JobStatus | undefined,
+    { failing }: IndexedJob,
+  ): Promise<boolean> {
+    if (before === undefined) return true;
+    const { sinceMs, tries } = before.failing ?? {};
+    if (sinceMs === failing?.sinceMs && tries === failing?.tries) return before.isUnread;
+    return isLagUnknown(await this.#backlog(tx, jobId), failing);
+  }
+
+  async #backlog(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
+    const value = await tx.get(this.#keys.backlog.key({ jobId }));
+    return value && decodeBacklog(value);
+  }
+
   async #statusOf(
     tx: ReadTransaction,
     jobId: string,
@@ -353,9 +372,9 @@ export class JobIndex implements JobObserver {
     job: IndexedJob,
   ): Promise<JobStatus> {
     const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
-    const backlog = await tx.get(this.#keys.backlog.key({ jobId }));
-    const behindSinceMs = backlog && decodeBacklog(backlog).sinceMs;
-    const status = { hasLeftBehind, behindSinceMs };
+    const backlog = await this.#backlog(tx, jobId);
+    const isUnread = isLagUnknown(backlog, job.failing);
+    const status = { hasLeftBehind, behindSinceMs: backlog?.sinceMs, isUnread };
     return jobStatus(jobId, facts, job, askedStatus(job), status);
   }
 
@@ -402,7 +421,7 @@ export class JobIndex implements JobObserver {
 /**
  * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
  */
-const FORMAT = 5;
+const FORMAT = 6;
 
 function isBuilt(value: Uint8Array): boolean {
   const [format, lastId] = unpackTuple(value);

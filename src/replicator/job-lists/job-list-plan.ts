@@ -78,15 +78,20 @@ export class JobListPlanner {
 
   /**
    * Returns a plan for the requested order. For the order by id, it reads a list whose total is
-   * known, or else the shortest list.
+   * known, or else the shortest list. `hasSilent`: whether the lag of parked jobs may be unknown.
    */
-  async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
+  async plan(
+    view: IndexView,
+    filter: JobFilter,
+    order: JobOrder,
+    hasSilent = false,
+  ): Promise<JobListPlan> {
     if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
     if (order === "shown-id") return this.#ofActive(view);
     if (order === "lag") return this.#byLag(view, filter);
     const candidates = await Promise.all([
       this.#ofStates(view, filter),
-      ...rowsAskedFor(filter).map((rows) => this.#ofRows(view, filter, rows)),
+      ...rowsAskedFor(filter, hasSilent).map((rows) => this.#ofRows(view, filter, rows, hasSilent)),
       ...(isOnlyFailing(filter) ? [this.#ofErrors(view, filter)] : []),
       ...(isOfCause(filter) ? [this.#ofCauses(view, filter)] : []),
       ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(view, filter)]),
@@ -96,7 +101,7 @@ export class JobListPlanner {
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
     if (whole !== undefined) return whole.plan;
     const { plan } = candidates.reduce((best, one) => (one.count < best.count ? one : best));
-    return { ...plan, total: await this.#countWithout(view, filter) };
+    return { ...plan, total: hasSilent ? undefined : await this.#countWithout(view, filter) };
   }
 
   async #ofFailing(
@@ -240,9 +245,10 @@ export class JobListPlanner {
     view: IndexView,
     filter: JobFilter,
     rows: readonly StatusRow[],
+    hasSilent: boolean,
   ): Promise<Candidate> {
     const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(view, row))));
-    const isTested = Object.keys(filter).length > 1;
+    const isTested = hasSilent || Object.keys(filter).length > 1;
     const sources = rows.map((row) => this.#list(row, filter.databaseUuid));
     return {
       count,
@@ -332,7 +338,7 @@ export class JobListPlanner {
  * Returns, for each condition that has a list, the rows of that list under which all matching jobs
  * are found.
  */
-function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
+function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error } = filter;
   const found: (readonly StatusRow[])[] = [];
   const placed = (list: "source" | "target", place: string): readonly StatusRow[] =>
@@ -342,7 +348,18 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   if (target !== undefined) found.push(placed("target", target));
   if (error !== undefined) found.push([["error", error]]);
   if (filter.parked === true) found.push([["outcome", "parked"]]);
-  for (const flag of LISTED_FLAGS) if (filter[flag] === true) found.push([["flag", flag]]);
+  for (const flag of LISTED_FLAGS) {
+    if (filter[flag] !== true) continue;
+    const isParkedToo = hasSilent && flag === "unknown";
+    found.push(
+      isParkedToo
+        ? [
+            ["flag", flag],
+            ["outcome", "parked"],
+          ]
+        : [["flag", flag]],
+    );
+  }
   return found;
 }
 

@@ -101,7 +101,7 @@ export class JobLists {
   async page(request: JobPageRequest): Promise<JobPage> {
     const { filter, order = "id", after, limit, skip = 0, descending = false } = request;
     const { kv, index } = this.#parts;
-    const plan = await index.read(kv, (view) => this.#planner.plan(view, filter, order));
+    const plan = await this.#plan(filter, order);
     const known = plan.total;
     const entries: JobEntry[] = [];
     let position = after;
@@ -183,7 +183,7 @@ export class JobLists {
   /** Yields the ids of all matching jobs, in pages. */
   async *ids(filter: JobFilter): AsyncIterable<readonly string[]> {
     const { kv, index } = this.#parts;
-    const plan = await index.read(kv, (view) => this.#planner.plan(view, filter, "id"));
+    const plan = await this.#plan(filter, "id");
     let position: JobPosition | undefined;
     for (;;) {
       const wanted = { position, descending: false, limit: CHUNK_ROWS_MAX };
@@ -196,6 +196,15 @@ export class JobLists {
       if (rows.length < CHUNK_ROWS_MAX) return;
       position = rows.at(-1)?.position;
     }
+  }
+
+  #plan(filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
+    const { kv, index, backlogs } = this.#parts;
+    return index.read(kv, async (view) => {
+      const isChecked = filter.unknown !== undefined;
+      const hasSilent = isChecked && (await backlogs.silentSources(view.tx)).size > 0;
+      return this.#planner.plan(view, filter, order, hasSilent);
+    });
   }
 
   /** Returns the next rows of all sources, each job once. */
@@ -245,10 +254,15 @@ export class JobLists {
       states && (await this.#parts.jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE)),
     );
     const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, rows.map(idOf));
+    const unwatched =
+      filter.unknown === undefined
+        ? new Set()
+        : await this.#parts.backlogs.unwatched(tx.snapshot, rows.map(idOf));
     const passed = rows.filter(({ position: [, id] }, index) => {
       const status = statuses[index];
       if (status === undefined || !isOfDatabase(id, databaseUuid)) return false;
-      return matchesStatus(filter, status, running.has(id));
+      const known = unwatched.has(id) ? { ...status, isUnread: true } : status;
+      return matchesStatus(filter, known, running.has(id));
     });
     const { isCaughtUp = false } = filter;
     if (reason === undefined && name === undefined && !isCaughtUp) return passed;

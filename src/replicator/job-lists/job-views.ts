@@ -33,7 +33,9 @@ export function changesPendingOf({
   data,
   backlog,
 }: Pick<JobEntry, "data" | "backlog">): number | null {
-  if (isUnread(backlog, data.failing)) return null;
+  // The source of a parked job without a backlog does not respond.
+  const isSilent = backlog === undefined && data.state === "parked";
+  if (isSilent || isUnread(backlog, data.failing)) return null;
   const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
   const pending = isAskedSince ? backlog.pending : data.changesPending;
   return pending ?? null;

@@ -168,6 +168,13 @@ export class ParkedJobs {
     return entries.length === limit;
   }
 
+  /** Records whether a source responds to its watcher. */
+  noteSilent(tx: Transaction, source: string, isSilent: boolean): void {
+    const key = this.#keys.silentSource.key({ source });
+    if (isSilent) tx.set(key, packTuple([FORMAT]));
+    else tx.clear(key);
+  }
+
   /** Returns a watch that fires after the next commit that parks a job of the source. */
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged.key({ source }));

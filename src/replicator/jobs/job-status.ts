@@ -29,6 +29,8 @@ export interface JobStatus {
     | {
         readonly sinceMs: number;
         readonly tries: number;
+        /** Time of the last failed run; undefined in a status stored by an older version. */
+        readonly lastMs: number | undefined;
         readonly class: FailureClass;
         /**
          * Place of the failure; undefined in a status stored by a version that did not list jobs by
@@ -42,6 +44,8 @@ export interface JobStatus {
   readonly isStalled: boolean;
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
+  /** Whether the source has not answered since the job was added or failed there. */
+  readonly isUnread: boolean;
   readonly replicationId: string | undefined;
   /** When a transient job ended, if it has. */
   readonly endedMs: number | undefined;
@@ -81,7 +85,14 @@ export type StatusList =
   | "target"
   | "rule"
   | `rule-behind ${string}`;
-export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
+export const STATUS_FLAGS = [
+  "failing",
+  "left_behind",
+  "paused",
+  "parked",
+  "stalled",
+  "unknown",
+] as const;
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
 /** Flags counted separately for each rule. */
 const RULE_FLAGS = ["failing", "left_behind"] as const;
@@ -125,7 +136,11 @@ export function jobStatus(
   facts: QueueFacts,
   job: IndexedJob,
   { owner, source, target }: AskedStatus,
-  { hasLeftBehind, behindSinceMs }: Pick<JobStatus, "hasLeftBehind" | "behindSinceMs">,
+  {
+    hasLeftBehind,
+    behindSinceMs,
+    isUnread,
+  }: Pick<JobStatus, "hasLeftBehind" | "behindSinceMs" | "isUnread">,
 ): JobStatus {
   const { failing, stallCount, replicationId, state: outcome, lastUpdatedMs } = job;
   const isEndedTransient = hasEnded(outcome) && databaseUuidOf(jobId) === null;
@@ -135,6 +150,7 @@ export function jobStatus(
     failing: failing && {
       sinceMs: failing.sinceMs,
       tries: failing.tries,
+      lastMs: failing.lastMs,
       class: failing.class,
       place: {
         side: failing.side,
@@ -144,6 +160,7 @@ export function jobStatus(
     hasLeftBehind,
     isStalled: stallCount > 0,
     behindSinceMs,
+    isUnread,
     replicationId,
     endedMs: isEndedTransient ? lastUpdatedMs : undefined,
     owner,
@@ -240,6 +257,8 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
       return status.outcome === "parked";
     case "stalled":
       return status.isStalled;
+    case "unknown":
+      return status.isUnread && !status.isPaused && !hasEnded(status.outcome);
   }
 }
 
@@ -303,6 +322,7 @@ type StoredFailing = readonly [
   failureClass: Failing["class"],
   side?: FailureCause["side"] | null,
   host?: string | null,
+  lastMs?: Failing["lastMs"],
 ];
 
 /**
@@ -320,16 +340,21 @@ type StoredStatus = readonly [
   behindSinceMs: number | null,
 ];
 
+/** Members that an object does not have. */
+const UNSTORED = { endedMs: undefined, behindSinceMs: undefined, isUnread: false };
+
 const PAUSED = 1;
 const LEFT_BEHIND = 2;
 const STALLED = 4;
+const UNREAD = 8;
 
 export function encodeStatus(status: JobStatus): Uint8Array {
   const { outcome, failing, replicationId = null, endedMs = null, owner, source, target } = status;
   const flags =
     (status.isPaused ? PAUSED : 0) +
     (status.hasLeftBehind ? LEFT_BEHIND : 0) +
-    (status.isStalled ? STALLED : 0);
+    (status.isStalled ? STALLED : 0) +
+    (status.isUnread ? UNREAD : 0);
   const failed = failing === undefined ? null : encodeFailing(failing);
   const { behindSinceMs = null } = status;
   const stored: StoredStatus = [
@@ -353,7 +378,12 @@ export function decodeStatus(value: Uint8Array): JobStatus {
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
-    return { ...status, failing, replicationId, endedMs: undefined, behindSinceMs: undefined };
+    return {
+      ...status,
+      failing: failing && { ...failing, lastMs: undefined },
+      replicationId,
+      ...UNSTORED,
+    };
   }
   assert(format === FORMAT, "A status must have a supported format version");
   return decodeStored(stored as StoredStatus);
@@ -368,6 +398,7 @@ function decodeStored(stored: StoredStatus): JobStatus {
     failing: failing === null ? undefined : decodeFailing(failing),
     hasLeftBehind: (flags & LEFT_BEHIND) !== 0,
     isStalled: (flags & STALLED) !== 0,
+    isUnread: (flags & UNREAD) !== 0,
     replicationId: replicationId ?? undefined,
     endedMs: endedMs ?? undefined,
     behindSinceMs: behindSinceMs ?? undefined,
@@ -377,13 +408,14 @@ function decodeStored(stored: StoredStatus): JobStatus {
   };
 }
 
-function encodeFailing({ sinceMs, tries, class: failureClass, place }: Failing): StoredFailing {
+function encodeFailing(failing: Failing): StoredFailing {
+  const { sinceMs, tries, lastMs, class: failureClass, place } = failing;
   const stored = [sinceMs, tries, failureClass] as const;
-  return place === undefined ? stored : [...stored, place.side ?? null, place.host ?? null];
+  return place === undefined ? stored : [...stored, place.side ?? null, place.host ?? null, lastMs];
 }
 
-function decodeFailing([sinceMs, tries, failureClass, side, host]: StoredFailing): Failing {
+function decodeFailing([sinceMs, tries, failureClass, side, host, lastMs]: StoredFailing): Failing {
   const isPlaced = side !== undefined;
   const place = isPlaced ? { side: side ?? undefined, host: host ?? undefined } : undefined;
-  return { sinceMs, tries, class: failureClass, place };
+  return { sinceMs, tries, lastMs: lastMs ?? undefined, class: failureClass, place };
 }

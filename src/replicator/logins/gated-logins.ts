@@ -4,6 +4,7 @@ import type { JobLists } from "../job-lists/job-lists.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
 import { hasEnded } from "../jobs/job-data.ts";
 import { type Account, accountOf } from "../request/authentication-schemes.ts";
+import { parseUrl } from "../request/endpoint-url.ts";
 import type { HttpAddress } from "../request/replication.ts";
 import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
 
@@ -17,10 +18,18 @@ export interface GatedLogin extends GatedAccount {
   readonly jobCount: number | undefined;
 }
 
+/** Rules that cannot list their source, by name. */
+export interface FailingRules {
+  failures(): Promise<
+    ReadonlyMap<string, { readonly cause?: { readonly host: string | undefined } }>
+  >;
+}
+
 export interface GatedLoginsParts {
   readonly kv: KeyValueStore;
   readonly lists: JobLists;
   readonly loginGates: StoredLoginGates;
+  readonly rules: FailingRules;
 }
 
 export class GatedLogins {
@@ -30,10 +39,9 @@ export class GatedLogins {
     this.#parts = parts;
   }
 
-  /** Returns all gated accounts, without their jobs. */
-  accounts(): Promise<readonly GatedAccount[]> {
-    const { kv, loginGates } = this.#parts;
-    return kv.read((tx) => loginGates.list(tx));
+  /** Returns all gated accounts for which a job or rule waits. */
+  async accounts(): Promise<readonly GatedAccount[]> {
+    return (await this.#waiting()).map(({ account }) => account);
   }
 
   /** Returns a page of gated accounts, ordered by the time of the next login attempt. */
@@ -44,13 +52,11 @@ export class GatedLogins {
     readonly skip: number;
     readonly limit: number;
   }): Promise<{ readonly logins: readonly GatedLogin[]; readonly total: number }> {
-    const accounts = await this.accounts();
-    const counts = accounts.length === 0 ? undefined : await this.#jobCounts();
-    const logins = accounts.slice(skip, skip + limit).map((account) => ({
-      ...account,
-      jobCount: counts && (counts.get(nameOf(account)) ?? 0),
-    }));
-    return { logins, total: accounts.length };
+    const waiting = await this.#waiting();
+    const logins = waiting
+      .slice(skip, skip + limit)
+      .map(({ account, jobCount }) => ({ ...account, jobCount }));
+    return { logins, total: waiting.length };
   }
 
   /** Returns the gate for which each job waits, in the order of `entries`. */
@@ -61,18 +67,44 @@ export class GatedLogins {
     return this.#parts.kv.read((tx) => this.#gates(tx, entries));
   }
 
-  /** Returns the number of waiting jobs by account; undefined if there are too many to read. */
-  async #jobCounts(): Promise<ReadonlyMap<string, number> | undefined> {
-    const counts = new Map<string, number>();
+  /**
+   * Returns the gated accounts for which a job or rule waits. An account whose jobs have other
+   * credentials now, or were removed, remains gated for the old ones.
+   */
+  async #waiting(): Promise<
+    readonly { readonly account: GatedAccount; readonly jobCount: number | undefined }[]
+  > {
+    const { kv, loginGates, rules } = this.#parts;
+    const accounts = await kv.read((tx) => loginGates.list(tx));
+    if (accounts.length === 0) return [];
+    const [counts, failures] = await Promise.all([this.#jobCounts(), rules.failures()]);
+    const ruleHosts = new Set([...failures.values()].map(({ cause }) => cause?.host));
+    return accounts.flatMap((account) => {
+      const found = counts?.get(nameOf(account));
+      const isNeeded = counts === undefined || found !== undefined;
+      const host = parseUrl(account.origin)?.host;
+      if (!isNeeded && !(host !== undefined && ruleHosts.has(host))) return [];
+      return [{ account, jobCount: counts && (found?.waitingCount ?? 0) }];
+    });
+  }
+
+  /**
+   * Returns the failing jobs of each account, and how many of them wait; undefined if there are too
+   * many to read.
+   */
+  async #jobCounts(): Promise<ReadonlyMap<string, { waitingCount: number }> | undefined> {
+    const counts = new Map<string, { waitingCount: number }>();
     let readCount = 0;
     for (const error of LOGIN_CLASSES) {
       for await (const entry of this.#parts.lists.all({ error })) {
         if (++readCount > COUNTED_JOBS_MAX) return undefined;
-        const address = loginOf(entry);
+        const address = rejectedAt(entry.data);
         const account = address && accountOf(address);
         if (account === undefined) continue;
         const name = nameOf(account);
-        counts.set(name, (counts.get(name) ?? 0) + 1);
+        const count = counts.get(name) ?? { waitingCount: 0 };
+        if (loginOf(entry) !== undefined) count.waitingCount++;
+        counts.set(name, count);
       }
     }
     return counts;

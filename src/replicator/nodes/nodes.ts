@@ -108,11 +108,12 @@ export class Nodes {
     const stored = await this.#store.list(tx);
     const storedBy = new Map(stored.map((one) => [one.report.worker, one]));
     const memberIds = new Set(members.map(({ id }) => id));
-    const isDead = ({ report }: StoredNode): boolean =>
-      !memberIds.has(report.worker) && !this.#isOld(report);
+    const dead = stored.filter(
+      ({ report }) => !memberIds.has(report.worker) && !this.#isOld(report),
+    );
     return Promise.all([
       ...members.map((worker) => this.#member(tx, worker, storedBy.get(worker.id))),
-      ...stored.filter(isDead).map((one) => this.#dead(tx, one)),
+      ...unreplaced(dead, stored).map((one) => this.#dead(tx, one)),
     ]);
   }
 
@@ -146,6 +147,29 @@ export class Nodes {
   #isOld({ reportedMs }: NodeReport): boolean {
     return this.#parts.runtime.clock.nowMs() - reportedMs > DEAD_MS_MAX;
   }
+}
+
+/**
+ * Returns the dead processes that were not restarted. Each process replaces one process of the same
+ * node that had reported for the last time before it started.
+ */
+function unreplaced(
+  dead: readonly StoredNode[],
+  all: readonly StoredNode[],
+): readonly StoredNode[] {
+  const successors = new Set(
+    all.toSorted((left, right) => left.report.startedMs - right.report.startedMs),
+  );
+  return dead
+    .toSorted((left, right) => left.report.reportedMs - right.report.reportedMs)
+    .filter(({ report: { node, reportedMs } }) => {
+      for (const one of successors) {
+        if (one.report.node !== node || one.report.startedMs <= reportedMs) continue;
+        successors.delete(one);
+        return false;
+      }
+      return true;
+    });
 }
 
 function orderOf({ state, node, processId }: NodeEntry): string {

@@ -61,7 +61,7 @@ export class SourceWatcher {
 
   /**
    * Watches until the signal aborts, or no job of the source is parked. Rejects if the server does
-   * not respond. `onWatched` is called when all parked jobs have been compared.
+   * not respond. `onWatched` is called whenever an answer proves that no change was missed.
    */
   async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
     const { trace } = this.#parts.runtime;
@@ -71,12 +71,17 @@ export class SourceWatcher {
     if (last === undefined) {
       await this.compareFirst("all", signal);
       onWatched();
-      return this.#sweep(signal);
+      return this.#sweep(signal, onWatched);
     }
+    let isCompared = false;
+    const onAnswered = (): void => {
+      if (isCompared) onWatched();
+    };
     await runTogether(signal, [
-      (taskSignal) => this.#follow(last, taskSignal),
+      (taskSignal) => this.#follow(last, taskSignal, onAnswered),
       async (taskSignal) => {
         await this.compareFirst("latest, then all", taskSignal);
+        isCompared = true;
         onWatched();
       },
       async (taskSignal) => {
@@ -98,13 +103,14 @@ export class SourceWatcher {
   }
 
   /** Wakes the jobs of each database in the feed. */
-  async #follow(since: SourceSequence, signal: AbortSignal): Promise<void> {
+  async #follow(since: SourceSequence, signal: AbortSignal, onAnswered: () => void): Promise<void> {
     const { clock } = this.#parts.runtime;
     let from = since;
     while (!signal.aborted) {
       const { names, last } = await this.#server.updates(from, signal);
       const changed = [...new Set(names)];
       await this.#waking.wakeDatabases(changed);
+      onAnswered();
       from = last;
       const gatherMs = Math.max(GATHER_MS, changed.length * GATHER_MS_EACH);
       await clock.sleep(Math.min(gatherMs, GATHER_MS_MAX), signal);
@@ -139,12 +145,13 @@ export class SourceWatcher {
   }
 
   /** Repeats comparisons until no job is parked. */
-  async #sweep(signal: AbortSignal): Promise<void> {
+  async #sweep(signal: AbortSignal, onSwept: () => void): Promise<void> {
     const { clock } = this.#parts.runtime;
     for (;;) {
       const startMs = clock.monotonicMs();
       const { jobCount, requestCount, changedCount } = await this.#compareAll(signal);
       if (jobCount === 0) return;
+      onSwept();
       const roundMs = changedCount < requestCount ? SWEEP_MS_MIN : SWEEP_MS_MIN_BUSY;
       const waitMs = Math.max(0, startMs + roundMs - clock.monotonicMs());
       await clock.sleep(waitMs, signal);

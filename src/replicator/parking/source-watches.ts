@@ -57,11 +57,13 @@ export class SourceWatches implements SlotlessJobType {
     const fields = { source: serverUrlOf(held.id) };
     let ending: Ending = "unwatched";
     let hasWatched = false;
+    const silence = new Silence(this.#parts, held.id);
     try {
       await runTogether(stopped, [
         async (taskSignal) => {
-          await this.#watch(held, taskSignal, () => {
+          await this.#watch(held, taskSignal, silence, () => {
             hasWatched = true;
+            silence.note(false);
           });
           throw new Unwatched();
         },
@@ -76,6 +78,7 @@ export class SourceWatches implements SlotlessJobType {
       }
     }
     try {
+      await silence.noted;
       const attempts = hasWatched ? 1 : Number(data.attempt ?? 0) + 1;
       if (ending === "lost" && attempts >= LOST_ATTEMPTS_MAX) await this.#waking(held.id).wakeAll();
       await this.#end(held, ending, attempts);
@@ -84,8 +87,13 @@ export class SourceWatches implements SlotlessJobType {
     }
   }
 
-  async #watch(held: HeldJob, signal: AbortSignal, onWatched: () => void): Promise<void> {
-    const server = await this.#open(held.id);
+  async #watch(
+    held: HeldJob,
+    signal: AbortSignal,
+    silence: Silence,
+    onWatched: () => void,
+  ): Promise<void> {
+    const server = await this.#open(held.id, silence);
     if (server === undefined) return;
     const watcher = new SourceWatcher(this.#parts, this.#waking(held.id), server);
     await watcher.watch(signal, onWatched);
@@ -96,7 +104,7 @@ export class SourceWatches implements SlotlessJobType {
   }
 
   /** Opens the source as one of the parked jobs does, if there are any. */
-  async #open(source: string): Promise<WatchedServer | undefined> {
+  async #open(source: string, silence: Silence): Promise<WatchedServer | undefined> {
     const { kv, jobs, parked, databases, endpoints } = this.#parts;
     if (source === LOCAL_SOURCE) return new WatchedStore(kv, databases);
     const found = await kv.read(async (tx) => {
@@ -110,7 +118,7 @@ export class SourceWatches implements SlotlessJobType {
       }
       return undefined;
     });
-    return found && endpoints.openServer(found.server, found.owner);
+    return found && endpoints.openServer(found.server, found.owner, () => silence.note(true));
   }
 
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {
@@ -119,10 +127,42 @@ export class SourceWatches implements SlotlessJobType {
     const pauseSec = backoff(PAUSE_SEC, attempt);
     await kv.transact(async (tx) => {
       const isLeft = (await parked.page(tx, held.id, { limit: 1 })).length > 0;
+      if (ending !== "stopped") parked.noteSilent(tx, held.id, isLeft && ending === "lost");
       if (isLeft) await jobs.resubmit(tx, held, ending === "lost" ? nowSec + pauseSec : nowSec);
       await jobs.finish(tx, held, { attempt: ending === "lost" ? attempt : 0 });
       if (!isLeft) await jobs.remove(tx, held);
     });
+  }
+}
+
+/** Records whether the source responds, so that the lags of its parked jobs are unknown if not. */
+class Silence {
+  readonly #parts: Pick<SourceWatchesParts, "kv" | "parked">;
+  readonly #source: string;
+  /** Undefined if another watcher has recorded it. */
+  #isSilent: boolean | undefined;
+  #noted: Promise<void> = Promise.resolve();
+
+  constructor(parts: Pick<SourceWatchesParts, "kv" | "parked">, source: string) {
+    this.#parts = parts;
+    this.#source = source;
+  }
+
+  /** Resolves when the last note is stored. */
+  get noted(): Promise<void> {
+    return this.#noted;
+  }
+
+  note(isSilent: boolean): void {
+    if (this.#isSilent === isSilent) return;
+    this.#isSilent = isSilent;
+    const { kv, parked } = this.#parts;
+    const store = () =>
+      kv.transact(async (tx) => parked.noteSilent(tx, this.#source, isSilent), {
+        whenUnknown: "retry",
+      });
+    // If the store fails, so does the heartbeat of the watcher.
+    this.#noted = this.#noted.then(store).catch(() => {});
   }
 }
 

@@ -2,9 +2,9 @@
 import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
 import type { HeldJob, JobData } from "../../jobs/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
-import { describeFailure } from "../failures/failure.ts";
-import type { ReplicationFailure } from "../jobs/failing.ts";
+import { classifyFailure, describeFailure, hostOfFailedProxy } from "../failures/failure.ts";
 import type { RULE_TYPES } from "../jobs/rule-jobs.ts";
+import { validEndpointUrl } from "../request/endpoint-url.ts";
 import {
   type SlotlessJobsParts,
   type SlotlessJobType,
@@ -18,7 +18,12 @@ import {
   RuleFollower,
   type RuleFollowerParts,
 } from "./rule-follower.ts";
-import { decodeRuleProgress, encodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
+import {
+  decodeRuleProgress,
+  encodeRuleProgress,
+  type RuleFailure,
+  type RuleProgress,
+} from "./rule-progress.ts";
 
 /** Pause before an unreachable source is retried; doubled each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
@@ -42,19 +47,27 @@ export class RuleFollowers implements SlotlessJobType {
   async run(held: HeldJob, data: JobData, stopped: AbortSignal): Promise<void> {
     const { trace } = this.#parts.runtime;
     let progress = decodeRuleProgress(data);
-    let failure: ReplicationFailure | undefined;
+    let failure: RuleFailure | undefined;
+    let host: string | undefined;
     try {
       await runTogether(stopped, [
-        (signal) =>
-          this.#follow(held, signal, async (listing) => {
+        async (signal) => {
+          const followed = await this.#read(held);
+          const { server } = followed.rule;
+          host = server && validEndpointUrl(server)?.host;
+          await this.#follow(held, followed, signal, async (listing) => {
             progress = this.#after(progress, listing);
             await this.#store(held, progress);
-          }),
+          });
+        },
         (signal) => showLife(this.#parts, held, signal),
         (signal) => this.#watch(held, signal),
       ]);
     } catch (error) {
-      if (!stopped.aborted && !(error instanceof Changed)) failure = describeFailure(error);
+      if (!stopped.aborted && !(error instanceof Changed)) {
+        const cause = { class: classifyFailure(error), host: hostOfFailedProxy(error) ?? host };
+        failure = { ...describeFailure(error), cause };
+      }
     }
     try {
       if (failure !== undefined) {
@@ -71,10 +84,10 @@ export class RuleFollowers implements SlotlessJobType {
 
   async #follow(
     held: HeldJob,
+    followed: FollowedRule,
     signal: AbortSignal,
     onListed: (listing: Listing) => Promise<void>,
   ): Promise<void> {
-    const followed = await this.#read(held);
     const server = await openListedServer(this.#parts, followed);
     await new RuleFollower(this.#parts, held, followed, server, onListed).follow(signal);
   }

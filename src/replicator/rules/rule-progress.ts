@@ -1,6 +1,6 @@
 /** Progress of the job that follows a rule, stored as its data in the queue. */
 import type { JobData } from "../../jobs/index.ts";
-import type { ReplicationFailure } from "../jobs/failing.ts";
+import type { FailureCause, ReplicationFailure } from "../jobs/failing.ts";
 
 /** Maximum number of faults stored; additional ones are only counted. */
 const FAULTS_MAX = 10;
@@ -24,7 +24,12 @@ export interface RuleProgress {
   /** How the rule notices new databases; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
   /** Reason why the source could not be listed, if any. */
-  readonly failure: ReplicationFailure | undefined;
+  readonly failure: RuleFailure | undefined;
+}
+
+/** Why a rule cannot list its source. `cause` is unknown if no request has failed. */
+export interface RuleFailure extends ReplicationFailure {
+  readonly cause?: Pick<FailureCause, "class" | "host">;
 }
 
 export const NO_PROGRESS: RuleProgress = {

@@ -5,12 +5,11 @@ import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { IndexView } from "../job-lists/index-view.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
 import { StatusCounts } from "../job-lists/status-counts.ts";
-import type { ReplicationFailure } from "../jobs/failing.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
 import { RULE_TYPES } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
-import { decodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
+import { decodeRuleProgress, type RuleFailure, type RuleProgress } from "./rule-progress.ts";
 
 export interface RuleSummary extends RuleProgress {
   readonly jobCount: number;
@@ -31,7 +30,7 @@ export interface RuleSummariesParts {
   readonly subspace: Subspace;
 }
 
-const UNFOLLOWED: ReplicationFailure = {
+const UNFOLLOWED: RuleFailure = {
   error: "no_replication_node",
   reason:
     "No replication node runs, so the rule is not followed. Start one with --node-type replication",
@@ -67,9 +66,9 @@ export class RuleSummaries {
   }
 
   /** Returns the failures of the rules that cannot list their source, by name of the rule. */
-  async failures(tx: ReadTransaction): Promise<ReadonlyMap<string, ReplicationFailure>> {
+  async failures(tx: ReadTransaction): Promise<ReadonlyMap<string, RuleFailure>> {
     const { jobs } = this.#parts;
-    const failures: (readonly [string, ReplicationFailure])[] = [];
+    const failures: (readonly [string, RuleFailure])[] = [];
     for (const type of RULE_TYPES) {
       const workers = await jobs.workers.members(tx.snapshot, type);
       for (let from = {}, hasMore = true; hasMore; ) {
@@ -85,10 +84,7 @@ export class RuleSummaries {
     return new Map(failures);
   }
 
-  async #unfollowed(
-    tx: ReadTransaction,
-    job: Job | undefined,
-  ): Promise<ReplicationFailure | undefined> {
+  async #unfollowed(tx: ReadTransaction, job: Job | undefined): Promise<RuleFailure | undefined> {
     if (job?.state !== "pending") return undefined;
     const workers = await this.#parts.jobs.workers.members(tx, job.type);
     return unfollowed(job, workers.length);
@@ -104,6 +100,6 @@ export class RuleSummaries {
   }
 }
 
-function unfollowed({ state }: Job, workerCount: number): ReplicationFailure | undefined {
+function unfollowed({ state }: Job, workerCount: number): RuleFailure | undefined {
   return state === "pending" && workerCount === 0 ? UNFOLLOWED : undefined;
 }

@@ -13,7 +13,6 @@ import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
-import type { ReplicationFailure } from "../jobs/failing.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { LOCAL_RULE_TYPE, newRuleUuid, RULE_TYPE, RULE_TYPES } from "../jobs/rule-jobs.ts";
@@ -25,11 +24,12 @@ import {
 } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
+import type { RuleFailure } from "./rule-progress.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
 /** Maximum number of rules, since each has a job on some node. */
-const RULES_MAX = 1000;
+export const RULES_MAX = 1000;
 /** Maximum size of a rule's JSON, to fit into a value of the store. */
 const RULE_BYTES_MAX = 32_768;
 /** Rules resealed per transaction. */
@@ -93,7 +93,7 @@ export class Rules {
   }
 
   /** Returns the failures of the rules that cannot list their source, by name of the rule. */
-  failures(): Promise<ReadonlyMap<string, ReplicationFailure>> {
+  failures(): Promise<ReadonlyMap<string, RuleFailure>> {
     return this.#parts.kv.read((tx) => this.#summaries.failures(tx));
   }
 

@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Alert } from "../../replicator/index.ts";
-import { messageOf } from "./alert-message.ts";
+import { alertedRules, messageOf } from "./alert-message.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 2);
 const CAUSE = { class: "unreachable", side: "source", host: "far.example", rule: "rule-1" };
@@ -48,13 +49,69 @@ test("Alertmanager gets an alert for each job, resolved under the same labels", 
   expect(firing.annotations).toMatchObject({ job: "users/<a>", rule: "users" });
 });
 
+test("alerts that are not resolved end in Alertmanager by themselves, after it has sent them", () => {
+  for (const more of [
+    { kind: "test", status: "firing", jobId: "" },
+    { kind: "finished", status: "completed" },
+    { kind: "finished", status: "failed" },
+  ] as const) {
+    const [sent] = JSON.parse(messageOf("alertmanager", [alert("a", more)], JOBS, NOW_MS));
+    expect(Date.parse(sent.endsAt) - NOW_MS).toBe(5 * 60_000);
+  }
+});
+
 test("a message for Slack names some of the jobs, and escapes them", () => {
   const alerts = ["a", "b", "c"].map((jobId) => alert(jobId));
   expect(JSON.parse(messageOf("slack", alerts, JOBS, NOW_MS))).toEqual({
-    text: "*3 jobs failing: unreachable at far.example (source)* (rule users)\n• users/&lt;a&gt;\n• users/b\nand 1 more",
+    text: "*3 jobs failing: unreachable at far.example (source)* (rule `users`)\n• `users/&lt;a&gt;`\n• `users/b`\nand 1 more",
   });
   const ended = alert("b", { kind: "finished", status: "completed" });
   expect(JSON.parse(messageOf("slack", [ended], JOBS, NOW_MS)).text).toMatch(
     /^\*1 job completed\*/,
+  );
+});
+
+test("alerts about rules name the rules, and no jobs", () => {
+  const cause = { ...CAUSE, rule: undefined };
+  const alerts = ["users", "films"].map((rule) => alert(rule, { kind: "rule_failing", cause }));
+  const message = (format: "tandem" | "alertmanager" | "slack", of = alerts) =>
+    JSON.parse(messageOf(format, of, alertedRules(of), NOW_MS));
+  expect(message("tandem")).toMatchObject({
+    ...{ event: "rule_failing", job_id: null, job: null, rule: null, count: 2 },
+    alerts: [
+      { id: "alert-users", breach: "breach-users", job_id: null, name: "users" },
+      { id: "alert-films", breach: "breach-films", job_id: null, name: "films" },
+    ],
+  });
+  expect(message("tandem", alerts.slice(1))).toMatchObject({ rule: "films", count: 1 });
+  const [first, second] = message("alertmanager");
+  expect(first).toMatchObject({
+    labels: {
+      ...{ alertname: "Tandem_rule_failing", rule: "users", class: "unreachable" },
+      ...{ side: "source", host: "far.example" },
+    },
+    annotations: { summary: "1 rule failing: unreachable at far.example (source)" },
+  });
+  expect([first.labels.job_id, second.labels.rule]).toEqual([undefined, "films"]);
+  expect(message("slack").text).toBe(
+    "*2 rules failing: unreachable at far.example (source)*\n• `users`\n• `films`",
+  );
+});
+
+test("a message for Slack keeps each name in one short line, without formatting", () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: "binary", maxLength: 2_000 })), (names) => {
+      const alerts = names.map((_, index) => alert(String(index)));
+      const named = { names: new Map(names.map((name, index) => [String(index), name])) };
+      if (alerts.length === 0) return;
+      const body = messageOf("slack", alerts, { ...named, row: null, rule: null }, NOW_MS);
+      const { text } = JSON.parse(body);
+      expect(text.length).toBeLessThan(40_000);
+      const [, ...lines] = text.split(/[\n\r\u2028\u2029]/u);
+      expect(lines.filter((line: string) => line.startsWith("•"))).toHaveLength(
+        Math.min(5, names.length),
+      );
+      for (const line of lines) expect(line).toMatch(/^• `[^`<>]*`$|^and \d+ more$/);
+    }),
   );
 });

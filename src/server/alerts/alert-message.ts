@@ -6,11 +6,14 @@ import type { AlertFormat } from "../settings/alert-settings.ts";
 export const LISTED_JOBS_MAX = 100;
 /** Jobs named in a message for people. */
 const NAMED_MAX = 5;
+/** Maximum length of a name in a message for people. */
+const NAME_LENGTH_MAX = 200;
 /**
- * Time after which Alertmanager resolves an alert by itself. The breach is resolved explicitly, so
- * it must not end earlier.
+ * Time after which Alertmanager resolves an alert by itself. A breach is resolved explicitly, so it
+ * must not end earlier. Nothing resolves other alerts, and ones that had already ended when they
+ * arrive are not sent.
  */
-const LASTING_MS = 365 * 24 * 3_600_000;
+const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 
 /** The jobs of a group of alerts. */
 export interface AlertedJobs {
@@ -19,6 +22,22 @@ export interface AlertedJobs {
   /** Row of the first job in the list of jobs; null if it no longer exists. */
   readonly row: unknown;
   readonly rule: string | null;
+}
+
+/** Returns what messages show of rules instead of jobs. */
+export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
+  const names = alerts.map(({ jobId: rule }) => rule);
+  const [rule = null, ...others] = names;
+  return {
+    names: new Map(names.map((name) => [name, name])),
+    row: null,
+    rule: others.length === 0 ? rule : null,
+  };
+}
+
+/** Id of the job that an alert is about; null for a rule. */
+function jobIdOf({ kind, jobId }: Alert): string | null {
+  return kind === "rule_failing" ? null : jobId;
 }
 
 /** Returns the body of a message about a group of alerts, which is not empty. */
@@ -35,7 +54,7 @@ export function messageOf(
 
 function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJobs, nowMs: number) {
   const [first] = alerts as [Alert];
-  const { id, kind, status, breachId, jobId, timeMs, cause } = first;
+  const { id, kind, status, breachId, timeMs, cause } = first;
   return {
     id,
     event: kind,
@@ -43,7 +62,7 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
     breach: breachId,
     time: isoTime(timeMs),
     sent: isoTime(nowMs),
-    job_id: jobId,
+    job_id: jobIdOf(first),
     job: row,
     class: cause.class ?? null,
     side: cause.side ?? null,
@@ -53,7 +72,7 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
     alerts: alerts.slice(0, LISTED_JOBS_MAX).map((alert) => ({
       id: alert.id,
       breach: alert.breachId,
-      job_id: alert.jobId,
+      job_id: jobIdOf(alert),
       name: names.get(alert.jobId) ?? null,
     })),
   };
@@ -67,12 +86,12 @@ function alertmanagerAlerts(
 ): readonly unknown[] {
   return alerts.map((alert) => {
     const { kind, status, jobId, timeMs, sinceMs, cause } = alert;
-    const isFiring = status === "firing";
-    const name = names.get(jobId);
+    const isRule = kind === "rule_failing";
+    const name = isRule ? undefined : names.get(jobId);
     const labels = {
       alertname: `Tandem_${kind}`,
       ...(kind === "finished" ? { outcome: status } : {}),
-      ...(jobId === "" ? {} : { job_id: jobId }),
+      ...(isRule ? { rule: jobId } : jobId === "" ? {} : { job_id: jobId }),
       ...(cause.class === undefined ? {} : { class: cause.class }),
       ...(cause.side === undefined ? {} : { side: cause.side }),
       ...(cause.host === undefined ? {} : { host: cause.host }),
@@ -80,9 +99,11 @@ function alertmanagerAlerts(
     const annotations = {
       summary: headline([alert]),
       ...(name === undefined ? {} : { job: name }),
-      ...(rule === null ? {} : { rule }),
+      ...(rule === null || isRule ? {} : { rule }),
     };
-    const endMs = isFiring ? nowMs + LASTING_MS : timeMs;
+    const isBreach = kind !== "test" && kind !== "finished";
+    const lasting = nowMs + LASTING_MS[isBreach ? "breach" : "other"];
+    const endMs = status === "resolved" ? timeMs : lasting;
     return { labels, annotations, startsAt: isoTime(sinceMs), endsAt: isoTime(endMs) };
   });
 }
@@ -91,9 +112,9 @@ function alertmanagerAlerts(
 function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): string {
   const named = alerts.flatMap(({ jobId }) => names.get(jobId) ?? []);
   const more = alerts.length - Math.min(named.length, NAMED_MAX);
-  const lines = named.slice(0, NAMED_MAX).map((name) => `• ${escaped(name)}`);
+  const lines = named.slice(0, NAMED_MAX).map((name) => `• ${code(name)}`);
   if (lines.length > 0 && more > 0) lines.push(`and ${more} more`);
-  const ofRule = rule === null ? "" : ` (rule ${escaped(rule)})`;
+  const ofRule = rule === null || alerts[0]?.kind === "rule_failing" ? "" : ` (rule ${code(rule)})`;
   return [`*${escaped(headline(alerts))}*${ofRule}`, ...lines].join("\n");
 }
 
@@ -102,6 +123,7 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
   stalled: "making no progress",
   left_behind: "with failed documents",
   lag: "behind",
+  rule_failing: "failing",
   finished: "ended",
   test: "test alert",
 };
@@ -110,12 +132,22 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
 function headline(alerts: readonly Alert[]): string {
   const [{ kind, status, cause }] = alerts as [Alert];
   if (kind === "test") return "Test alert of Tandem";
-  const jobs = alerts.length === 1 ? "1 job" : `${alerts.length} jobs`;
+  const noun = kind === "rule_failing" ? "rule" : "job";
+  const jobs = `${alerts.length} ${noun}${alerts.length === 1 ? "" : "s"}`;
   const at = cause.host === undefined ? "" : ` at ${cause.host}`;
   const side = cause.side === undefined ? "" : ` (${cause.side})`;
   const why = cause.class === undefined ? "" : `: ${cause.class}${at}${side}`;
   if (kind === "finished") return `${jobs} ${status}`;
   return `${jobs} ${status === "resolved" ? "no longer " : ""}${HEADLINES[kind]}${why}`;
+}
+
+/** A name as code in one line, which Slack does not format. */
+function code(name: string): string {
+  const line = name.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").replaceAll("`", "'");
+  const characters = [...line];
+  const isLong = characters.length > NAME_LENGTH_MAX;
+  const shown = isLong ? `${characters.slice(0, NAME_LENGTH_MAX).join("")}…` : line;
+  return `\`${escaped(shown)}\``;
 }
 
 /** Escapes the three characters with a meaning in Slack's texts. */

@@ -16,7 +16,7 @@ test("while the receiver fails, only test alerts are sent", async () => {
     takeTurn: async () => "held",
     follow: async () => "all",
     compareAll: async () => {},
-    compareLags: async () => {},
+    compareSilent: async () => {},
     nextGroup: async (isHeld: (alert: Alert) => boolean) => {
       held.push([isHeld(alert("failing")), isHeld(alert("test"))]);
       if (held.length === 1) return [{ key: new Uint8Array(), alert: alert("failing") }];
@@ -42,7 +42,7 @@ test("while the receiver fails, only test alerts are sent", async () => {
   expect(failures).toEqual(["HTTP status 500"]);
 });
 
-test("a new sender compares the jobs with all limits, and then only their lags", async () => {
+test("a new sender compares the jobs with all limits, and then only what causes no events", async () => {
   const stop = new AbortController();
   const steps: string[] = [];
   const turns = ["taken", "held", "others", "taken", "held"];
@@ -54,7 +54,7 @@ test("a new sender compares the jobs with all limits, and then only their lags",
     },
     follow: async () => "done",
     compareAll: async () => void steps.push("all"),
-    compareLags: async () => void steps.push("lags"),
+    compareSilent: async () => void steps.push("lags"),
     nextGroup: async () => [],
     leaveTurn: async () => {},
   };

@@ -15,13 +15,13 @@ import {
 } from "../../replicator/index.ts";
 import type { AlertSettings } from "../settings/alert-settings.ts";
 import type { Service } from "../supervise.ts";
-import { type AlertedJobs, LISTED_JOBS_MAX, messageOf } from "./alert-message.ts";
+import { type AlertedJobs, alertedRules, LISTED_JOBS_MAX, messageOf } from "./alert-message.ts";
 import { post, type WebhookParts } from "./webhook.ts";
 
 /** Interval for checking for new events, and whether this node is the sender. */
 const TICK_MS = 1000;
-/** Interval for comparing lags with the limit, since growing lags cause no events. */
-const LAGS_MS = 5000;
+/** Interval for checking lags and rules, whose changes cause no events. */
+const SILENT_MS = 5000;
 /** Time by which a node's turn as the sender exceeds the timeout of a request. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
@@ -45,7 +45,7 @@ export class AlertSender implements Service {
   readonly #heldUntilMs = new Map<string, number>();
   /** Monotonic time of the next attempt. */
   #nextTryMs = 0;
-  #nextLagsMs = 0;
+  #nextSilentMs = 0;
   /**
    * Settings for which all lags were compared with the limit; undefined before the first
    * comparison.
@@ -92,10 +92,10 @@ export class AlertSender implements Service {
     const compared = JSON.stringify([settings.kinds, settings.lagSec]);
     const nowMs = runtime.clock.monotonicMs();
     if (this.#compared !== compared) await watch.compareAll();
-    else if (nowMs >= this.#nextLagsMs) await watch.compareLags();
+    else if (nowMs >= this.#nextSilentMs) await watch.compareSilent();
     else return;
     this.#compared = compared;
-    this.#nextLagsMs = nowMs + LAGS_MS;
+    this.#nextSilentMs = nowMs + SILENT_MS;
   }
 
   /** Sends alerts until none is due, one fails, or another node becomes the sender. */
@@ -167,6 +167,7 @@ export class AlertSender implements Service {
   /** Names of the jobs, and the row of the first one in the list of jobs, without secrets. */
   async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;
+    if (alerts[0]?.kind === "rule_failing") return alertedRules(alerts);
     const ids = alerts.slice(0, LISTED_JOBS_MAX).map(({ jobId }) => jobId);
     const found = await jobs.replicator.lists.byId(ids);
     const names = new Map(

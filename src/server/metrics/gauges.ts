@@ -86,6 +86,11 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     ),
     jobs("behind", "jobs with pending changes", figures.behindCount),
     jobs(
+      "unknown",
+      "jobs whose lag is unknown, such as before the first answer of their source",
+      figures.unknownCount,
+    ),
+    jobs(
       "oldest_lag_seconds",
       "longest lag of all jobs: time since which its oldest pending change has been known",
       jobLags[0]?.lagSec ?? 0,

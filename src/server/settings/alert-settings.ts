@@ -6,7 +6,13 @@ const { choice, integer, parsed, someOf, text } = sectionOf("alerts");
 /** Formats of messages to the receiver. */
 export const ALERT_FORMATS = ["tandem", "alertmanager", "slack"] as const;
 export type AlertFormat = (typeof ALERT_FORMATS)[number];
-const KINDS_DEFAULT: readonly AlertKind[] = ["failing", "stalled", "left_behind", "lag"];
+const KINDS_DEFAULT: readonly AlertKind[] = [
+  "failing",
+  "stalled",
+  "left_behind",
+  "lag",
+  "rule_failing",
+];
 
 export const ALERT_SETTINGS = {
   url: parsed<string | undefined>("url", {

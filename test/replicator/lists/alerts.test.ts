@@ -11,6 +11,7 @@ import {
 import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
 import { jobOutcome, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
+import type { RuleFailure } from "../../../src/replicator/rules/rule-progress.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { composeNode } from "../../support/compose-node.ts";
 
@@ -29,9 +30,10 @@ function open() {
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
   const node = composeNode({ runtime, kv });
   const settings: { kinds: AlertKind[]; lagSec: number } = {
-    kinds: ["failing", "stalled", "left_behind", "lag", "finished"],
+    kinds: ["failing", "stalled", "left_behind", "lag", "rule_failing", "finished"],
     lagSec: LAG_SEC,
   };
+  const failures = new Map<string, RuleFailure>();
   const watch = () =>
     new AlertWatch({
       runtime,
@@ -39,9 +41,10 @@ function open() {
       subspace: SUBSPACES.replicator,
       events: node.events,
       index: node.index,
+      rules: { failures: async () => failures },
       settings,
     });
-  return { node, kv, settings, watch, pass: (sec: number) => (nowMs += sec * 1000) };
+  return { node, kv, settings, failures, watch, pass: (sec: number) => (nowMs += sec * 1000) };
 }
 
 beforeEach(async () => {
@@ -139,6 +142,46 @@ test("alerts once for a job that keeps failing and once for its recovery, then r
   expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
 });
 
+test("rules that fail for one cause share a message, and each is resolved when it recovers", async () => {
+  const watch = await begun();
+  const { failures, settings } = world;
+  const cause = { class: "dns", host: "far.example" } as const;
+  const failing = { ...FAILURE, cause };
+  for (const rule of ["a", "b"]) failures.set(rule, failing);
+  failures.set("c", { error: "unauthorized", reason: "" });
+  await watch.compareSilent();
+  await watch.compareSilent();
+  const groups = async () => {
+    const found: (readonly (string | undefined)[])[] = [];
+    for (;;) {
+      const group = await watch.nextGroup(() => false);
+      const [first] = group;
+      if (first === undefined) return found.toSorted();
+      const { kind, status, cause: of } = first.alert;
+      const rules = group.map(({ alert }) => alert.jobId).toSorted();
+      found.push([kind, status, of.class, of.side, of.host, ...rules]);
+      await watch.settle(group, { kind: "sent" });
+    }
+  };
+  const dns = ["dns", "source", "far.example"];
+  const unauthorized = ["unauthorized", "source", undefined];
+  expect(await groups()).toEqual([
+    ["rule_failing", "firing", ...dns, "a", "b"],
+    ["rule_failing", "firing", ...unauthorized, "c"],
+  ]);
+  failures.delete("a");
+  failures.delete("c");
+  await watch.compareSilent();
+  expect(await groups()).toEqual([
+    ["rule_failing", "resolved", ...dns, "a"],
+    ["rule_failing", "resolved", ...unauthorized, "c"],
+  ]);
+  settings.kinds = ["failing"];
+  failures.set("d", failing);
+  await watch.compareSilent();
+  expect(await groups()).toEqual([]);
+});
+
 test("alerts on stalled and ended jobs; a removed job has no breaches", async () => {
   const watch = await begun();
   const [id, done] = [await addJob("a"), await addJob("b")];
@@ -169,18 +212,18 @@ test("alerts on a long lag and clears it once the lag has halved", async () => {
   const watch = await begun();
   const id = await addJob("a");
   await behindSince(id, START_MS);
-  await watch.compareLags();
+  await watch.compareSilent();
   expect(await whats(watch)).toEqual([]);
   world.pass(LAG_SEC);
   await watch.takeTurn(TURN_MS);
-  await watch.compareLags();
-  await watch.compareLags();
+  await watch.compareSilent();
+  await watch.compareSilent();
   expect(await whats(watch)).toEqual(["lag firing"]);
   await behindSince(id, START_MS + (LAG_SEC / 2) * 1000);
-  await watch.compareLags();
+  await watch.compareSilent();
   expect(await whats(watch)).toEqual([]);
   await behindSince(id, START_MS + (LAG_SEC / 2 + 1) * 1000);
-  await watch.compareLags();
+  await watch.compareSilent();
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
@@ -191,11 +234,11 @@ test("a paused job has no lag: none is reported, and one reported before is reso
   await commands.pause(first, { userName: null });
   await behindSince(first, START_MS - (LAG_SEC + 1) * 1000);
   await behindSince(second, START_MS - (LAG_SEC + 1) * 1000);
-  await watch.compareLags();
+  await watch.compareSilent();
   const [firing, ...others] = await reported(watch);
   expect([firing?.what, others]).toEqual(["lag firing", []]);
   await commands.pause(second, { userName: null });
-  await watch.compareLags();
+  await watch.compareSilent();
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 

@@ -15,6 +15,7 @@ const STATUS: JobStatus = {
   replicationId: undefined,
   endedMs: undefined,
   behindSinceMs: undefined,
+  isUnread: false,
   owner: null,
   source: [],
   target: [],

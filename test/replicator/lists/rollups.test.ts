@@ -169,6 +169,32 @@ test("groups report their shares, usage, jobs, and longest wait", async () => {
   expect(bob?.counts).toEqual({ ...counts, pending: 2 });
 });
 
+test("a dead process is replaced by one of its node that started later, and by no other", async () => {
+  const dead = async () =>
+    (await node.replicator.nodes.list()).flatMap(({ id, state }) => (state === "dead" ? [id] : []));
+  const at = (sec: number) => nowMs + sec * 1000;
+  const died = (id: string, startedSec: number, reportedSec: number, name = "one") =>
+    tell(id, {
+      ...{
+        worker: `gone-${id}`,
+        node: name,
+        startedMs: at(startedSec),
+        reportedMs: at(reportedSec),
+      },
+    });
+  await died("a", 0, 50);
+  await died("b", 0, 60);
+  await died("sibling", 10, 70);
+  expect(await dead()).toEqual(["a", "b", "sibling"]);
+  await died("elsewhere", 100, 110, "other");
+  expect(await dead()).toEqual(["a", "b", "sibling", "elsewhere"]);
+  // A successor that dies as well still replaces one process.
+  await died("restarted", 65, 90);
+  expect(await dead()).toEqual(["b", "sibling", "restarted", "elsewhere"]);
+  await died("again", 95, 100);
+  expect(await dead()).toEqual(["sibling", "restarted", "again", "elsewhere"]);
+});
+
 test("a process with an unregistered worker is dead, and removed after an hour", async () => {
   const { workers } = node.jobs;
   const types = [REPLICATION_JOB_TYPE];

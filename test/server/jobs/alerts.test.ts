@@ -63,7 +63,7 @@ beforeAll(async () => {
     },
   });
   await set("alerts", "secret", SECRET);
-  await set("alerts", "events", "failing, finished");
+  await set("alerts", "events", "failing, rule_failing, finished");
   await set("alerts", "url", url);
   await ask("PUT", "/_replicator");
 });
@@ -169,6 +169,24 @@ test("jobs that fail for the same cause share a message", async () => {
   expect(first?.body).toMatchObject({ class: "egress", side: "source", host: "127.0.0.1:9" });
   expect(first?.body.alerts[0]).toMatchObject({ id: first?.body.id, name: expect.any(String) });
   await ask("POST", "/_tandem/jobs/_cancel?all=true");
+});
+
+test("a rule that cannot list its source is reported, until it is removed", async () => {
+  const body = {
+    source: { url: "http://jan:hunter2@127.0.0.1:9/" },
+    target: { url: `${server.url}/copy-{db}` },
+    databases: ["*"],
+  };
+  expect((await ask("PUT", "/_tandem/rules/lost", body)).status).toBe(201);
+  const firing = await message("rule_failing", "firing");
+  expect(firing.body).toMatchObject({
+    ...{ class: "unreachable", side: "source", host: "127.0.0.1:9", rule: "lost" },
+    ...{ job_id: null, job: null, count: 1, alerts: [{ name: "lost" }] },
+  });
+  expect(firing.text).not.toContain("hunter2");
+  await ask("DELETE", "/_tandem/rules/lost");
+  const { body: resolved } = await message("rule_failing", "resolved");
+  expect(resolved).toMatchObject({ breach: firing.body.id, rule: "lost" });
 });
 
 test("egress rules apply to the receiver as well", async () => {

@@ -15,6 +15,7 @@ import { parseReplication } from "../../../src/replicator/index.ts";
 import { ADMIN, type OpenApi } from "../../api/api.fixture.ts";
 import { composeNode } from "../../support/compose-node.ts";
 import {
+  answeredMs,
   History,
   type HistoryJob,
   historyReplication,
@@ -109,13 +110,32 @@ async function openWorld() {
     return { id, add: () => node.replicator.start(replication, requester) };
   };
   const history = new History(node, jobOf);
+  /** When each job was last seen to have copied everything. */
+  const proofs = new Map<string, number>();
+  const prove = ({ event, job, failure }: Step): void => {
+    const { id } = jobOf(job);
+    if (event === "cancel") proofs.delete(id);
+    if (event === "catch-up") proofs.set(id, answeredMs(failure));
+    if (event === "completed") proofs.set(id, Math.max(nowMs, proofs.get(id) ?? 0));
+  };
   return {
     kv,
     api,
     follower: new Follower(api),
+    async checkProofs(rows: readonly Row[]): Promise<void> {
+      const { jobs } = (await api.ask("GET /_tandem/jobs?behind=false")).json;
+      expect(jobs).toEqual(rows.filter(({ lag_sec }) => lag_sec === 0));
+      for (const row of jobs) {
+        const number = Number(/\d$/.exec(row.doc_id ?? "2")?.[0]);
+        const { side, time } = row.last_failure ?? {};
+        const hidden = side === undefined || side === "target" ? 0 : Date.parse(time);
+        expect(proofs.get(jobOf(number).id), row.name).toBeGreaterThan(hidden);
+      }
+    },
     async happen(step: Step): Promise<void> {
       nowMs += STEP_MS;
       await history.apply(step);
+      prove(step);
       if (step.event !== "accept") return;
       await compareNow(api);
       // Begins each accepted job, as a node does.
@@ -124,8 +144,9 @@ async function openWorld() {
   };
 }
 
-async function compare({ api, follower }: World): Promise<void> {
+async function compare({ api, follower, checkProofs }: World): Promise<void> {
   const rows = await compareNow(api);
+  await checkProofs(rows);
   await follower.catchUp();
   expect(follower.reported).toEqual(
     new Map(rows.map((row: Row) => [nameOf(row), stableMembersOf(row)])),
@@ -178,6 +199,8 @@ async function compareFilters(api: OpenApi, rows: readonly Row[]): Promise<void>
     "paused=true": (row) => row.paused,
     "stalled=true": (row) => row.stalled,
     "left_behind=true": (row) => row.left_behind > 0,
+    "unknown=true": (row) => lagWord(row) === "unknown",
+    "unknown=false": (row) => lagWord(row) !== "unknown",
     ...Object.fromEntries(STATES.map((state) => [`state=${state}`, (row) => row.state === state])),
   };
   for (const [query, passes] of Object.entries(filters)) {
@@ -205,6 +228,7 @@ async function compareMetrics(api: OpenApi, rows: readonly Row[]): Promise<void>
   expect(samples.get("tandem_jobs_paused")).toBe(count((row) => row.paused));
   expect(samples.get("tandem_jobs_stalled")).toBe(count((row) => row.stalled));
   expect(samples.get("tandem_jobs_left_behind")).toBe(count((row) => row.left_behind > 0));
+  expect(samples.get("tandem_jobs_unknown")).toBe(count((row) => lagWord(row) === "unknown"));
   expect(samples.get("tandem_jobs_behind")).toBe(count((row) => row.behind_since !== null));
   const causes = new Map<string, number>();
   for (const { last_failure: failure } of rows) {
