@@ -1,7 +1,7 @@
 /**
  * Decides which jobs and rules get a new credential: those of the user who sends it and of admins,
- * those of the owner named by the operator, and those whose old credential was valid. Others with
- * jobs for the same server and user name learn nothing.
+ * those of the owner named by the operator, and those whose old credential was valid. Other users
+ * with jobs for the same server and user name do not learn the credential.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";

@@ -63,7 +63,7 @@ export interface CredentialReplacement {
 /**
  * - replaced: the job has the new credentials
  * - unmatched: the job uses other credentials, or does not exist
- * - withheld: the job belongs to another user, without evidence that its credential was valid
+ * - withheld: the job belongs to another user, and nothing shows that its old credential was valid
  * - refused: the job's document no longer exists, or could not be written
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
@@ -110,9 +110,9 @@ export interface ReplacementContent {
 /** The jobs and rules that a replacement would change. */
 export interface FoundReplacement {
   readonly jobIds: readonly string[];
-  /** Number of the jobs that have a document. */
+  /** Number of affected jobs that have a document. */
   readonly documentCount: number;
-  /** Jobs of others that log in as the user but are not entitled to the credentials. */
+  /** Other users' jobs that log in as the user but are not entitled to the credentials. */
   readonly withheld: { readonly count: number; readonly owners: readonly (string | null)[] };
   readonly content: ReplacementContent;
 }
@@ -143,7 +143,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Whether the job is entitled to the credential. Only for jobs that the replacement `concerns`.
+   * Whether the job is entitled to the credential. May only be called if `concerns` is true for the
+   * job.
    */
   isEntitled(
     replacement: CredentialReplacement,
@@ -198,8 +199,8 @@ export class CredentialReplacements {
 
   /**
    * Returns the rules whose login at the server was rejected when they listed its databases. Empty
-   * unless the filter selects failing jobs; its other conditions may only concern the cause of the
-   * failure, and the rule.
+   * unless the filter selects failing jobs, and selects them only by rule and by the cause of their
+   * failure.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -409,8 +410,8 @@ function sidesOf(
 }
 
 /**
- * Returns the authority of a rule. Its author is a server admin, since others cannot write rules;
- * older versions did not record this.
+ * Returns the authority of a rule. Only server admins can write rules, but older versions did not
+ * record that the author is one.
  */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };

@@ -45,7 +45,10 @@ export class NamedJobs {
     });
   }
 
-  /** Returns a filter for names with this prefix, or that match a pattern with stars. */
+  /**
+   * Returns a filter for names that begin with `text` or, if `text` contains stars, match it as a
+   * pattern.
+   */
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);

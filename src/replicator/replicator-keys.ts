@@ -148,7 +148,7 @@ const ROWS = {
     27,
     [],
     "versionstamp, 12 bytes",
-    "id of the newest thinned event (25): routine events up to it are deleted",
+    "id up to which the log (25) is thinned: routine events are deleted",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -268,7 +268,7 @@ const ROWS = {
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since the operator's decision with this number",
+    "hazardous work of the current run (null between runs), and number of nodes that such work has crashed since this decision",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,
@@ -318,7 +318,12 @@ const ROWS = {
     "json, sealed if the server has a key",
     "new credentials, until the command (65) ends",
   ),
-  keptEvents: keyRow<NoElements>(70, [], "(1, bytes)", "size of the events (25) up to 27"),
+  keptEvents: keyRow<NoElements>(
+    70,
+    [],
+    "(1, bytes)",
+    "size of the thinned part of the log (25, 27)",
+  ),
   formerJob: keyRow<{ jobId: string }>(
     71,
     ["jobId"],

@@ -286,8 +286,8 @@ export class Replicator {
 
   /**
    * Waits until a job has started or failed, and returns its replication id. After `START_MS_MAX`,
-   * returns the replication id if it is known by then. If it depends on a filter and is not known
-   * yet, returns the job id.
+   * returns the replication id if it is known by then. If the replication id depends on a filter
+   * that has not been read yet, returns the job id.
    */
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     const decide = (job: Job | undefined): string | ReplicationFailure | undefined => {

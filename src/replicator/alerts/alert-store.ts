@@ -1,4 +1,4 @@
-/** Stores alerts to be sent, ongoing breaches, and the node that currently sends alerts. */
+/** Stores waiting alerts, ongoing breaches, and which node currently sends alerts. */
 import { assert } from "../../base/index.ts";
 import {
   type Key,

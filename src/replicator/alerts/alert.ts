@@ -113,7 +113,7 @@ export interface AlertState {
   readonly sentMs: number | undefined;
   /** Number of alerts that the receiver has rejected for good. */
   readonly rejectedCount: number;
-  /** The last failed delivery, until one succeeds. */
+  /** The last failed delivery. Cleared when a delivery succeeds. */
   readonly failure: AlertFailure | undefined;
   /** The last test alert and, if it was not accepted, the error. */
   readonly test: { readonly id: string; readonly error: string | undefined } | undefined;

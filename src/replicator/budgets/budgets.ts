@@ -20,8 +20,8 @@ const BUDGETS_MAX = 1000;
 /** Maximum burst, as the time for which unused capacity accumulates at the full rate. */
 const BURST_MS = 100;
 /**
- * Maximum time that a reservation may lie in the future. Anything later was written by a process
- * whose clock was ahead, and is ignored.
+ * Maximum time that a reservation may lie in the future. A later reservation was written by a
+ * process whose clock was ahead, and is ignored.
  */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 

@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Maximum duration of a short run. After writing the last document, such a run only reads the old
- * checkpoint again before it writes a new one. The old checkpoint shows that the database is still
- * the same, and contains the documents written (decision 250).
+ * Maximum duration of a short run. Before it writes a checkpoint, a short run reads the old one
+ * again instead of requesting a commit: the old checkpoint shows that the database is the same and
+ * contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -45,7 +45,7 @@ export interface CheckpointWriterParts {
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
-/** Position and statistics that a run has reached. */
+/** Through sequence and statistics of a run. */
 export interface ReachedPlace {
   readonly through: SourceSequence;
   readonly statistics: ReplicationStatistics;

@@ -1,8 +1,8 @@
 /**
  * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
  * parked job. The new log consists of this run's entry, followed by the history of the stored log
- * (decision 297). A Tandem server writes it in one request; from other servers, the log is read
- * first.
+ * (decision 297). With a Tandem server this takes one request; with other servers, the stored log
+ * is read first.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";

@@ -41,7 +41,7 @@ describe("a log", () => {
     expect(state.log).toEqual({ revision: "0-2", body: '{"a":2}' });
   });
 
-  test("is kept if another run wrote it, and the checkpoint is rejected", async () => {
+  test("keeps the log that another run wrote, and rejects the checkpoint", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-7", body: '{"other":1}' };
     await expect(side.write('{"a":1}', signal)).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe("a log", () => {
     expect(side.hasLog).toBe(false);
   });
 
-  test("counts as written if the response was lost, and is replaced later", async () => {
+  test("treats the log as written if the response was lost, and replaces it later", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-4", body: '{"a":1}' };
     await side.write('{"a":1}', signal);

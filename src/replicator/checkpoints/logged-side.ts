@@ -51,9 +51,9 @@ export class LoggedSide {
   }
 
   /**
-   * Returns how to write `log` in one request that also verifies the database (decision 297).
-   * Undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
-   * has a log that this run does not continue.
+   * Returns the request that writes `log` and also verifies the database (decision 297). Undefined
+   * if the endpoint does not support this or may acknowledge non-durable writes, or if it has a log
+   * that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];

@@ -89,7 +89,7 @@ describe("a session that ends at a different position in each log", () => {
   });
 });
 
-test("histories without a common session start from the beginning", () => {
+test("starts from the beginning if the histories share no session", () => {
   const source = { session_id: "c", history: [entry("c", 30)] };
   const target = { session_id: "d", history: [entry("d", 40)] };
   expect(commonAncestry(source, target)).toEqual({ sequence: 0, history: [] });

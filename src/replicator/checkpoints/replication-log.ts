@@ -183,9 +183,9 @@ function isSequence(value: unknown): boolean {
  * Returns the sequence up to which both sides have everything. `undefined` stands for a missing
  * log.
  *
- * The logs of one session may differ: one side was not written, or was restored to an earlier
- * state. Sequences do not show which one is earlier. CouchDB uses the source's sequence, and so
- * never copies earlier changes that the target lacks.
+ * The two logs of one session may differ, because writing one of them failed, or because one
+ * database was restored to an earlier state. Sequences do not show which log is earlier. CouchDB
+ * uses the sequence in the source's log, and so never copies earlier changes that the target lacks.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,
@@ -330,8 +330,9 @@ export function isOfOneRun({ session_id, source_last_seq, history = [] }: Replic
 }
 
 /**
- * Returns the log to replace `stored`, if `next` continues it or was written by the same run. The
- * history of `next` must be its own entry. Undefined if `stored` is not a log or ends elsewhere.
+ * Returns the log that replaces `stored`. Returns undefined if `stored` is not a log, or if it was
+ * written by another run and does not end where `next` begins. The history of `next` must contain
+ * only the entry of its own run.
  */
 export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
   const before = parseReplicationLog(stored);

@@ -42,12 +42,15 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Number of revisions per bulk read: the first, when sizes are unknown, and the maximum. */
+/**
+ * Initial number of revisions per bulk read, used while document sizes are unknown, and the
+ * maximum.
+ */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
- * Factor by which the estimated document length decreases per page. If the mean length of a page is
- * larger, that becomes the estimate.
+ * Factor by which the estimated document length decreases per page. If the mean length on a page is
+ * larger than the estimate, the mean becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
@@ -102,7 +105,7 @@ export class BatchCopier {
   readonly #retryTurns: Turns;
   readonly #reading: Stage;
   readonly #writing: Stage;
-  /** Target whose writes are timed. */
+  /** The target, with its writes timed for the pace of the writing stage. */
   readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
@@ -386,8 +389,8 @@ export class BatchCopier {
   }
 
   /**
-   * Returns the revisions that the target lacks. If it has lacked almost all revisions so far,
-   * assumes that it lacks these too, without a request.
+   * Returns the revisions that the target lacks. If the target has lacked almost all revisions so
+   * far, sends no request, and assumes that it lacks these as well.
    */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,

@@ -104,8 +104,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Reads and writes one revision, repeating both together, because a stream of attachments cannot
-   * be read twice. `onText` receives the length of buffered text.
+   * Reads and writes one revision. A retry repeats both, because a stream of attachments cannot be
+   * read twice. `onText` receives the length of buffered text.
    */
   async copy(
     request: RevisionRequest,
@@ -128,7 +128,8 @@ export class IsolatedCopy {
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
-    // Written outside the attempts, because a failed bulk write may be due to another document.
+    // Documents for bulk writing are added outside the attempts, because a failed bulk write may be
+    // due to another document.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -218,8 +219,8 @@ export class IsolatedCopy {
     }
     // Throws if the database was deleted, which makes every document missing.
     await sourceAttribution.examine(undefined, signal);
-    // A retry removes a document from the list if no failure is recorded, so record one unless the
-    // document is gone.
+    // A retry without a recorded failure removes the document from the list, so record a failure
+    // unless the document is gone.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;

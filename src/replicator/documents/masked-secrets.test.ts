@@ -125,7 +125,7 @@ describe("a masked secret is not sent elsewhere after a change", () => {
 });
 
 test.each(["source", "target"])(
-  "a masked password for the certificate keys of both sides is refused if the %s is on another server",
+  "refuses a masked password for the certificate keys of both sides if the %s is on another server",
   (side) => {
     const given = { source: "http://a.example/x", target: "http://b.example/x", password: "*****" };
     const stored = { ...given, password: "secret" };

@@ -167,8 +167,8 @@ function withoutUser(value: JsonText): JsonText {
 }
 
 /**
- * Matches a JSON string. Written without an alternation that matches single characters, because
- * each match of one uses stack space.
+ * Matches a JSON string. Does not use an alternation of single characters, because each match of an
+ * alternation takes stack space.
  */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 

@@ -411,8 +411,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * The operation on a document that failed: reading it from the source, or writing it to the
-   * target. Undefined for an error that no document has caused.
+   * Operation that failed because of a document: reading the document from the source, or writing
+   * it to the target. Undefined for an error that no document has caused.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

@@ -65,11 +65,13 @@ export interface RunConnections {
   /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number;
   /**
-   * Performs work that may crash the node, such as parsing a long response, and records it
-   * meanwhile.
+   * Performs work that may crash the node, such as parsing a long response. While the work is in
+   * progress, it is recorded in the store.
    */
   readonly during?: Hazardous;
-  /** Credentials of the job. By default, each endpoint has its own. */
+  /**
+   * Secrets of the job, which are masked in messages. By default, each endpoint masks only its own.
+   */
   readonly secrets?: SecretsInUse;
 }
 

@@ -4,7 +4,7 @@
  */
 
 interface NetworkError {
-  /** Whether there was a connection, so that the data sent over it may have broken it. */
+  /** Whether a connection was established. If so, the data sent may have broken it. */
   readonly wasConnected: boolean;
   /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;

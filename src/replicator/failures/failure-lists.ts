@@ -262,8 +262,8 @@ export function fitsRetryRequest(ids: readonly string[]): boolean {
 }
 
 /**
- * Combines the documents of two retry requests. Returns undefined, for the whole list, if either
- * request is for the whole list or if there are too many documents.
+ * Combines the documents of two retry requests. Returns undefined, which stands for the whole list,
+ * if either request is for the whole list or if there are too many documents.
  */
 function united(
   left: readonly string[] | undefined,

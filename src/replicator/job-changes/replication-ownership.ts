@@ -115,9 +115,9 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
-   * ended, belongs to a deleted database, or belongs to another user and its credentials remain
-   * unverified.
+   * Makes the job the owner of the replication, unless the current owner keeps it. The current
+   * owner yields if it is crashing, has ended, belongs to a deleted database, or belongs to another
+   * user and its credentials remain unverified.
    */
   async claim(
     tx: Transaction,

@@ -54,8 +54,9 @@ export function backlogAsked(
 }
 
 /**
- * Whether a failing job's source may have unknown changes: none was pending, but the source has not
- * been read since the failure. False if the target failed, because the source was still read.
+ * Whether the source of a failing job may have unknown changes: no change was pending, but the
+ * source has not been read since the failure. False if the target failed, because such a run has
+ * read the source.
  */
 export function isUnread(backlog: Backlog | undefined, failing: Failing | undefined): boolean {
   if (failing === undefined || failing.side === "target") return false;

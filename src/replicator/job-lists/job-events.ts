@@ -30,7 +30,7 @@ const TESTED_ROWS_MAX = 1000;
 
 /** A filter for events. An event must match all members that are set. */
 export interface EventFilter extends JobFilter {
-  /** Kinds of changes, of which the event must report one. */
+  /** Kinds of changes. The event must report at least one of them. */
   readonly kinds?: readonly JobChangeName[];
   /** Name, id or replication id of the job. */
   readonly job?: string;

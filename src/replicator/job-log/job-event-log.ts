@@ -94,7 +94,10 @@ export interface FormerJob {
 
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
-  /** The newest thinned event after the requested position; if set, events are missing. */
+  /**
+   * End of the thinned part of the log, if it is after the requested position, so that events may
+   * be missing.
+   */
   readonly forgottenId: string | undefined;
 }
 
@@ -116,7 +119,7 @@ const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
-  /** Notified after `ANNOUNCED_EVENTS` events written by this process, and at its start. */
+  /** Notified initially, and after every `ANNOUNCED_EVENTS` events written by this process. */
   readonly written = new Notifier();
   readonly #clock: Clock;
   readonly #keys: ReplicatorKeys;
@@ -272,15 +275,15 @@ export class JobEventLog {
     return tx.watch(this.#keys.lastEvent.key({}));
   }
 
-  /** Returns the newest thinned event. */
+  /** Returns the end of the thinned part of the log. */
   async #thinned(tx: ReadTransaction): Promise<Versionstamp> {
     const bytes = await tx.get(this.#keys.forgottenEvent.key({}));
     return Versionstamp.fromBytes(bytes ?? BEFORE_ALL);
   }
 
   /**
-   * Thins some folded events older than `olderThanMs`: deletes the routine ones. Returns whether
-   * there may be more.
+   * Thins the next folded events older than `olderThanMs`, by deleting the routine ones. Returns
+   * whether there may be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
@@ -301,8 +304,9 @@ export class JobEventLog {
   }
 
   /**
-   * Deletes some thinned events: the oldest ones while they are older than `olderThanMs`, or take
-   * more than `bytesMax`. Returns whether there may be more.
+   * Deletes the oldest events in the thinned part of the log while they are older than
+   * `olderThanMs`, or while that part takes more than `bytesMax`. Returns whether there may be
+   * more.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();

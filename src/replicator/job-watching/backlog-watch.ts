@@ -44,7 +44,10 @@ const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
-/** Maximum number of jobs read per tick, concurrently; most may be failing and due for a retry. */
+/**
+ * Maximum number of jobs read per tick, and maximum number read concurrently. Most of them may be
+ * failing and due for a retry.
+ */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
 /** Timeout of a request. The source is asked again in the next round. */
@@ -270,7 +273,7 @@ const FORMAT = 1;
 
 /**
  * Encodes the progress of a round. Older versions visit jobs in the order of their displayed ids,
- * and store the last one where this version stores null.
+ * and store the last displayed id instead of null.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

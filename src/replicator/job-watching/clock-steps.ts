@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Jobs per transaction that reads due times, jobs per transaction that reads data, and the pause
- * after each of these transactions. All jobs are checked, but hardly any has to be moved.
+ * Page sizes for reading due times and job data, and the pause after each page. All jobs are
+ * checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;

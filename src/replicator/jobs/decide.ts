@@ -127,8 +127,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A job of a rule keeps retrying: the rule does not request the job again after the other job's
-  // document is deleted.
+  // A job of a rule is retried: after the other job's document is deleted, the rule would not
+  // request this job again.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -315,7 +315,7 @@ export function decideList(
 ): ListFate {
   // The run ended without noticing this request, so run again.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A permanently failed job would fail again, and retry endlessly if the request was kept.
+  // A permanently failed job would fail again, and retry endlessly if the request were kept.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
   // The job is deleted when it is due.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {
@@ -351,7 +351,7 @@ export function decideDue(
 }
 
 /**
- * Phases of a job, which determine its reaction to requests. `list-due`: it has ended, and its
+ * Phases of a job, which determine its reaction to requests. `list-due`: the job has ended, and its
  * failures are due for a retry.
  */
 export const JOB_PHASES = [

@@ -12,7 +12,7 @@ export interface ReplicationFailure {
   readonly reason: string;
 }
 
-/** The operation on an endpoint that failed. */
+/** The endpoint operation that failed. */
 export type FailurePhase =
   | "open"
   | "filter"

@@ -222,7 +222,7 @@ export function newJobData(
 
 const STANDING_STILL = { rates: NO_RATES, waitsFor: undefined } as const;
 
-/** Returns why the job is not running or did not complete, if it failed. */
+/** Returns the job's failure or refusal, if it has one. */
 export function failureOf({
   failure,
   refusal,

@@ -27,8 +27,8 @@ export interface NamePlace {
 }
 
 /**
- * Length of the beginning of a job's name in which the name of the database is searched for.
- * Database names are shorter.
+ * Maximum length of the prefix of a job's name that is searched for a database name. Database names
+ * are shorter.
  */
 const DATABASE_LENGTH_MAX = 256;
 

@@ -203,7 +203,7 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** Returns the value in the list `rule` for a rule's jobs with a flag. */
+/** Returns the value under which the list `rule` contains the jobs of a rule with this flag. */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }

@@ -47,7 +47,7 @@ export const GATES_MAX = 1_000;
 export interface GatedAccount extends Account, ClosedGate {
   /** Time of the first rejection. */
   readonly sinceMs: number;
-  /** Status and words of the last rejection. */
+  /** Status and error text of the last rejection. */
   readonly words: string;
 }
 

@@ -19,7 +19,7 @@ export interface NodesParts {
 
 /**
  * - running: registered as a worker
- * - draining: registered, but accepts no jobs; empty when no jobs are left
+ * - draining: registered, but accepts no jobs and stops those that it runs
  * - dead: has reported, but is not registered: its lease lapsed
  */
 export type NodeState = "running" | "draining" | "dead";
@@ -41,7 +41,7 @@ export interface NodeEntry {
   readonly report: NodeReport | undefined;
 }
 
-/** Number of processes that a drain order matches, and of those whose order changed. */
+/** Number of processes that match a drain order, and number of those whose order changed. */
 export interface DrainOutcome {
   readonly matchedCount: number;
   readonly changedCount: number;

@@ -44,8 +44,8 @@ export class RunMinutes {
   #last = NO_RUNS;
 
   /**
-   * Adds the increase since the last call to the minute of `nowMs`. Returns that minute's counts.
-   * `totals` count from the start of the process.
+   * Adds the increase of `totals` since the last call to the counts of the minute that contains
+   * `nowMs`. Returns the counts of that minute. `totals` count from the start of the process.
    */
   note(totals: RunCounts, nowMs: number): { readonly startMs: number; readonly counts: RunCounts } {
     const startMs = minuteOf(nowMs);

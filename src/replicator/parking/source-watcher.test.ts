@@ -70,7 +70,7 @@ async function sweep(
   return pausesMs;
 }
 
-test("compares databases sooner without a feed while every request finds a change", async () => {
+test("without a feed, compares databases sooner while every request finds a change", async () => {
   expect(await sweep([0, 1, 2, 150, 0])).toEqual([1000, 1000, 250, 250, 1000]);
 });
 

@@ -8,8 +8,8 @@ export interface EndpointUrl {
   /** Scheme without the colon: `https` or `http`. */
   readonly scheme: string;
   /**
-   * `https://example.com:6984`. In lower case and without a default port; so are `host` and
-   * `hostname`.
+   * Origin, such as `https://example.com:6984`. Like `host` and `hostname`, in lower case and
+   * without a default port.
    */
   readonly origin: string;
   /** Host with any non-default port: `example.com:6984`. */

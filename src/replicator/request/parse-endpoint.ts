@@ -157,8 +157,8 @@ function parseProxy(
 }
 
 /**
- * Parses TLS settings, whose names are those in `[replicator]`. `prefix` precedes them in error
- * messages.
+ * Parses TLS settings, which have the same names as in `[replicator]`. Error messages show each
+ * name after `prefix`.
  */
 function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   const text = (name: string): string | undefined => optionalString(members, name, prefix + name);

@@ -1,9 +1,10 @@
 /**
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
- * `baseId` identifies the checkpoints on both sides, and depends on exactly what influences the
- * result. The full id of a job adds `+continuous` and `+create_target`, which do not affect
- * checkpoints. As in CouchDB, ids never include a password or token, but do include a user name.
+ * `baseId` identifies the checkpoints on both sides, and depends on everything that influences the
+ * result, and on nothing else. The full id of a job adds `+continuous` and `+create_target`, which
+ * do not affect checkpoints. As in CouchDB, ids never include a password or token, but do include a
+ * user name.
  */
 import { append, type Digests, md5HexOf, parseJson } from "../../base/index.ts";
 import {
@@ -201,8 +202,8 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
 /**
- * Returns the Erlang term of an endpoint that replication ids of version 4 contain, without the
- * credentials in its headers.
+ * Returns the term of an endpoint in replication ids of version 4. Omits the credentials in its
+ * headers.
  */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(

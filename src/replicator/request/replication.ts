@@ -27,7 +27,10 @@ export interface HttpAddress {
   /** URL without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
-  /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
+  /**
+   * User name as written in the URL, if it contains escapes. CouchDB computes replication ids from
+   * this form.
+   */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
   /** Additional headers, with the names as written. Does not include Basic authorization. */

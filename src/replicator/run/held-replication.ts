@@ -331,8 +331,8 @@ export class HeldReplication {
   }
 
   /**
-   * Whether the job created its target. Stored with the job; immediately if the job copies the
-   * security object.
+   * Whether the job created its target. Stored with the next update of the job, or immediately if
+   * the job copies the security object.
    */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;

@@ -99,7 +99,7 @@ test("changes left by earlier runs are pending until they arrive, or the source 
   expect(unknown.sinceMs).toBeUndefined();
 });
 
-test("nothing is known before the first read or announcement", () => {
+test("the lag is unknown before the first read or announcement", () => {
   const meter = new LagMeter();
   expect(meter.isKnown).toBe(false);
   meter.announced(0, undefined, 10);

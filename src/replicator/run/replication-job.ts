@@ -5,8 +5,8 @@
  * another write.
  *
  * This class determines how the run ended. `decide.ts` decides about the job, and `HeldReplication`
- * applies that. An ended job runs again when a retry of its failures is requested; it then only
- * retries these, and keeps its state.
+ * applies the decision. An ended job runs again when a retry of its failures is requested. Such a
+ * run only retries the failures, and the job keeps its state.
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";

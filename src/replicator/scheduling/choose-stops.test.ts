@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // A count capped at the useful maximum yields the same stops.
+  // Capping the count at the useful maximum does not change the stops.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });

@@ -60,7 +60,7 @@ export class RunningJobs {
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal, this.#leaving.signal)
-      // The run has rejected, which happens only if the store fails.
+      // The run's promise rejects only if the store fails.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);

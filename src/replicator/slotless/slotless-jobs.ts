@@ -40,8 +40,8 @@ export interface SlotlessJobsParts {
 export interface SlotlessJobType {
   readonly type: string;
   /**
-   * Runs a job until the signal aborts, and returns it to the queue. Never rejects: if that fails,
-   * the job is requeued by the activity timeout.
+   * Runs a job until the signal aborts, and returns it to the queue. Never rejects. If the job
+   * cannot be returned, the activity timeout requeues it.
    */
   run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void>;
 }

@@ -99,7 +99,7 @@ export function changesFailed(
   });
 }
 
-/** Whether a CouchDB reports that its filter is missing or has thrown an error. */
+/** Whether a CouchDB server reports that the filter is missing or has thrown an error. */
 function isOfFilter(status: number, text: string): boolean {
   const { error, reason } = parseObject(text) ?? {};
   if (typeof error !== "string" || typeof reason !== "string") return false;

@@ -63,8 +63,8 @@ export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 export class HttpServer {
   readonly #requests: HttpRequests;
   /**
-   * Whether the server supports requests about several databases (`_dbs_info`). True until one
-   * fails.
+   * Whether the server supports requests about several databases (`_dbs_info`). Assumed to be true
+   * until such a request fails.
    */
   #hasDatabasesInfo = true;
 
@@ -74,8 +74,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the end of the server's feed of updates; undefined if the account may not follow it, or
-   * if it does not exist.
+   * Returns the end of the server's feed of updates; undefined if the server has no such feed, or
+   * if the account may not follow it.
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;

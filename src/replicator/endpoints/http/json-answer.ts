@@ -32,8 +32,8 @@ export function isTooMuch(error: unknown): error is JsonLimitError {
 }
 
 /**
- * Whether an invalid response begins like JSON or is empty. It is then incomplete, even if it ended
- * without an error: a proxy may end it.
+ * Whether an invalid response begins like JSON or is empty. Such a response is incomplete even if
+ * it ended without an error, since a proxy may end it early.
  */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];

@@ -60,10 +60,10 @@ import {
 import { RoundTrip } from "./round-trip.ts";
 import { ServerWords } from "./server-words.ts";
 
-/** Length of the beginning of an unexpected response that is shown. */
+/** Maximum number of characters quoted from an unexpected response. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** Paths of changes feeds. Their response may be delayed until something changes. */
+/** Paths of changes feeds. Their responses may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
 /** Longest wait for a write when a node stops or gives a slot to another job. */
@@ -109,7 +109,7 @@ export interface HttpRequestsParts {
   readonly tls: TlsSettings;
   readonly client: ClientSettings;
   readonly userAgent: string;
-  /** Activity of the requesting run. */
+  /** Measures the transfers of the run that sends the requests. */
   readonly activity?: Activity | undefined;
   /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number | undefined;
@@ -252,7 +252,7 @@ export class HttpRequests {
     return this.#serverName;
   }
 
-  /** Shortest recent time until a response began, if there was one. */
+  /** Shortest recent time until a response began, if any response has begun. */
   get roundTripMs(): number | undefined {
     return this.#roundTrip.leastMs;
   }
@@ -368,8 +368,9 @@ export class HttpRequests {
 
   /**
    * Sends a request, and returns the result of `begin`, which reads the beginning of the response.
-   * If the connection breaks during that, the request is repeated, as if no response had arrived.
-   * `begin` is called for responses with status 200 only; others are read in full.
+   * If the connection breaks before `begin` has finished, the request is repeated, as if no
+   * response had arrived. `begin` is called for responses with status 200 only; others are read in
+   * full.
    */
   async begin<T>(
     method: Method,
@@ -407,7 +408,8 @@ export class HttpRequests {
   }
 
   /**
-   * Scans a response to this path, or a part of it, yielding in between. Throws like `outlineJson`.
+   * Scans a response to this path, or a part of it, while yielding to the event loop. Throws like
+   * `outlineJson`.
    */
   outline(bytes: Uint8Array, path: string, limits: Partial<ScanOptions>): Promise<JsonValue> {
     return this.#process(bytes, path, () => outlineJsonYielding(bytes, limits, this.#yielder()));

@@ -6,8 +6,8 @@
 import type { Clock } from "../../../base/index.ts";
 
 /**
- * Period after which measurements begin to be dropped. With a shorter one, a server that is busy
- * for long would be mistaken for a distant one.
+ * Period after which measurements begin to be dropped. If it were shorter, a server that is busy
+ * for a long time would be mistaken for a distant one.
  */
 const PERIOD_MS = 300_000;
 
