@@ -2,8 +2,8 @@
  * Replaces credentials of jobs, with or without documents, that log in to a server as a certain
  * user with a password. This counts as an operator's decision about each job: a running one writes
  * a checkpoint and restarts with the new credentials, a failed one is due immediately, and a paused
- * one stays paused. Documents get the credentials in a new revision, and rules are updated, too,
- * for their future jobs.
+ * one stays paused. Documents get the credentials in a new revision. Rules get them for their
+ * future jobs.
  */
 import {
   type JsonText,

@@ -237,9 +237,7 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
-  /**
-   * Adds an alert to those waiting to be sent. Returns its id; undefined if its kind is disabled.
-   */
+  /** Queues an alert for sending. Returns its id; undefined if alerts of this kind are disabled. */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId" | "kind"> &

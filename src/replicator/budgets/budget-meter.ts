@@ -1,6 +1,6 @@
 /**
  * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
- * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval its amount needs at the
+ * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval that its amount needs at the
  * current rate, and may be used from the start of that interval. Nodes therefore need not
  * communicate with each other, and together never exceed the rate.
  *

@@ -96,7 +96,7 @@ test.each([
   ["another checkpoint", logAt(6), false],
   ["no checkpoint", undefined, false],
 ])(
-  "a run that has copied nothing accepts the parked position only if both sides have its checkpoint: %s",
+  "a run that has copied nothing accepts the parked position only if both sides have the position's checkpoint: %s",
   async (...[_, storedLog, isFound]) => {
     const parkedAt = { sequence: 7, ...PLACE };
     const { writer, order } = openWriter({ parkedAt, ...(storedLog && { storedLog }) });

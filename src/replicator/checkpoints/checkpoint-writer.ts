@@ -1,7 +1,7 @@
 /**
- * Writes the checkpoints of a run. Usually the run has read both logs at its start, and replaces
- * them (`checkpoints.ts`). A run resuming from a parked job verifies the logs when it first writes
- * one (`continue-logs.ts`).
+ * Writes the checkpoints of a run. Usually the run has read the logs of both sides at its start,
+ * and each checkpoint replaces them (`checkpoints.ts`). A run that resumes a parked job has not
+ * read the logs; its first checkpoint verifies them (`continue-logs.ts`).
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import { type Endpoint, isSameSequence, type SourceSequence } from "../endpoints/endpoint.ts";
@@ -75,8 +75,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Sequence of the last checkpoint that this run has written, or else of the checkpoint at which
-   * it started.
+   * Sequence of the last checkpoint that this run has written, or else the sequence at which the
+   * run started.
    */
   get committed(): SourceSequence {
     return this.#committed;
@@ -112,8 +112,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Writes a checkpoint (`through_seq`) to both sides if it has advanced. When resuming a parked
-   * job, rejects with a ParkedPlaceLostError if the databases have changed.
+   * Writes a checkpoint (`through_seq`) to both sides if the through sequence has advanced. When
+   * resuming a parked job, rejects with a ParkedPlaceLostError if the databases have changed.
    */
   async write(signal: AbortSignal): Promise<void> {
     const { replication, parkedAt } = this.#parts;

@@ -28,8 +28,8 @@ interface ContinueOptions {
 /**
  * Writes `log` to both sides. Its history contains only this run's entry; the history stored on
  * each side is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does not
- * end where this run's entry begins, or if a side is now a different database. The other side may
- * already have been written; the next run then finds the common ancestry.
+ * end where this run's entry begins, or if the database of a side is now a different one. The other
+ * side may already have been written; the next run then finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,

@@ -18,13 +18,13 @@ export interface EarlierCheckpoint {
 }
 
 /**
- * Maximum number of earlier checkpoints. A session keeps this many after a million checkpoints,
- * about a year at one per thirty seconds.
+ * Maximum number of earlier checkpoints. A session has this many after a million checkpoints, which
+ * takes about a year at one checkpoint per thirty seconds.
  */
 const CHECKPOINTS_MAX = 20;
 /**
- * Maximum total length of the earlier checkpoints. Sequences of a cluster with many shards exceed
- * it; then only one checkpoint is kept.
+ * Maximum total length of the earlier checkpoints. In a cluster with many shards, sequences are so
+ * long that only one checkpoint is kept.
  */
 const SEQUENCE_LENGTH_MAX = 1000;
 

@@ -86,8 +86,8 @@ export class LoggedSide {
 
   /**
    * Makes the side durable. Returns false if its database is known to differ from the one at the
-   * start of the run. With `isShort`, durability need not be requested from a server that
-   * acknowledges only durable writes.
+   * start of the run. With `isShort`, does not request durability from a server that acknowledges
+   * only durable writes.
    *
    * Database information and checkpoint are requested concurrently. If the database was re-created
    * in between, the initial checkpoint is gone, and the call rejects.

@@ -32,12 +32,12 @@ test("starts from the beginning if a side has no log", () => {
   });
 });
 
-test("the same session on both sides is resumed at its sequence", () => {
+test("resumes a session that ends at the same sequence on both sides at this sequence", () => {
   const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
   expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
 });
 
-test("a session that only one side recorded is skipped", () => {
+test("skips a session that only one side recorded", () => {
   const source = { session_id: "c", history: [entry("c", 30), entry("b", 20), entry("a", 10)] };
   const target = { session_id: "b", history: [entry("b", 20), entry("a", 10)] };
   expect(commonAncestry(source, target).sequence).toBe(20);
@@ -157,7 +157,7 @@ test("a sequence too deeply nested to be written is invalid", () => {
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
 
-test("sequences keep the digits of their numbers, as strings", () => {
+test("sequences with numbers become strings, so that no digit changes", () => {
   const large = "369553424691494913";
   const entry = `{"session_id":"a","start_last_seq":0,"end_last_seq":[${large},"x"],"recorded_seq":${large}}`;
   const text = `{"session_id":"a","source_last_seq":${large},"history":[${entry}]}`;

@@ -112,7 +112,7 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
   };
 }
 
-/** Parses a history entry. Returns an array with the entry, or an empty one if it is invalid. */
+/** Returns the parsed history entry in an array, which is empty if the entry is invalid. */
 function parseEntry(json: unknown): ReplicationLogEntry[] {
   const entry = asMembers(json);
   const session_id = textOf(entry.session_id);
@@ -274,7 +274,10 @@ export interface RecordedRun {
    */
   readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
-  /** The history at the start of the run. A run has one entry, however often it writes. */
+  /**
+   * The history at the start of the run. A run adds only one entry, even if it writes several
+   * checkpoints.
+   */
   readonly earlier: readonly ReplicationLogEntry[];
   readonly byDocumentIds: boolean;
 }

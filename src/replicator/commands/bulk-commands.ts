@@ -34,7 +34,8 @@ const PAGE_MAX = { jobs: 500, characters: 25_000 };
 /** Jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 100 };
 /**
- * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
+ * Duration of a transaction above which the next batch has half the size. Other writers of an
+ * embedded store have to wait for the transaction.
  */
 const BATCH_MS_MAX = 25;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
@@ -170,7 +171,7 @@ export class BulkCommands {
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
     const { command, commandPage } = this.#keys;
     const commands = { begin: command.range().begin, end: command.key({ id: before }) };
-    // Includes lists without a command: their node was killed before the command began.
+    // The range includes lists without a command, whose node was killed before the command began.
     const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {

@@ -372,7 +372,7 @@ export class BatchCopier {
   }
 
   /**
-   * Records revisions that cannot be copied as failures. CouchDB does not record them: it only
+   * Records as failures the revisions that cannot be copied. CouchDB does not record them: it only
    * counts a document whose id is too long, and crashes on an invalid revision.
    */
   #passOver(
@@ -507,8 +507,8 @@ export class BatchCopier {
   }
 
   /**
-   * Passes documents that were read to the writer. Returns the requests for the others, and which
-   * of these have only small attachments.
+   * Passes each document of a bulk read to the writer. Returns the requests for the other
+   * documents, and which of these have only small attachments.
    */
   async #passOn(
     page: readonly RevisionRequest[],
@@ -596,8 +596,8 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 
 /**
  * Returns the number of attachment bytes that a document would contain if it were read with inlined
- * attachments. Excludes compressed attachments, which are stored in a different form than inlined
- * ones, and those the target may already have, which need not be sent.
+ * attachments. Excludes attachments that the target may already have, because they need not be
+ * sent, and compressed ones, because their inlined form differs from the stored form.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

@@ -57,7 +57,8 @@ async function announcedLeaves(
 }
 
 /**
- * Whether the source has `leaf` or a descendant of it, and `revision` is not among its ancestors.
+ * Whether the source has `leaf` or a descendant of `leaf`, and `revision` is not an ancestor of the
+ * leaf found.
  */
 async function isOfAnotherBranch(
   source: Endpoint,

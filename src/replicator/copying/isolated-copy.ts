@@ -310,7 +310,8 @@ export class IsolatedCopy {
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       const { status = 400, error, reason } = result.failure;
-      // The bytes may have been damaged in transit, so read them again before listing a failure.
+      // The bytes may have been damaged in transit, so read them again before adding a failure to
+      // the list.
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }

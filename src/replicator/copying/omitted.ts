@@ -5,7 +5,10 @@ import type { Omissions } from "../request/replication.ts";
 
 type Judged = Pick<PlainDocument, "text" | "wire"> | Pick<StreamedDocument, "text">;
 
-/** Checks a change before reading: whether the source marks all its revisions as deleted. */
+/**
+ * Whether a change can be omitted before its documents are read, because all its revisions are
+ * marked as deleted.
+ */
 export function isChangeOmitted(
   omissions: Omissions | undefined,
   change: Partial<Pick<ChangedDocument, "isDeleted">>,

@@ -53,8 +53,8 @@ export class StagePace {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // Moving average over as many requests as are in progress: if they arrived as a burst, the
-    // first was not queued, and the last waited longest.
+    // The number of requests in progress determines the weight of a new measurement. If these
+    // requests were sent in a burst, the first one was not queued, and the last one waited longest.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);

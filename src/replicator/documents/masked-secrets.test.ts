@@ -34,7 +34,7 @@ function put(given: object, stored: object = STORED): unknown {
     : result.reason.replace(/ is.*/, "");
 }
 
-test("masked values keep their secrets", () => {
+test("replaces masked values by their stored secrets", () => {
   expect(put(MASKED)).toEqual(STORED);
 });
 

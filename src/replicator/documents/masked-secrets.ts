@@ -1,7 +1,7 @@
 /**
  * Status pages show secrets as `*****`. When such a mask is written back, the stored secret
- * replaces it, provided that it is sent to the same place as before. Otherwise it could be sent to
- * another server by a user who never saw it.
+ * replaces it, provided that it is sent to the same place as before. Otherwise a user who never saw
+ * the secret could send it to another server.
  *
  * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with a
  * masked secret must keep all its members.

@@ -1,7 +1,7 @@
 /**
  * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a marker and
- * queues the removal. From then on no node starts such a job, and running ones are halted. The jobs
- * are removed in the background in pages, and finally the marker.
+ * queues the removal. From then on no node starts such a job, and running ones are halted. The
+ * jobs, and finally the marker, are removed in the background, page by page.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";

@@ -158,8 +158,8 @@ function shownEndpoint(value: JsonText): JsonText {
 }
 
 /**
- * Removes credentials from a member that is meant to be a URL, whether or not it is one. Values
- * other than strings are hidden.
+ * Removes credentials from a member that should be a URL, even if it is not one. Values other than
+ * strings are hidden.
  */
 function withoutUser(value: JsonText): JsonText {
   if (jsonKind(value) !== "string") return "null";

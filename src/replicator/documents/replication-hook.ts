@@ -80,15 +80,15 @@ export function isReplicatorDatabase(name: string): boolean {
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
 /**
- * Whether a body is too long. Its size in bytes is checked first, which may make decoding
- * unnecessary.
+ * Whether a body is too long. Checks its size in bytes first, because a body that is too large need
+ * not be decoded.
  */
 function isTooLong(body: Utf8Text): boolean {
   const isSurely = body.length > DOCUMENT_LENGTH_MAX * BYTES_PER_UNIT_MAX;
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document that was parsed before it is written. */
+/** A parsed document that is about to be written. */
 interface Parsed {
   readonly members: Members;
   readonly asked: Asked;

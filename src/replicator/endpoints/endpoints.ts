@@ -49,8 +49,8 @@ export interface EndpointsParts extends LocalEndpointParts {
 }
 
 /**
- * Resolves a reference (`references.ts`), or gives the reason why it cannot, without revealing a
- * secret.
+ * Resolves a reference (`references.ts`), or gives the reason why the reference cannot be resolved,
+ * without revealing a secret.
  */
 export type SecretLookup = (
   reference: string,

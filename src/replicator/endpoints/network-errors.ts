@@ -1,6 +1,6 @@
 /**
- * Reasons for missing responses, by the system's error code (the `cause` of HTTP_REQUEST_FAILED).
- * For each code, a table contains its consequences and a description.
+ * Reasons why a response is missing, by the system's error code (the `cause` of
+ * HTTP_REQUEST_FAILED). A table contains the consequences and a description of each code.
  */
 
 interface NetworkError {

@@ -34,9 +34,9 @@ import {
 } from "./run-failures.ts";
 
 /**
- * Maximum length of a list. Beyond it the target is considered unsuitable, and the job crashes,
- * since unlisted failures must not be skipped. A list of this length takes about 40 MB in the
- * store, and 10 MB of ids in memory.
+ * Maximum length of a list. If a list grows longer, the target is considered unsuitable, and the
+ * job crashes, since unlisted failures must not be skipped. A list of this length takes about 40 MB
+ * in the store, and 10 MB of ids in memory.
  */
 export const FAILURES_MAX = 100_000;
 /**

@@ -37,8 +37,8 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. It is kept until the source
- * is asked again.
+ * Returns the backlog to store at the end of a run, if it has changed. The stored backlog is kept
+ * until the source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;

@@ -43,9 +43,9 @@ export interface EventFilter extends JobFilter {
 export interface FollowedEvent extends LoggedEvent {
   /** The job as it is now; undefined if it was removed. */
   readonly entry: JobEntry | undefined;
-  /** The job before it was removed, if it was. */
+  /** The job before its removal, if it was removed. */
   readonly former: FormerJob | undefined;
-  /** Whether the filter matches now; otherwise it matched before. */
+  /** Whether the filter matches now. If false, the filter matched before the event. */
   readonly isMatch: boolean;
 }
 

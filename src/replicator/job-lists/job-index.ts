@@ -197,8 +197,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Sets since when a job is behind; undefined if it has caught up. Only transitions are logged as
-   * events.
+   * Sets the time since which a job is behind; undefined if the job has caught up. Only transitions
+   * are logged as events.
    */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
     const before = await this.statuses.get(tx, jobId);

@@ -85,7 +85,7 @@ export interface StatusEvent {
   readonly change: StatusChange | undefined;
 }
 
-/** A removed job, while its events are kept. */
+/** A removed job whose events are still kept. */
 export interface FormerJob {
   readonly name: string;
   readonly rule: string | undefined;

@@ -138,7 +138,7 @@ export class ParkedJobs {
     });
   }
 
-  /** Returns jobs parked since the source was last compared, and deletes their rows. */
+  /** Returns jobs parked since the last comparison of the source, and deletes their rows. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParked.range({ source }), { limit });
     const named = page.entries.map(({ key, value }) => {

@@ -31,8 +31,8 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
 }
 
 /**
- * Returns why the job is quarantined, if enough nodes have crashed; `work` is what the last one was
- * doing.
+ * Returns why the job is quarantined, if enough nodes have crashed; `work` is the work of the last
+ * node that crashed.
  */
 export function quarantine(
   { deathCount }: Hazard,

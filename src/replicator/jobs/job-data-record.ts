@@ -139,7 +139,10 @@ export function isReadable({ data, request }: Pick<Job, "data" | "request">): bo
   return isKnown(progress.format) && isKnown(asked.format);
 }
 
-/** Members of a stored request. Those unknown to an older version are absent. */
+/**
+ * Members of a stored request. Members that are unknown to the version that stored the request are
+ * absent.
+ */
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";

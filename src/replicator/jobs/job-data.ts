@@ -243,7 +243,7 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** Time of a change to a job, and the maximum length of its history. */
+/** Time of a change to a job, and the maximum length of the job's history. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;

@@ -254,8 +254,8 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
 }
 
 /**
- * Whether a row lists a job by a database on another server. These rows have no counters, because
- * there may be as many databases as jobs.
+ * Whether a row is for a database on another server. Such rows have no counters, because there may
+ * be as many databases as jobs.
  */
 function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
   if (list !== "source" && list !== "target") return false;

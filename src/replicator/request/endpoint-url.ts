@@ -20,7 +20,8 @@ export interface EndpointUrl {
 }
 
 /**
- * The URL as written, for replication ids: CouchDB neither changes it to lower case nor decodes it.
+ * The URL as written. Replication ids are computed from this form, because CouchDB neither changes
+ * it to lower case nor decodes it.
  */
 export interface WrittenUrl {
   readonly isHttps: boolean;

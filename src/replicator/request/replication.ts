@@ -6,7 +6,7 @@ import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
 
-/** Selection of documents. Filtering takes place at the source, or locally if it cannot. */
+/** Selection of documents. The source filters the documents, or this node if the source cannot. */
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }

@@ -169,8 +169,8 @@ export class HeldReplication {
   }
 
   /**
-   * Verifies that the job is held, and throws if it is lost. Used before writes to servers, which
-   * do not check the lock.
+   * Verifies that the job is held, and throws if it is lost. Used before writes to servers, because
+   * servers do not check the lock.
    */
   verifyNow(): Promise<void> {
     return this.parts.kv.read((tx) => this.verify(tx));
@@ -460,7 +460,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** Remembers what has been stored, and is therefore visible to other nodes. */
+  /** Remembers the data that are stored, and therefore visible to other nodes. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;

@@ -386,7 +386,9 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Returns where a job woken by a watcher resumes, and whether it ends when caught up. */
+  /**
+   * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
+   */
   #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;

@@ -202,8 +202,8 @@ export class Scheduler {
       // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Only log this error, because the caller needs the original reason for the end. Some run
-        // time is then not charged.
+        // Only log this error, because the caller needs to know why the runs ended. Some run time
+        // is then not charged.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }

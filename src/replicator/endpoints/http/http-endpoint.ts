@@ -65,7 +65,7 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Servers that only acknowledge durable writes, regardless of their configuration: CouchDB since
+ * Servers that acknowledge only durable writes, regardless of their configuration: CouchDB since
  * 3.0, which has no `delayed_commits` and keeps `_ensure_full_commit` only for older replicators,
  * and compatible servers such as Tandem.
  */

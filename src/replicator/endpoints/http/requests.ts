@@ -117,7 +117,10 @@ export interface HttpRequestsParts {
   readonly during?: Hazardous | undefined;
 }
 
-/** Performs work that may crash the node, and stores its description meanwhile. */
+/**
+ * Performs work that may crash the node. The description of the work is stored while it is in
+ * progress.
+ */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
 /** Length at which parsing a response may kill the node. */
@@ -491,8 +494,7 @@ export class HttpRequests {
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
     const place = `could not open ${this.shownUrl}`;
-    // For a missing database, the reason is the same as in CouchDB: the response adds nothing to
-    // it.
+    // For a missing database, the reason is the same as in CouchDB: the response would add nothing.
     const isMissing = status === 404 && parseObject(text)?.error === "not_found";
     const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });
