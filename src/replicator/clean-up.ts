@@ -21,7 +21,7 @@ const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 const LATE_RATIO = 1 / 10;
 /** Polling interval. A reduced age limit takes effect after at most this time. */
 const TICK_MS = 1000;
-/** Fraction of the interval to wait after startup. */
+/** Part of the interval that a node waits after startup before the first clean-up. */
 const FIRST_LOOK_RATIO = 1 / 10;
 /** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;

@@ -13,7 +13,7 @@ export interface Entitlement {
   readonly caller: Authority;
   /** Key of the owner (`ownerKey`), if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
-  /** Password in use when a job last reached both servers, if any. */
+  /** Password with which a job last reached both servers; undefined if no job has reached them. */
   readonly validPassword: string | undefined;
   /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;

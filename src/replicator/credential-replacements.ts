@@ -380,7 +380,7 @@ function entitlementOf(
   return { caller, owner, validPassword, rootPath };
 }
 
-/** The password in use when a job last reached both servers. */
+/** Finds the password with which a job last reached both servers. */
 class Evidence {
   #answeredMs = 0;
   validPassword: string | undefined;

@@ -36,9 +36,9 @@ export const NO_CAUSE: AlertCause = {
 export interface Alert {
   /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
-  /** `test`: requested by an operator, and not about a job. */
+  /** `test`: an alert that an operator has requested, and that is not about a job. */
   readonly kind: AlertKind | "test";
-  /** `completed` and `failed` are used by the kind `finished`. */
+  /** `completed` and `failed` are statuses of alerts of the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
   /** Id of the alert that began the breach, which may be this alert. */
   readonly breachId: string;

@@ -27,7 +27,7 @@ export interface BudgetMeterParts {
 export class BudgetMeter {
   readonly #parts: BudgetMeterParts;
   readonly #turn = new Semaphore(1);
-  /** Amount that is reserved, can be used now, and is not spent yet. */
+  /** Reserved amount that can be spent now. */
   #left = 0;
 
   constructor(parts: BudgetMeterParts) {
@@ -53,7 +53,7 @@ export class BudgetMeter {
     return abortable(spent, signal);
   }
 
-  /** Waits until `timeMs`. Returns false if budgets change before that. */
+  /** Waits until `timeMs`. Returns false as soon as budgets change. */
   async #reached(timeMs: number, changed: AbortSignal, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts;
     const pauseMs = timeMs - clock.nowMs();

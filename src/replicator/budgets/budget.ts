@@ -62,7 +62,10 @@ export function parseBudgetName(text: string): string {
   return text.slice(0, at + 1) + text.slice(at + 1).toLowerCase();
 }
 
-/** Parses `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"}, "write"}`. */
+/**
+ * Parses a budget: `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"},
+ * "write": {…}}`.
+ */
 export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
   for (const name of Object.keys(members)) {
     if (name !== "read" && name !== "write") {

@@ -17,7 +17,7 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst, as the time for which unused capacity accumulates at the full rate. */
+/** Maximum burst, expressed as the time in which that much unused capacity accumulates. */
 const BURST_MS = 100;
 /**
  * Maximum time that a reservation may lie in the future. A later reservation was written by a

@@ -21,7 +21,7 @@ interface ContinueOptions {
   readonly startTimes: StartTimes;
   /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Whether servers that acknowledge only durable writes are not asked to commit. */
+  /** Whether to skip the commit on servers that acknowledge only durable writes. */
   readonly isShort: boolean;
 }
 

@@ -5,7 +5,7 @@
  * A session may have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
  * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
  * checkpoints are kept depends only on these numbers, so two logs that are `k` checkpoints apart
- * share a checkpoint less than 2k before the end of the older log, or else the start of the
+ * share a checkpoint less than 2k before the end of the older log, or they share the start of the
  * session.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";

@@ -33,7 +33,7 @@ function openSide({ instanceStartTime = "1" } = {}) {
   return { side, state };
 }
 
-describe("a log", () => {
+describe("writing a log", () => {
   test("replaces the log that the same run wrote before", async () => {
     const { side, state } = openSide();
     await side.write('{"a":1}', signal);
@@ -51,7 +51,7 @@ describe("a log", () => {
     expect(side.hasLog).toBe(false);
   });
 
-  test("treats the log as written if the response was lost, and replaces it later", async () => {
+  test("succeeds if only the response was lost, and the next write replaces the log", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-4", body: '{"a":1}' };
     await side.write('{"a":1}', signal);

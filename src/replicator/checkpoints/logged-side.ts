@@ -16,7 +16,7 @@ import {
   writeLog,
 } from "./stored-log.ts";
 
-/** A log to be written with the existing history appended (`Endpoint.continueLog`). */
+/** A log that the endpoint writes with the stored history appended (`Endpoint.continueLog`). */
 export interface Continuation {
   readonly body: JsonText;
   readonly options: { readonly madeAt?: string };

@@ -32,7 +32,7 @@ test("starts from the beginning if a side has no log", () => {
   });
 });
 
-test("resumes a session that ends at the same sequence on both sides at this sequence", () => {
+test("resumes where a session ended if both sides recorded the same end", () => {
   const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
   expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
 });
@@ -152,7 +152,7 @@ test("rejects a stored log that is invalid, or does not end where the new one be
   expect(continuedLog(stored("b", "5-x"), { ...CONTINUED, history: [] })).toBeUndefined();
 });
 
-test("a sequence too deeply nested to be written is invalid", () => {
+test("rejects a sequence that is nested too deeply to be written", () => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
@@ -211,7 +211,7 @@ test("reads at most fifty entries of an untrusted log, and only valid counts", (
   expect(log?.history).toHaveLength(45);
 });
 
-test("a written log is read unchanged", () => {
+test("reading a written log returns the same log", () => {
   const sequences = {
     source_last_seq: [9, "x"],
     earlier_checkpoints: [

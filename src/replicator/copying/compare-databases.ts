@@ -15,7 +15,7 @@ import type { RevisionsOfDocument } from "./copy-batch.ts";
 
 /** Documents per `_revs_diff` request. */
 const QUESTION_ROWS_MAX = 500;
-/** Target size of a bulk read, from which the number of documents of the next read is computed. */
+/** Desired size of a bulk read, from which the number of documents of the next read is computed. */
 const READ_LENGTH_MAX = 2_000_000;
 const READ_ROWS_FIRST = 100;
 const READ_ROWS_MAX = 500;

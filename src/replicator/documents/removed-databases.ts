@@ -90,7 +90,7 @@ export class RemovedDatabases {
           limit: MARKS_MAX,
         });
         const marked = page.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid);
-        // Queue removals that are missing, because older versions only wrote the marker.
+        // Queue the removals that older versions did not queue: they only wrote the marker.
         for (const uuid of marked) {
           const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
           if (removal === undefined) this.#queue(tx, uuid);

@@ -60,7 +60,7 @@ export async function ownershipRefusal(
 
 /**
  * Maximum number of conflicting revisions, each possibly megabytes long. Further replicated edits
- * are rejected; a document that exceeds the limit is reserved for admins.
+ * are rejected; only admins can write a document that exceeds the limit.
  */
 export const LEAVES_MAX = 50;
 

@@ -272,7 +272,7 @@ export interface Endpoint {
    * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
    */
   readonly writesDurably: boolean;
-  /** Whether a server has identified itself as a CouchDB; absent for a local database. */
+  /** Whether a server has identified itself as CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;
   /** Whether the server is known to support `continueLog`. */
   readonly continuesLogs: boolean;

@@ -35,7 +35,7 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
-  /** Looks up environment variables and files that jobs refer to for secrets. */
+  /** Looks up the environment variables and files from which jobs take their secrets. */
   readonly lookUpSecret: SecretLookup;
   /** Limits login attempts per account, across all nodes. */
   readonly loginGates: LoginGates;

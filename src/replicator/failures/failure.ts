@@ -91,7 +91,7 @@ function wordsOfStore({ message, details: { reason } }: OperationalError): Repli
 /** Matches errors of servers with a full disk that do not have status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
-/** CouchDB's words in a 401 for a user whose password is right. */
+/** Matches CouchDB's reason in a 401 response to a user whose password is correct. */
 const NO_RIGHT = /^You are not a (?:db or )?server admin/;
 
 /** Returns the class by which failures are listed and counted. */

@@ -34,7 +34,7 @@ export interface RetryRequest {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** Request used when a retry is due by schedule, without a request by a user. */
+/** The request for a retry that is due by schedule, rather than requested by a user. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {

@@ -126,7 +126,7 @@ describe.each(KINDS)("a %s job", (kind) => {
   const pauseSec = (errorCount: number): number => 100 * errorCount;
   const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
 
-  test("is recognized as this kind of job", () => {
+  test(`is classified as ${kind}`, () => {
     expect(kindOf(job)).toBe(kind);
   });
 

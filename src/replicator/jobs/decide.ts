@@ -51,8 +51,8 @@ export type RunEnding =
    */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * Everything up to `updateSequence` has arrived and the source is idle, or a job scheduled by a
-   * number of changes has too few pending.
+   * Everything up to `updateSequence` has arrived and the source is idle, or the job is scheduled
+   * by a number of changes and has too few pending changes.
    */
   | {
       readonly kind: "caught-up";

@@ -65,7 +65,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Omitted unless the job is running, which most jobs are not.
+    // Omitted unless the job is running, since most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,

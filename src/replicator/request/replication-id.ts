@@ -30,13 +30,13 @@ export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
-  /** Other ids under which a CouchDB may have stored checkpoints, most likely first. */
+  /** Other ids under which CouchDB may have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
   /** The full id, with suffixes. */
   readonly id: string;
 }
 
-/** Inputs of replication ids, apart from the replication. */
+/** Inputs of replication ids in addition to the replication. */
 export interface ReplicationIdContext {
   readonly digests: Digests;
   /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */

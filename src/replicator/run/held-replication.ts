@@ -229,7 +229,7 @@ export class HeldReplication {
     throw new StopRequest({ awaitsWrites: true });
   }
 
-  /** Start requested by an operator, overriding checkpoints. */
+  /** Start sequence requested by an operator, which overrides checkpoints. */
   get restartAt(): JobControl["restartAt"] {
     return this.#control.restartAt;
   }
@@ -654,7 +654,7 @@ export class HeldReplication {
     return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
-  /** Removes an outdated state from the document, left by CouchDB or an earlier run. */
+  /** Removes from the document an outdated state that CouchDB or an earlier run has left. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
     if (document !== undefined) await clearDocumentState(tx, this.parts.databases, document);

@@ -45,7 +45,7 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
  * slots, since a dead node may leave hundreds of jobs, and each transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
+/** Delay for charging groups after a job ended. Running jobs are charged every `instalmentSec`. */
 const CHARGE_MS_MIN = 1000;
 /**
  * Maximum random extension of a cycle, so that nodes started at the same time do not stay in step
@@ -322,7 +322,10 @@ export class Scheduler {
     );
   }
 
-  /** Charges groups for run time: after a job has ended, and once per instalment. */
+  /**
+   * Charges groups for run time: after a job has ended, and every `instalmentSec` while jobs are
+   * running.
+   */
   async #charge(): Promise<void> {
     const nowMs = this.#runtime.clock.monotonicMs();
     if (nowMs < this.#chargeAtMs) return;

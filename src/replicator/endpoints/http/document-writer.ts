@@ -17,8 +17,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Status codes with which a server rejects a `_bulk_docs` as a whole, although a single document
- * may be the cause. The values are the error words used if the response contains none.
+ * Errors by status code with which a server rejects a `_bulk_docs` as a whole, although a single
+ * document may be the cause. An error is only used if the response contains none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
