@@ -45,8 +45,8 @@ export function isEntitled(
 }
 
 /**
- * Whether the address lets a third party see the credential, or sends it elsewhere: by a proxy, TLS
- * settings, a routing header, or a different path.
+ * Whether the address exposes the credential to a third party, or sends it to another place:
+ * through a proxy, TLS settings, a routing header, or a different path.
  */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;

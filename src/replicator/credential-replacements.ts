@@ -37,7 +37,7 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
-/** Members of a filter that select the cause of a failure. */
+/** Filter members that select the cause of a failure. */
 const CAUSE_MEMBERS: readonly string[] = ["error", "side", "host"];
 /** Maximum number of owners of skipped jobs that are reported by name. */
 const OWNERS_MAX = 10;

@@ -196,7 +196,7 @@ const ROWS = {
     40,
     ["jobId"],
     "(1, source, database)",
-    "source and database of a parked job, which has a row in 41",
+    "source and database of a parked job (41)",
   ),
   watched: keyRow<{ source: string; database: string; jobId: string }>(
     41,
@@ -310,7 +310,7 @@ const ROWS = {
     68,
     ["digest"],
     "json, sealed if the server has a key",
-    "name of a rejected account (60), and the server's words",
+    "name of a rejected account (60), and the server's error",
   ),
   commandSecret: keyRow<{ id: string }>(
     69,

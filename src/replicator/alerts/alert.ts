@@ -40,7 +40,7 @@ export interface Alert {
   readonly kind: AlertKind | "test";
   /** `completed` and `failed` are statuses of alerts of the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach, which may be this alert. */
+  /** Id of the alert that began the breach; may be the id of this alert. */
   readonly breachId: string;
   readonly jobId: string;
   /** Time of detection (ms since the epoch). */

@@ -9,7 +9,10 @@ const STATISTICS = { docWriteFailures: 0 } as never;
 const PLACE = { statistics: STATISTICS, startTimes: { source: "1", target: "1" } };
 const { signal } = new AbortController();
 
-/** Creates a checkpoint writer for a run that has reached sequence 7, and a log of its actions. */
+/**
+ * Creates a checkpoint writer for a run that has reached sequence 7. Also returns a log of the
+ * writer's actions.
+ */
 function openWriter({
   parkedAt,
   ownership = async () => {},

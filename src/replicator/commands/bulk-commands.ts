@@ -192,7 +192,7 @@ export class BulkCommands {
     );
   }
 
-  /** Stores all pages of the list but the last one, which `setLast` stores. */
+  /** Stores all pages of the list except the last one; `setLast` stores the last one. */
   async #select(
     id: string,
     pages: AsyncIterable<readonly string[]> | Iterable<readonly string[]>,

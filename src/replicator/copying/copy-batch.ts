@@ -64,7 +64,7 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** Pauses between retries of failed documents by a job that must not skip them. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
-/** Number of characters of an invalid revision that are shown. */
+/** Maximum number of characters shown from an invalid revision. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
@@ -356,7 +356,9 @@ export class BatchCopier {
     return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
   }
 
-  /** Removes invalid revisions of a changes row, which would make the whole request fail. */
+  /**
+   * Removes the invalid revisions of a changes row, because they would make the whole request fail.
+   */
   #withoutNoRevisions(
     id: string,
     revisions: readonly string[],

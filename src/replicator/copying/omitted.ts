@@ -27,7 +27,10 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
   return wire.attachments.some((attachment) => bytesOf(attachment) > attachmentBytesMax);
 }
 
-/** Returns undefined for an invalid document, which is reported when it is written. */
+/**
+ * Returns undefined for an invalid document, because an attempt to write the document reports the
+ * error.
+ */
 export function wireOf(document: Judged): WireDocument | undefined {
   try {
     if ("wire" in document && document.wire !== undefined) return document.wire;

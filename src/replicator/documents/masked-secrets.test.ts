@@ -70,7 +70,7 @@ test("unmasked values are unchanged", () => {
   expect(withStoredSecrets(other, undefined)).toEqual({ kind: "whole", body: other });
 });
 
-describe("a masked secret is not sent elsewhere after a change", () => {
+describe("does not send a masked secret to another place after a change", () => {
   const target = (change: object) => ({ ...MASKED, target: { ...MASKED.target, ...change } });
   const iam = { api_key: "*****", token_url: "https://evil.example/token" };
   test.each<[string, object, string]>([

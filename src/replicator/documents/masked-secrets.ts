@@ -82,7 +82,7 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** Parts of an endpoint that may be secret. */
+/** Possibly secret parts of an endpoint. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;
@@ -97,7 +97,7 @@ function hasMask(value: unknown): boolean {
 
 interface MaskedUrl {
   readonly hasPassword: boolean;
-  /** Names of the query parameters that are masked. */
+  /** Names of masked query parameters. */
   readonly names: readonly string[];
 }
 

@@ -132,7 +132,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/** The document as shown to non-admins: others' documents lack credentials. */
+/** The document as shown to non-admins: documents of other users lack credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };
@@ -185,7 +185,10 @@ function withoutUrlUsers(value: JsonText): JsonText {
   });
 }
 
-/** Returns the owner named in a body, which may be of any type; undefined if it names no owner. */
+/**
+ * Returns the owner named in a body; the value may have any type. Undefined if the body names no
+ * owner.
+ */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

@@ -66,8 +66,8 @@ export interface ReplicationHookParts extends RemoveJobParts {
 }
 
 /**
- * Maximum length of a document, which bounds the duration of a transaction. Sufficient for the
- * maximum number of `doc_ids`.
+ * Maximum length of a document. Bounds the duration of a transaction, and suffices for the maximum
+ * number of `doc_ids`.
  */
 const DOCUMENT_LENGTH_MAX = 2_000_000;
 
@@ -175,7 +175,7 @@ export class ReplicationHook implements DatabaseHook {
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
     // A document with a final state requests no run. If its job exists, nothing changes; otherwise
-    // the document was imported, and states an outcome reached elsewhere.
+    // the document was imported, and states an outcome on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     if (stored !== undefined && isOwnJob && pausing === undefined) return;
     const asked = parsed?.asked ?? this.#parse(members, authority);

@@ -167,10 +167,7 @@ export interface PlainDocument {
   readonly text: JsonText;
   /** Writes the text into the buffer, if possible without creating a string first. */
   writeTo(writer: Utf8Writer): void;
-  /**
-   * The parsed document, provided by a source that has it anyway, so that the target need not parse
-   * the text.
-   */
+  /** The parsed document, if the source has it, so that the target need not parse the text. */
   readonly wire?: WireDocument;
   /** Whether the text contains the bytes of attachments. */
   readonly holdsAttachments?: boolean;
@@ -240,7 +237,7 @@ export interface StreamedDocument {
   readonly outline: readonly Omit<AttachmentStream, "body">[];
 }
 
-/** Rejection of a document by the target, in the target's words. */
+/** Rejection of a document, with the target's error and reason. */
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
@@ -383,17 +380,13 @@ export interface Endpoint {
   commit(signal: AbortSignal): Promise<string>;
 }
 
-/** A response with an error, in the server's own words. */
+/** An error response, with the server's error and reason. */
 export interface ServerAnswer {
   readonly status: number;
   readonly error: string;
   readonly reason: string;
 }
 
-/**
- * Thrown if an operation on an endpoint fails. `error` and `reason` are shown by `_scheduler` and
- * `_replicate`, in CouchDB's words; neither contains a credential.
- */
 /**
  * Returns the error for a value that would have to be stored unchanged but contains a credential.
  */
@@ -404,6 +397,10 @@ export function repeatsCredential(what: string): EndpointError {
   );
 }
 
+/**
+ * Thrown if an operation on an endpoint fails. `_scheduler` and `_replicate` show `error` and
+ * `reason`, which are worded as in CouchDB and contain no credential.
+ */
 export class EndpointError extends OperationalError {
   override readonly name = "EndpointError";
   readonly error: string;

@@ -4,7 +4,7 @@ import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** A failure of a request that its document may have caused. */
+/** A request failure that the document in the request may have caused. */
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
@@ -14,7 +14,7 @@ export type Suspicion =
    */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns the failure of a request if its document may have caused it; `undefined` otherwise. */
+/** Returns the failure if the document in the request may have caused it; `undefined` otherwise. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;

@@ -40,8 +40,8 @@ import {
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request, which is stored as one value. A
- * request that exceeds them retries all documents on the list.
+ * Maximum number and total length of the ids in a retry request. Limited because a request is
+ * stored as one value. A request that exceeds them retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
@@ -304,7 +304,7 @@ function nameOf({ phase, status, error }: FailureKind): string {
   return `${phase} ${status} ${error}`;
 }
 
-/** Replaces characters of an untrusted error that are not allowed in a key. */
+/** Replaces the characters of an untrusted error that a key must not contain. */
 function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
   return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };
 }

@@ -184,7 +184,7 @@ function wasMatch(
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
 }
 
-/** Checks the members of the filter that name the job, its rule or its endpoints. */
+/** Checks the filter members for the job's name, its rule and its endpoints. */
 function isAbout(
   { jobId }: LoggedEvent,
   { name, job, ruleName, endpoint }: EventFilter,

@@ -232,7 +232,7 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Builds the index of a store that has none, or an older one. Several nodes may do this
+   * Builds the index of a store with no index or an older one. Several nodes may do this
    * concurrently.
    */
   async build(kv: KeyValueStore): Promise<void> {

@@ -350,7 +350,7 @@ export class JobEventLog {
 
 const PAGE = { limit: FORGOTTEN_COUNT_MAX };
 
-/** Returns the first items, up to the first that fails the test. */
+/** Returns the leading items that pass the test. */
 function leading<T>(items: readonly T[], test: (item: T) => boolean): readonly T[] {
   const end = items.findIndex((item) => !test(item));
   return end < 0 ? items : items.slice(0, end);

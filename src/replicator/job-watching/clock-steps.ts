@@ -156,7 +156,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // Recompute the due time of a cron schedule, which does not depend on the clock that set it.
+  // Recompute the due time of a cron schedule: it does not depend on the clock that set it.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

@@ -156,8 +156,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Deletes a page of the rows of newly parked jobs, which a full comparison is about to cover.
-   * Returns whether more remain.
+   * Deletes a page of the rows of newly parked jobs. Called before a full comparison, which
+   * includes these jobs. Returns whether more rows remain.
    */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParked.range({ source });

@@ -1,4 +1,7 @@
-/** Tests every cell of the decision tables, which the replicator's documentation repeats. */
+/**
+ * Tests every cell of the decision tables, and that the replicator's documentation contains the
+ * same tables.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";

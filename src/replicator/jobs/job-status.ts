@@ -218,7 +218,7 @@ export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** Returns the value in the list `behind`, which is greater for a longer lag. */
+/** Returns the value for the list `behind`: the longer the lag, the greater the value. */
 export function behindValue(sinceMs: number): number {
   return -Math.floor(sinceMs);
 }

@@ -249,8 +249,8 @@ function parseAddress(
 }
 
 /**
- * Returns the address with the credentials of `auth` (as in a document) instead of its own. Throws
- * a ReplicationInvalidError if invalid.
+ * Returns the address with its credentials replaced by those of `auth` (as in a document). Throws a
+ * ReplicationInvalidError if they are invalid.
  */
 export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
   const { kind, url, proxyUrl, tls = {} } = address;

@@ -92,8 +92,8 @@ function isOf(option: Option, value: unknown): boolean {
 }
 
 /**
- * Returns the error message for an option. For an option of CouchDB, it begins with CouchDB's
- * words.
+ * Returns the error message for an option. For CouchDB's options, the message begins like CouchDB's
+ * own.
  */
 function expectation(option: Option): string {
   const { name, kind } = option;

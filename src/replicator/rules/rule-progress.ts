@@ -1,4 +1,4 @@
-/** Progress of the job that follows a rule, stored as its data in the queue. */
+/** Progress of a rule's follower job. Stored in the queue as the data of the job. */
 import type { JobData } from "../../jobs/index.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 

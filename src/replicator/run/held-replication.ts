@@ -178,7 +178,7 @@ export class HeldReplication {
 
   /**
    * Reads operators' decisions. Called once, before the run begins. Throws a JobHaltedError if the
-   * job's database was deleted, which removes its jobs.
+   * job's database was deleted, because its jobs are then removed.
    */
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;

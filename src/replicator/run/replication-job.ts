@@ -492,8 +492,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the retry request, if any, of an ended job, which runs only to retry its failures.
-   * Returns undefined for any other job.
+   * Returns the retry request of an ended job, if any. An ended job runs only to retry its
+   * failures. Returns undefined for any other job.
    */
   async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;

@@ -144,7 +144,7 @@ export function shareOf(
 /**
  * Chooses the jobs that less busy nodes, such as a new one, should run instead: continuous jobs
  * that have run for their full time slice, longest running first. `stopping` contains the jobs
- * already chosen to stop in this cycle, whose slots go to waiting jobs.
+ * already chosen to stop in this cycle. Their slots go to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],

@@ -79,8 +79,8 @@ export class RunningJobs {
   }
 
   /**
-   * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
-   * nodes may know.
+   * Opens a job. Returns undefined if a newer version stored it in an unknown format. Other nodes
+   * may know the format.
    */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {

@@ -366,8 +366,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting a job processes its request, which may take long, so yield in between. If the worker
-    // is expelled meanwhile, that is handled after the loop, for all jobs.
+    // Starting a job may take long, because its request is processed, so yield between jobs. If the
+    // worker is expelled meanwhile, all jobs are halted after the loop.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);

@@ -52,8 +52,8 @@ type Rows = readonly JsonValue[];
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
 /**
- * Reads the feed of existing changes. `timeoutMs` is the interval of the server's heartbeats, which
- * it sends while a filter rejects all changes.
+ * Reads the feed of existing changes. `timeoutMs` is the interval of heartbeats, which the server
+ * sends while a filter rejects all changes.
  */
 export async function* readChangesSnapshot(
   requests: HttpRequests,

@@ -121,7 +121,9 @@ export class HttpDocumentWriter {
   }
 }
 
-/** Parses a document, or returns `undefined` for an invalid one, which the target has to reject. */
+/**
+ * Parses a document. Returns `undefined` for an invalid document, so that the target rejects it.
+ */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
     return document.wire;

@@ -42,7 +42,7 @@ export interface NamesPage {
   readonly hasMore: boolean;
 }
 
-/** Members of an update that show which databases are deleted. */
+/** Members of an update by which deleted databases are recognized. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;

@@ -103,7 +103,7 @@ export interface HttpRequestsParts {
   /** Rate limits of servers, and grants of logins. All endpoints of the node share them. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
-  /** Secrets that this endpoint sends, which must not appear in messages. */
+  /** Secrets that this endpoint sends. They must not appear in messages. */
   readonly secrets: SecretsInUse;
   /** Default TLS settings for addresses. */
   readonly tls: TlsSettings;
@@ -479,7 +479,7 @@ export class HttpRequests {
     throw new EndpointError("max_backoff", reason);
   }
 
-  /** Returns the error for a 401 or 403: CouchDB's words, and what the server has responded. */
+  /** Returns the error for a 401 or 403: CouchDB's reason, followed by the server's response. */
   refused(status: number, text: string): EndpointError {
     const { words } = this;
     const place = `unauthorized to access or create database ${this.shownUrl}`;
