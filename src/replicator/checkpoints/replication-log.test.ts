@@ -75,7 +75,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(at(40), at(30))).toEqual(began);
   });
 
-  test("starts from the beginning if the logs also disagree about the start of the session", () => {
+  test("starts from the beginning if the logs do not even share the start of the session", () => {
     const other = { ...at(20), history: [entry("b", 20)] };
     expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
@@ -95,7 +95,7 @@ test("starts from the beginning if the histories share no session", () => {
   expect(commonAncestry(source, target)).toEqual({ sequence: 0, history: [] });
 });
 
-test("keeps one entry per run, and fifty entries in all", () => {
+test("keeps one entry per run, and at most fifty entries", () => {
   const earlier = Array.from({ length: 60 }, (_, index) => entry(String(index), index));
   const log = nextLog({
     sessionId: "now",
@@ -138,7 +138,7 @@ test("replaces the entry of the same run in a stored log", () => {
   expect(continuedLog(own, CONTINUED)?.history).toEqual([CONTINUED.history[0], history[1]]);
 });
 
-test("a continued log keeps fifty entries", () => {
+test("a continued log keeps at most fifty entries", () => {
   const earlier = Array.from({ length: 49 }, (_, index) => entry(`old-${index}`, index));
   const history = continuedLog(stored("b", "5-x", ...earlier), CONTINUED)?.history;
   expect(history).toHaveLength(50);
@@ -168,7 +168,7 @@ test("sequences with numbers become strings, so that no digit changes", () => {
 });
 
 test.each(["9007199254740993", "[9007199254740993]", "1.0", '"9007199254740993"', "null"])(
-  "%s is not a log",
+  "does not parse %s as a log",
   (text) => {
     expect(parseReplicationLog(text)).toBeUndefined();
   },
@@ -184,7 +184,7 @@ test.each([
   "{}",
   '{"session_id":5,"source_last_seq":7}',
   '{"session_id":"a","source_last_seq":"@"}',
-])("%s is not a log", (text) => {
+])("does not parse %s as a log", (text) => {
   expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
 });
 

@@ -1,4 +1,4 @@
-/** Operator commands for jobs on any node. Each is one transaction, and is recorded. */
+/** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
 import { append, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";

@@ -38,7 +38,7 @@ test("replaces masked values by their stored secrets", () => {
   expect(put(MASKED)).toEqual(STORED);
 });
 
-test("values that do not affect how the server is reached may change", () => {
+test("accepts changed values that do not affect how the server is reached", () => {
   const source = "http://jan:*****@couch.example:5984/series?token=*****";
   const headers = { Cookie: "*****", "X-New": "new" };
   const target = { ...MASKED.target, url: "https://other.example/new", headers };
@@ -54,12 +54,12 @@ test("values that do not affect how the server is reached may change", () => {
   });
 });
 
-test("new secrets are accepted, whatever else changes", () => {
+test("accepts new secrets, whatever else changes", () => {
   const given = { source: "http://jan:new@elsewhere.example/films", target: "b" };
   expect(put(given)).toEqual(given);
 });
 
-test("unmasked values are unchanged", () => {
+test("does not change unmasked values", () => {
   const text = '{"source":"http://a:*****@b/c","target":"x", "big": 12345678901234567890.0}';
   const stored = Utf8Text.of('{"source":"http://a:pw@b/c"}');
   const result = withStoredSecrets(Utf8Text.of(text), stored);

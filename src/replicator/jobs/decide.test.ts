@@ -258,7 +258,7 @@ test.each([
   [true, false, NEVER_SEC],
   [true, true, NEVER_SEC],
 ])(
-  "due at 5000, paused %s, other decision %s: now due at %d",
+  "a job due at 5000 (paused: %s, other decision: %s) is now due at %d",
   (isPaused, isDecidedAgain, dueAtSec) => {
     expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
   },

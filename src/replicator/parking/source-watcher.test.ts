@@ -181,7 +181,7 @@ test("recently changed databases are compared before the others", async () => {
   expect(compared).toEqual([latestChanged.slice(0, 100), ["late-100"], ["a"]]);
 });
 
-test("a failed comparison ends the watcher, which has to restart", async () => {
+test("a failed comparison ends the watcher, so that it must be restarted", async () => {
   const refused = new Error("refused");
   const answers = Array.from({ length: 1_000 }, () => ["a"]);
   const { woken } = await follow(answers, {
@@ -191,7 +191,7 @@ test("a failed comparison ends the watcher, which has to restart", async () => {
   expect(woken.length).toBeLessThan(answers.length);
 });
 
-test("a job that parks while databases are compared is included", async () => {
+test("includes a job that parks while databases are compared", async () => {
   const compared = new Error("compared");
   await follow(
     Array.from({ length: 1_000 }, () => ["a"]),

@@ -36,7 +36,7 @@ test("explicit authentication overrides the user in the URL", () => {
   });
 });
 
-test("a proxy applies to both sides, or to one", () => {
+test("a proxy setting applies to both sides, or to one side", () => {
   const proxy = "socks5://u:p@proxy:1080";
   const urls = (body: object) => {
     const { source, target } = parseReplication({ ...BODY, target: "https://host/b", ...body });

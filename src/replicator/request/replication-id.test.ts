@@ -89,7 +89,7 @@ test("hashes many document ids in pieces, with the same result", () => {
   expect(pieceCount).toBeGreaterThan(5);
 });
 
-test("a transient job's id differs by user", () => {
+test("the id of a transient job differs between users", () => {
   const oneShot = parseReplication(SNEK);
   const continuous = parseReplication({ ...SNEK, continuous: true });
   expect(transientJobId(context(UUID), oneShot, null)).toBe("5f5af834b901377fae93b219fc11317d");

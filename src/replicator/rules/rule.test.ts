@@ -20,7 +20,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule applies to names that a pattern matches and none excludes", () => {
+test("a rule applies to names that match a pattern and are not excluded by another one", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -89,7 +89,7 @@ test("inserts the captures and the database name, encoded, into the target's nam
   expect(targetOf({ ...rule, target: "copy-{2}" }, "eu/user-joe")).toBe("copy-joe");
 });
 
-test("an invalid target name is reported, and is not an error of the rule", () => {
+test("reports an invalid target name without rejecting the rule", () => {
   const rule = { ...USERS, target: "https://b.example/{1}" };
   expect(targetOf(rule, "user-7")).toBe(
     '"7" is not a valid database name, but would be the target',

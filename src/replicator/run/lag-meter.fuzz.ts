@@ -28,7 +28,7 @@ class Model {
   }
 }
 
-test("measures since when the oldest change is pending, accurate to a second", () => {
+test("measures how long the oldest change has been pending, accurate to a second", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const meter = new LagMeter();

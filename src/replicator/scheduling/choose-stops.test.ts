@@ -135,7 +135,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   expect(waitingCount(before, now)).toBe(expected);
 });
 
-test("stops jobs of a group over capacity after their minimum run time, the longest running first, and no more than are waiting", () => {
+test("stops jobs of a group over capacity after their minimum run time: the longest running first, and no more jobs than are waiting", () => {
   const running = [
     job("young", 10),
     job("old", 90),

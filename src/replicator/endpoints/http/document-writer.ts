@@ -214,8 +214,8 @@ function bulkFailures(
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may refer to any revision sent for the document. If it is an error,
-    // all of them count as not written.
+    // A row without a revision may refer to any revision sent for the document. If the row is an
+    // error, all of these revisions count as not written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {
       failures.push({

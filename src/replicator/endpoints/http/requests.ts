@@ -246,7 +246,7 @@ export class HttpRequests {
   }
 
   /** The `Server` header of the last response, if any. */
-  /** Whether any response was in CouchDB's form. */
+  /** Whether any response had the form of CouchDB's responses. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
