@@ -321,8 +321,8 @@ function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
 }
 
 /**
- * Whether the caller may see the job: it is the caller's, or belongs to a document of the database
- * that the caller is writing to.
+ * Whether the caller may see the job: the caller owns it, or it belongs to a document of the
+ * database that the caller is writing to.
  */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;

@@ -37,7 +37,7 @@ export interface ReplicatorConfig {
   readonly jobsMax: number;
   /** `interval_sec`: scheduler cycle, at which jobs may yield their slots. */
   readonly intervalSec: number;
-  /** `max_churn`: maximum number of jobs stopped for others per cycle and node. */
+  /** `max_churn`: maximum number of jobs stopped in favour of other jobs, per cycle and node. */
   readonly churnMax: number;
   /** `min_run_time_sec`: minimum time a job keeps its slot. */
   readonly runSecMin: number;
@@ -61,7 +61,10 @@ export interface ReplicatorConfig {
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long finished transient jobs are kept. */
   readonly transientJobAgeSecMax: number;
-  /** `abandoned_max_age_sec`: how long failures and our own checkpoints outlive their last job. */
+  /**
+   * `abandoned_max_age_sec`: how long lists of failures and local checkpoints are kept without a
+   * job.
+   */
   readonly abandonedSecMax: number;
   /** `event_max_age_sec`: how long events are kept; routine ones for at most 15 minutes. */
   readonly eventAgeSecMax: number;

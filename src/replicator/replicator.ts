@@ -56,7 +56,7 @@ export class JobNotYoursError extends OperationalError {
 /** The user who starts or cancels a transient job. Admins may cancel any job. */
 export interface Requester extends Authority {
   readonly isAdmin: boolean;
-  /** Id of the API request for the log, if any. */
+  /** Id of the API request, if any; used in log lines. */
   readonly requestId?: string;
 }
 
@@ -367,10 +367,7 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /**
-   * Waits until `decide`, which is called at each event of the job, returns a value. Returns that
-   * value.
-   */
+  /** Calls `decide` at each event of the job until it returns a value. Returns that value. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

@@ -57,7 +57,7 @@ export interface Breach {
   readonly cause: AlertCause;
 }
 
-/** Returns the group of an alert. Alerts of one group are sent together. */
+/** Returns the key by which an alert is grouped. Alerts with the same key are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
   return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
 }
@@ -122,7 +122,7 @@ export interface AlertState {
 export interface AlertFailure {
   readonly timeMs: number;
   readonly error: string;
-  /** Whether the alerts were dropped, because the receiver rejected them (4xx). */
+  /** Whether the receiver rejected the alerts (4xx), so that they were dropped. */
   readonly isRejected: boolean;
 }
 

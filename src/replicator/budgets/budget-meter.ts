@@ -9,7 +9,7 @@
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** Duration of spending that one reservation covers at the current rate. */
+/** Time for which one reservation suffices at the current rate. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
@@ -19,7 +19,8 @@ export interface BudgetMeterParts {
   /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
   /**
-   * Returns a signal that aborts when budgets change. Reservations not yet usable are then dropped.
+   * Returns a signal that aborts when budgets change. Reservations that cannot be used yet are then
+   * dropped.
    */
   readonly changed: () => AbortSignal;
 }

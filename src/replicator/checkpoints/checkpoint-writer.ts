@@ -172,8 +172,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Whether the job was parked before its first checkpoint, at the start sequence of the
-   * replication.
+   * Whether the job was parked at the start sequence of the replication, and thus before its first
+   * checkpoint.
    */
   #isBeginning({ sequence }: ParkedPlace): boolean {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);

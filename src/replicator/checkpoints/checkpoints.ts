@@ -51,7 +51,7 @@ export class Checkpoints {
   ): Checkpoints {
     const source = new LoggedSide("source", found.source, baseId);
     const target = new LoggedSide("target", found.target, baseId);
-    // The local copy is valid while both databases are unchanged.
+    // The local copy is valid only if both databases are unchanged.
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === target.log?.session_id &&

@@ -30,7 +30,9 @@ export class LoggedSide {
   readonly log: ReplicationLog | undefined;
   readonly #endpoint: Endpoint;
   readonly #id: string;
-  /** The log found at the start, until a checkpoint has confirmed that it still exists. */
+  /**
+   * The log found at the start. Cleared once a checkpoint has confirmed that the log still exists.
+   */
   #found: FoundLog | undefined;
   /** Revision of the log stored under the current id, if there is one. */
   #revision: string | undefined;

@@ -226,7 +226,7 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
     : placeOfEntries(head, headAtTarget, earlier);
 }
 
-/** Returns the positions of the session recorded in its log, latest first. */
+/** Returns the positions that a log records for its session, latest first. */
 function placesOf(log: ReplicationLog): readonly SourceSequence[] {
   const earlier = log.earlier_checkpoints ?? [];
   return [log.source_last_seq ?? 0, ...earlier.map(({ seq }) => seq)];

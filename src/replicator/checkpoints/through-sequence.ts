@@ -42,7 +42,10 @@ export class ThroughSequence {
     return this.#open.length > 0;
   }
 
-  /** Starts a batch of `count` changes ending at `sequence`. Returns the number for `finish`. */
+  /**
+   * Starts a batch of `count` changes ending at `sequence`. Returns the batch number to pass to
+   * `finish`.
+   */
   start(sequence: SourceSequence, count = 0): number {
     this.#highest = sequence;
     this.#open.push({ sequence, count, finished: false });

@@ -87,9 +87,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match the filter. If this takes longer than a request may,
-   * it returns, and a node continues in the background. `onChanged` is called with the ids of the
-   * jobs changed before it returns.
+   * Applies an action to the jobs that match the filter. If this takes longer than a request may
+   * take, the call returns, and a node continues in the background. `onChanged` is called with the
+   * ids of the jobs changed before it returns.
    */
   async start(
     action: BulkAction,

@@ -457,7 +457,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // If the source failed to answer the last bulk read, send this one without retries.
+      // If the source failed to answer the last bulk read, send this read without retries.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#timed(this.#reading, this.#source, () =>
         this.#source.readRevisions(page, signal, { once }),

@@ -35,7 +35,10 @@ const DOCUMENT_PAUSE_MS_FIRST = 1000;
  * counts as stalled, and the time after which it counts as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
-/** Number of additional attempts after error responses, besides retries of single requests. */
+/**
+ * Number of additional attempts after error responses, in addition to the retries of single
+ * requests.
+ */
 const ANSWERED_REPEATS_MAX = 2;
 
 const MISSING = {

@@ -1,8 +1,8 @@
 /**
  * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
- * For nearby servers it is `worker_processes`. Requests to a distant server spend most of their
- * time in transit, at no cost to it. More requests are therefore allowed, so that the server
+ * For nearby servers, the number is `worker_processes`. Requests to a distant server spend most of
+ * their time in transit, at no cost to it. More requests are therefore allowed, so that the server
  * processes `worker_processes` at a time (Little's law): a request that takes 310 ms, of which 300
  * ms in transit, is processed for 1/31 of its time.
  *
@@ -13,7 +13,7 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** The requests of one round trip are spread over this fraction of it. */
+/** Fraction of a round trip over which the requests of that round trip are spread. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {

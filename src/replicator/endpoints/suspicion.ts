@@ -30,8 +30,8 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
 }
 
 /**
- * Whether a request for many documents may have failed because of one: a 5xx response, or one that
- * broke off.
+ * Whether a request for many documents may have failed because of one of them: a 5xx response, or a
+ * response that broke off.
  */
 export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
@@ -45,8 +45,8 @@ export function mayConcernOne(error: unknown): boolean {
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
 /**
- * Whether a `_revs_diff` for many documents may have failed because of one. Unlike other requests
- * (`mayConcernOne`), it may be rejected as a whole.
+ * Whether a `_revs_diff` request for many documents may have failed because of one of them. Unlike
+ * other requests (`mayConcernOne`), it may be rejected as a whole.
  */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);

@@ -41,8 +41,8 @@ export type Claim =
       readonly otherIsPersistent: boolean;
       readonly otherState: ReplicationState;
       /**
-       * Name of the other job. The replication id if the job belongs to another user, because its
-       * name is not disclosed then.
+       * Name of the other job. For a job of another user, its replication id: the names of other
+       * users' jobs are not disclosed.
        */
       readonly otherName: string;
       /** Whether the credentials of the other job are verified, if it belongs to another user. */

@@ -44,7 +44,7 @@ export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Ba
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }
 
-/** Returns the backlog after the source of a job that is not running has been asked. */
+/** Returns the backlog of a job that is not running, after its source has been asked. */
 export function backlogAsked(
   before: Backlog | undefined,
   pending: number,

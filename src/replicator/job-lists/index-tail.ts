@@ -12,7 +12,7 @@ import type { ReadTransaction } from "../../kv/index.ts";
 import type { JobEventLog, StatusChange, StatusEvent } from "../job-log/job-event-log.ts";
 import { RowChanges, type StatusKeyCache } from "./row-changes.ts";
 
-/** Range of events that a tail consists of. */
+/** Range of the events in a tail. */
 interface Bounds {
   readonly foldedId: string;
   readonly lastId: string;

@@ -172,7 +172,7 @@ export class StatusCounts {
     return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
-  /** Returns the number of jobs in each shown state, for one `_replicator` database or all. */
+  /** Returns the number of jobs in each displayed state, for one `_replicator` database or all. */
   async states(
     view: IndexView,
     databaseUuid: string | undefined,

@@ -39,7 +39,7 @@ const TICK_MS = 1000;
 const TICK_RATIO_MIN = 0.9;
 /** Time reserved for a node to choose jobs; after that it is assumed dead or slow. */
 const LOOK_MS_MAX = 10_000;
-/** Number of jobs per tick whose source is asked, cluster-wide. */
+/** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick; most may be parked. */
@@ -203,7 +203,8 @@ export class BacklogWatch {
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // Do not ask for a job that will be retried: its retry shows whether the source is reachable.
+    // Do not ask the source of a job that will be retried: the retry shows whether the source is
+    // reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;

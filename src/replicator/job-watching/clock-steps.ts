@@ -109,7 +109,7 @@ export class ClockSteps {
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
   }
 
-  /** Whether the due time of a parked job is no later than that of a job parked now. */
+  /** Whether a parked job is due no later than a job that is parked now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

@@ -32,8 +32,8 @@ export function parkedSecMax(auditIntervalSec: number): number {
 }
 
 /**
- * Maximum pause if the disk of our own store is full. Shorter than others, since a retry puts no
- * load on other servers.
+ * Maximum pause if the disk of our own store is full. Shorter than other pauses, since a retry puts
+ * no load on other servers.
  */
 const STORE_PAUSE_SEC_MAX = 30;
 

@@ -49,7 +49,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   return {
     format: FORMAT,
     replicationId,
-    // Nodes of older versions do not know `parked`. They run such a job when it is due.
+    // Nodes of older versions do not know `parked`. They run a parked job when it is due.
     state: state === "parked" ? "pending" : state,
     isParked: state === "parked" ? true : undefined,
     failure,

@@ -250,8 +250,8 @@ export interface Noted {
 }
 
 /**
- * Records that a run has started. The state of an ended job is kept while its failures are retried;
- * otherwise a crash is cleared. A changed replication id resets the statistics.
+ * Records that a run has started. An ended job keeps its state, since the run only retries its
+ * failures; any other job becomes pending. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,

@@ -5,7 +5,7 @@
 import type { ReplicationJobData } from "./job-data.ts";
 import { ruleDatabaseOf } from "./rule-jobs.ts";
 
-/** Returns the name of a job; the job id if a transient job has no replication id yet. */
+/** Returns the name of a job. For a transient job without a replication id, returns the job id. */
 export function jobName(
   jobId: string,
   {

@@ -43,7 +43,7 @@ export interface JobStatus {
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
   readonly replicationId: string | undefined;
-  /** When a transient job ended, if it has. */
+  /** When a transient job ended, if it has ended. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
   /**

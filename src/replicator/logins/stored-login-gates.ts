@@ -35,8 +35,8 @@ import { type Account, accountOf, secretsOf } from "../request/authentication-sc
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
 
 /**
- * Maximum wait for a login. Longer than the first pause after a rejected login, and than the time
- * limit of another login in progress.
+ * Maximum wait for a login. Exceeds the first pause after a rejected login, and the time limit of a
+ * login in progress.
  */
 const WAIT_MS_MAX = 80_000;
 

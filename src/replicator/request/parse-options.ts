@@ -13,7 +13,10 @@ import {
 } from "../../contract/index.ts";
 import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 
-/** Returns the options in `members`, or else `defaults`. Throws a ReplicationInvalidError. */
+/**
+ * Returns the options in `members`, with `defaults` for those that are absent. Throws a
+ * ReplicationInvalidError.
+ */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
   const options = eachOption((option, name) => parseOption(members, option, defaults[name]));
   const isGiven = (name: keyof ReplicationOptions): boolean =>

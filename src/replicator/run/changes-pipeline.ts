@@ -60,7 +60,7 @@ export class ChangesPipeline {
   }
 
   /**
-   * When the feed last delivered something, or began (monotonic ms); undefined if it has not begun.
+   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
    */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;

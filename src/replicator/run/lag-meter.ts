@@ -1,7 +1,7 @@
 /**
- * Measures since when a run has known of the oldest pending change. Changes are counted in feed
- * order from the start of the run. A mark records how many were known at a time; the first mark
- * above the number of arrived changes determines the lag. Pure.
+ * Measures how long a run has known of the oldest pending change. Changes are counted in feed order
+ * from the start of the run. A mark records how many were known at a time; the first mark above the
+ * number of arrived changes determines the lag. Pure.
  */
 
 /** Changes discovered within this time share a mark. */

@@ -52,7 +52,7 @@ import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("The run has ended");
-/** Error word for a server that keeps responding with 429. */
+/** Error name for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
@@ -71,7 +71,7 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Positions at which a run may start, and whether it ends when caught up. */
+/** Positions at which a run may start, and whether the run ends once it has caught up. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
@@ -159,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // There is nothing to retry: another job with the same list has already done it.
+      // There is nothing to retry: another job with the same list has already retried the failures.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);

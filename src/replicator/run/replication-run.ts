@@ -289,8 +289,8 @@ export class ReplicationRun {
   /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
-    // is read-only.
+    // A run that ends when caught up has already tried to resume from there in `#runFromParked`,
+    // unless its source is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -470,7 +470,8 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // Count from the last retry by any run, since runs may be shorter than the interval.
+    // The interval counts from the last retry by any run, since runs may be shorter than the
+    // interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
     while (intervalMs > 0 && !copied.aborted) {

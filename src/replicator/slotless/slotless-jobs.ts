@@ -21,8 +21,8 @@ import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
 /**
- * Number of jobs accepted per transaction. Their total is unlimited, because all sources must be
- * watched.
+ * Number of jobs accepted per transaction. The total number of jobs is unlimited, because all
+ * sources must be watched.
  */
 const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */

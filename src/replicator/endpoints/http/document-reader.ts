@@ -77,7 +77,7 @@ export class HttpDocumentReader {
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
   }
 
-  /** Whether the server responds at all, after it failed to respond to a request. */
+  /** Whether the server responds at all. Called after a request got no response. */
   async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     if (suspicionOf(error) === undefined) return false;

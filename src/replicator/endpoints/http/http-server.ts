@@ -35,7 +35,7 @@ export interface ServerUpdates {
   readonly last: SourceSequence;
 }
 
-/** A page of the names of databases after a given one, in byte order. */
+/** A page of database names in byte order, starting after a given name. */
 export interface NamesPage {
   readonly names: readonly string[];
   /** Whether there may be more names. */

@@ -87,7 +87,7 @@ const LINGERING = {
 /** Pause before a response that broke off is requested again. */
 const BREAK_PAUSE_MS = 250;
 
-/** Error word for a response that exceeds its budget. */
+/** Error name for a response that exceeds its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
 
 /** Scanning depth for a response that is parsed as a whole. */
@@ -169,8 +169,8 @@ export interface Outline {
 }
 
 /**
- * Whether a redirect may be followed. A server must not redirect requests to a system database
- * unless the address named one.
+ * Whether a redirect may be followed. A server must not redirect requests to a system database,
+ * unless the address already named a system database.
  */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);

@@ -1,7 +1,6 @@
 /**
- * Measures the distance of a server: the shortest time in which it began to respond, because this
- * time includes no waiting for other work. Measurements are dropped after some minutes, since the
- * distance may grow.
+ * Measures the distance of a server: the shortest time until it began to respond, which includes no
+ * waiting for other work. Measurements are dropped after some minutes, since the distance may grow.
  */
 import type { Clock } from "../../../base/index.ts";
 
