@@ -53,8 +53,9 @@ export class StagePace {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // The number of requests in progress determines the weight of a new measurement. If these
-    // requests were sent in a burst, the first one was not queued, and the last one waited longest.
+    // Moving average over about as many responses as requests are in progress: in a burst, the
+    // first request is not queued, and the last one waits longest, so the average has to cover all
+    // of them.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);

@@ -101,7 +101,10 @@ function piecesOf(text: string, name: string): readonly Piece[] {
     if (part === "db") return { capture: "db" };
     const capture = /^[1-9]$/.test(part) ? Number(part) : undefined;
     if (capture === undefined) {
-      throw invalid(text, `an address with {db}, or {1} to {${CAPTURES_MAX}}, and not {${part}}`);
+      throw invalid(
+        text,
+        `an address with the placeholders {db} or {1} to {${CAPTURES_MAX}}, not {${part}}`,
+      );
     }
     return { capture };
   });
