@@ -41,7 +41,7 @@ export interface ReplicatorConfig {
   readonly churnMax: number;
   /** `min_run_time_sec`: minimum time a job keeps its slot. */
   readonly runSecMin: number;
-  /** `startup_jitter`: maximum delay of jobs accepted together (CouchDB: 5 s). */
+  /** `startup_jitter`: maximum random delay of jobs that are accepted together (CouchDB: 5 s). */
   readonly startupJitterMs: number;
   /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;

@@ -126,8 +126,8 @@ export class IsolatedCopy {
           : attempt.kind !== "doubtful-stub" &&
             (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
-      // A repeated attempt includes all attachments, since the first one may have omitted some that
-      // the target lacks.
+      // A repeated attempt includes all attachments, since the first attempt may have omitted some
+      // that the target lacks.
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
@@ -192,7 +192,7 @@ export class IsolatedCopy {
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
     // At the last attempt, `#writeIsolated` attributes error responses of the target. If it throws
-    // one, the target is responsible, not the document.
+    // an error response, the target is responsible, not the document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);

@@ -1,5 +1,5 @@
 /**
- * Work that may crash its node, such as parsing a very long response. It is recorded before it
+ * Work that may crash the node, such as parsing a very long response. It is recorded before it
  * starts, so that the next run detects a crash. A job whose runs crashed two nodes consecutively is
  * quarantined until an operator acts.
  */

@@ -1,4 +1,4 @@
-/** Current and recent processes that run jobs, for display; and drain orders. */
+/** Current and recent processes that run jobs, and drain orders, for display. */
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";

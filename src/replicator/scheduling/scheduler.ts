@@ -80,7 +80,7 @@ export interface SchedulerParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A service run under the same worker, outside the slots. */
+/** A service that runs jobs outside the slots, as the worker of the scheduler. */
 export interface SlotlessJobsRunner {
   /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;

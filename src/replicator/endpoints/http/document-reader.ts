@@ -71,7 +71,7 @@ export class HttpDocumentReader {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
       // The response is too large, takes too long, or breaks off because of one document: request
-      // each individually.
+      // each document individually.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;

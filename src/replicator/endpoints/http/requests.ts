@@ -404,7 +404,7 @@ export class HttpRequests {
     throw this.tooLong(path, `more than ${bytesMax} bytes`);
   }
 
-  /** Returns the error for a response to this path beyond its budget. */
+  /** Returns the error for a response to this path that exceeds its budget. */
   tooLong(path: string, limit: string): EndpointError {
     const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
@@ -437,7 +437,7 @@ export class HttpRequests {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
 
-  /** Returns the error for a response to this path with incomplete JSON. */
+  /** Returns the error for incomplete JSON in a response to this path. */
   brokenOff(method: Method, path: string): RequestFailedError {
     const url = this.shownUrl + shownPath(path);
     return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
