@@ -100,13 +100,11 @@ export class Replicator {
   readonly lists: JobLists;
   /** Delivery of alerts, and test alerts. */
   readonly alerts: AlertTests;
-  /** Jobs by their names. */
   readonly named: NamedJobs;
   /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
   /** Accounts whose logins have to wait. */
   readonly logins: GatedLogins;
-  /** The log of job events. */
   readonly events: JobEvents;
   readonly measures: JobMeasures;
   /** Fair-share groups, with their usage. */

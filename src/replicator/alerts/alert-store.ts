@@ -35,7 +35,6 @@ export interface AlertTurn {
   readonly cursor: string | undefined;
 }
 
-/** An alert waiting to be sent. */
 export interface WaitingAlert {
   readonly key: Key;
   readonly alert: Alert;

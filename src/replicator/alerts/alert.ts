@@ -50,7 +50,6 @@ export interface Alert {
   readonly cause: AlertCause;
 }
 
-/** An ongoing breach. */
 export interface Breach {
   readonly id: string;
   readonly sinceMs: number;

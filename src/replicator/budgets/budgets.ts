@@ -54,7 +54,6 @@ export class Budgets {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** All budgets, by name. */
   list(): Promise<ReadonlyMap<string, Budget>> {
     return this.#kv.read((tx) => this.#readAll(tx));
   }

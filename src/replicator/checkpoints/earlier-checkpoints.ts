@@ -10,7 +10,6 @@
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
-/** An earlier checkpoint, as stored in logs. */
 export interface EarlierCheckpoint {
   /** Number within the session, from 1. */
   readonly number: number;

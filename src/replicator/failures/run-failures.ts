@@ -55,7 +55,6 @@ export interface RunFailures {
   pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
   /** Waits for a retry request; undefined if the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;
-  /** Marks a request as done. */
   retryDone(request: string): Promise<void>;
 }
 

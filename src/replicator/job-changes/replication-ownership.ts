@@ -152,7 +152,6 @@ export class ReplicationOwnership {
     return jobs.some((id) => id !== jobId);
   }
 
-  /** Whether the job owns the replication. */
   async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
     return (await this.#ownerOf(tx, replicationId)) === jobId;
   }

@@ -13,7 +13,6 @@ export class Backlogs {
     this.#index = index;
   }
 
-  /** Returns the backlog of a job; undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
     const value = await tx.get(this.#keys.backlog.key({ jobId }));
     return value && decodeBacklog(value);

@@ -81,7 +81,6 @@ export interface EncodedChange extends StatusChange {
 /** A logged event with the status change that the index applies. */
 export interface StatusEvent {
   readonly id: string;
-  /** The status change, if the event has one. */
   readonly change: StatusChange | undefined;
 }
 
@@ -264,7 +263,6 @@ export class JobEventLog {
     tx.set(this.#keys.foldedEvent.key({}), parseEventId(id).bytes);
   }
 
-  /** Returns the id of the last event in the log. */
   async lastId(tx: ReadTransaction): Promise<string> {
     const last = await tx.snapshot.get(this.#keys.lastEvent.key({}));
     return hexEncode(last ?? BEFORE_ALL);

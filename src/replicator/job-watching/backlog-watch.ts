@@ -258,7 +258,6 @@ function waits(job: Job): boolean {
   return job.state === "pending" && isReadable(job) && !hasEnded(decodeJob(job).state);
 }
 
-/** Progress of a round. */
 interface Round {
   readonly beganMs: number;
   /** Time of the next claim, in milliseconds since the epoch. */

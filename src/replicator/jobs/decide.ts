@@ -26,7 +26,6 @@ export const NEVER_SEC = 2 ** 36;
  */
 const AUDIT_JITTER = 0.1;
 
-/** Returns the maximum parking time, in seconds. */
 export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
@@ -40,7 +39,6 @@ const STORE_PAUSE_SEC_MAX = 30;
 /** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
-/** How a run ended. */
 export type RunEnding =
   /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }

@@ -32,7 +32,6 @@ const FORMAT_FLAT = 1;
 /** Default failure of a malformed document without details. */
 const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed document" };
 
-/** Encodes the request of a job for the queue. */
 export function encodeRequest(data: ReplicationJobData): JobData {
   const { replication, refusal, document, rule, addedTimeMs } = data;
   const { userName, vouched, wasAdmin, isCopy } = data;
@@ -40,7 +39,6 @@ export function encodeRequest(data: ReplicationJobData): JobData {
   return { format: FORMAT, replication, refusal, document, rule, ...authority, addedTimeMs };
 }
 
-/** Encodes the progress of a job for the queue. */
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;

@@ -334,7 +334,6 @@ export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
     /** Whether all changes have arrived. */
     readonly succeeds: boolean;
-    /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
     /** Events of the run, oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];

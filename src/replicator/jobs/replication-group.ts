@@ -29,7 +29,6 @@ function groupNamed(name: string): string {
 
 const RULE = "rule:";
 
-/** Returns the group of a rule's jobs. */
 export function ruleGroup(rule: string): string {
   return `${RULE}${rule}`;
 }

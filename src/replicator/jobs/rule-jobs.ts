@@ -25,7 +25,6 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
-/** Returns the database of a rule's job. */
 export function ruleDatabaseOf(jobId: string): string {
   return jobId.slice(jobId.indexOf("|") + 1);
 }

@@ -20,7 +20,6 @@ export const RATE_MINUTES = 60;
 const FORMAT = 1;
 
 export interface RunCounts {
-  /** Number of runs started. */
   readonly startCount: number;
   /** Number of runs that crashed, stalled or failed permanently. */
   readonly failureCount: number;

@@ -26,7 +26,6 @@ export interface Slots {
   readonly jobsMax: number;
   /** Maximum number of stops per cycle. */
   readonly churnMax: number;
-  /** Length of a cycle. */
   readonly cycleMs: number;
   /** Minimum run time of a job with the default weight. */
   readonly runMsMin: number;

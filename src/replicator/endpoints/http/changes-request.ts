@@ -19,7 +19,6 @@ export interface AskedChanges {
   readonly body?: string;
 }
 
-/** Options of a feed request. */
 export interface FeedOptions {
   /** Longest silence of the server while nothing changes. */
   readonly timeoutMs: number;
