@@ -80,7 +80,7 @@ export interface ReplicationCheck {
   readonly refusal: ReplicationFailure | undefined;
   /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether the edit would create a document, but its id is already in use. */
+  /** Whether the edit would create a document whose id is already in use. */
   readonly isNameTaken: boolean;
   /**
    * Result for the source; undefined if it was not checked, because the document is rejected or the

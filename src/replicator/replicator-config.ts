@@ -35,7 +35,9 @@ export interface Protocols {
 export interface ReplicatorConfig {
   /** `max_jobs`: maximum number of jobs running on a node. */
   readonly jobsMax: number;
-  /** `interval_sec`: scheduler cycle, at which jobs may yield their slots. */
+  /**
+   * `interval_sec`: length of a scheduler cycle, at the end of which jobs may yield their slots.
+   */
   readonly intervalSec: number;
   /** `max_churn`: maximum number of jobs stopped in favour of other jobs, per cycle and node. */
   readonly churnMax: number;

@@ -396,7 +396,7 @@ export function statusRowsBelow(
   };
 }
 
-/** A run that was halted. Its lock identifies it. */
+/** A halted run, identified by its lock. */
 export interface HaltedRun {
   readonly worker: string;
   readonly jobId: string;

@@ -133,7 +133,7 @@ export class StoredLoginGates implements LoginGates {
     const credential = this.#credentialOf(address, account);
     const gate = closedGate(record, credential, this.#parts.runtime.clock.nowMs());
     if (gate === undefined) return undefined;
-    // If an older version wrote the record, there is no description.
+    // Records of older versions have no description.
     const described = await this.#describe(tx, this.#digest(account));
     const { sinceMs, words } = described ?? { sinceMs: record.refused[0]?.atMs ?? 0, words: "" };
     return { ...account, ...gate, sinceMs, words };

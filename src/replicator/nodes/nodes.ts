@@ -87,7 +87,10 @@ export class Nodes {
     );
   }
 
-  /** Removes old dead nodes, and counts older than an hour. Called periodically, on any node. */
+  /**
+   * Removes old dead nodes, and run counts that are older than an hour. Called periodically, on any
+   * node.
+   */
   async forgetOld(): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     await kv.transact(

@@ -32,7 +32,7 @@ export const NO_RUNS: RunCounts = { startCount: 0, failureCount: 0, documentCoun
 export interface MinuteCounts {
   /** Start of the minute, in milliseconds since the epoch. */
   readonly startMs: number;
-  /** Counts of all processes in this minute; undefined if none reported. */
+  /** Counts of all processes in this minute; undefined if no process has reported any. */
   readonly counts: RunCounts | undefined;
 }
 

@@ -33,7 +33,7 @@ export interface LoginParts extends IamTokenParts {
 }
 
 export interface AuthenticationScheme {
-  /** Names of the scheme in `auth`. The first one is documented. */
+  /** Names of the scheme in `auth`. The first name is the documented one. */
   readonly names: readonly string[];
   /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;

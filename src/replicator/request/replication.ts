@@ -77,7 +77,10 @@ export interface Replication {
   readonly winningRevisionsOnly: boolean;
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
-  /** Update sequence of the source after which the first run starts; absent: the beginning. */
+  /**
+   * Update sequence of the source after which the first run starts. If absent, the run starts at
+   * the beginning.
+   */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;

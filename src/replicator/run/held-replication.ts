@@ -137,7 +137,7 @@ export class HeldReplication {
    */
   #activityTimeoutSec: number;
 
-  /** `job` is the job as accepted. Throws if a newer version stored it in an unknown format. */
+  /** `job` is the accepted job. Throws if a newer version stored the job in an unknown format. */
   constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.held = held;
     this.#data = decodeJob(job);
@@ -397,7 +397,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether there is progress, or a change of state, that has to be stored. */
+  /** Whether progress or a change of state has to be stored. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -626,7 +626,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // If its document is malformed, a job has no options.
+    // A job has no options if its document is malformed.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;

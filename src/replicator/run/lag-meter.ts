@@ -6,9 +6,12 @@
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
-/** Number of marks above which every other one is dropped. A long lag is thus accurate to 1/30. */
+/**
+ * Number of marks above which every other mark is dropped. A long lag is thus accurate to one
+ * thirtieth.
+ */
 const MARKS_MAX = 64;
-/** Number of marks below which the interval between them is halved. */
+/** Number of marks below which the interval between marks is halved. */
 const MARKS_MIN = 16;
 
 interface Mark {

@@ -573,7 +573,7 @@ function lastCheckpoint(
   return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
-/** Returns where the job was parked, if its watcher has woken it. */
+/** Returns the position at which the job was parked, if a watcher has woken the job. */
 function parkedPlace({
   state,
   startTimes,

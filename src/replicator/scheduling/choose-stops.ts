@@ -37,13 +37,15 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: all whose standing is at least that of the
-   * next group with waiting jobs.
+   * Groups whose jobs yield, highest standing first: all groups whose standing is at least that of
+   * the next group with waiting jobs.
    */
   readonly givingWay: readonly string[];
 }
 
-/** Returns the maximum useful count of waiting jobs: more do not change the decision. */
+/**
+ * Returns the maximum useful count of waiting jobs. More waiting jobs do not change the decision.
+ */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }

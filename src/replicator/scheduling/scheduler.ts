@@ -104,11 +104,14 @@ export class Scheduler {
   #member: WorkerId | undefined;
   #isDraining = false;
   #chargedAtMs = 0;
-  /** Time of the last cycle, and the relative length of the current one. */
+  /** Time of the last cycle, and the relative length of the current cycle. */
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Reduced maximum of running jobs, for a while after jobs were yielded to other nodes. */
+  /**
+   * Reduced maximum number of running jobs. Applies for a while after jobs were yielded to other
+   * nodes.
+   */
   #yielding = { untilMs: 0, jobsMax: 0 };
   /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
@@ -302,7 +305,8 @@ export class Scheduler {
   }
 
   /**
-   * Returns groups at or above their limit with jobs here, and how many of these jobs should stop.
+   * Returns the groups at or above their limit that have jobs on this node, and how many of these
+   * jobs should stop.
    */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
