@@ -1,6 +1,6 @@
 /**
- * Deletes expired data, and incrementally compares the job index with the jobs. A service of every
- * node, including those that run no jobs; nodes take turns.
+ * Deletes expired data, and incrementally compares the job index with the jobs. Every node runs
+ * this service, even a node that runs no jobs; the nodes take turns.
  */
 import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
@@ -21,7 +21,7 @@ const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 const LATE_RATIO = 1 / 10;
 /** Polling interval. A reduced age limit takes effect after at most this time. */
 const TICK_MS = 1000;
-/** Fraction of the interval to wait after startup. */
+/** Part of the interval that a node waits after startup before the first clean-up. */
 const FIRST_LOOK_RATIO = 1 / 10;
 /** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;
@@ -118,8 +118,8 @@ export class CleanUp {
   }
 
   /**
-   * Compares the next pages of jobs with the job index, and repairs it. Nodes of older versions
-   * change jobs without updating the index.
+   * Compares the next pages of jobs with the job index, and repairs the index. Nodes of older
+   * versions change jobs without updating the index.
    */
   async compareIndex(): Promise<void> {
     const { kv, index, runtime } = this.#parts;
@@ -136,7 +136,8 @@ export class CleanUp {
   }
 
   /**
-   * Claims the next clean-up. Returns whether this node performs it, and when the last one began.
+   * Claims the next clean-up. Returns whether this node performs it, and when the previous clean-up
+   * began.
    */
   #takeTurn(nowMs: number): Promise<{ readonly beganMs: number; readonly isOurs: boolean }> {
     return this.#parts.kv.transact(

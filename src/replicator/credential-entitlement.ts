@@ -1,7 +1,7 @@
 /**
  * Decides which jobs and rules get a new credential: those of the user who sends it and of admins,
- * those of the owner named by the operator, and those whose old credential was valid. Others with
- * jobs for the same server and user name learn nothing.
+ * those of the owner named by the operator, and those whose old credential was valid. Other users
+ * with jobs for the same server and user name do not learn the credential.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
@@ -13,7 +13,7 @@ export interface Entitlement {
   readonly caller: Authority;
   /** Key of the owner (`ownerKey`), if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
-  /** Password in use when a job last reached both servers, if any. */
+  /** Password with which a job last reached both servers; undefined if no job has reached them. */
   readonly validPassword: string | undefined;
   /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
@@ -45,8 +45,8 @@ export function isEntitled(
 }
 
 /**
- * Whether the address lets a third party see the credential, or sends it elsewhere: by a proxy, TLS
- * settings, a routing header, or a different path.
+ * Whether the address exposes the credential to a third party, or sends it to another place:
+ * through a proxy, TLS settings, a routing header, or a different path.
  */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;

@@ -2,8 +2,8 @@
  * Replaces credentials of jobs, with or without documents, that log in to a server as a certain
  * user with a password. This counts as an operator's decision about each job: a running one writes
  * a checkpoint and restarts with the new credentials, a failed one is due immediately, and a paused
- * one stays paused. Documents get the credentials in a new revision, and rules are updated, too,
- * for their future jobs.
+ * one stays paused. Documents get the credentials in a new revision. Rules get them for their
+ * future jobs.
  */
 import {
   type JsonText,
@@ -37,7 +37,7 @@ import type { HttpAddress, Replication } from "./request/replication.ts";
 import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
-/** Members of a filter that select the cause of a failure. */
+/** Filter members that select the cause of a failure. */
 const CAUSE_MEMBERS: readonly string[] = ["error", "side", "host"];
 /** Maximum number of owners of skipped jobs that are reported by name. */
 const OWNERS_MAX = 10;
@@ -63,7 +63,7 @@ export interface CredentialReplacement {
 /**
  * - replaced: the job has the new credentials
  * - unmatched: the job uses other credentials, or does not exist
- * - withheld: the job belongs to another user, without evidence that its credential was valid
+ * - withheld: the job belongs to another user, and nothing shows that its old credential was valid
  * - refused: the job's document no longer exists, or could not be written
  */
 export type ReplacementOutcome = "replaced" | "unmatched" | "withheld" | "refused";
@@ -110,9 +110,9 @@ export interface ReplacementContent {
 /** The jobs and rules that a replacement would change. */
 export interface FoundReplacement {
   readonly jobIds: readonly string[];
-  /** Number of the jobs that have a document. */
+  /** Number of affected jobs that have a document. */
   readonly documentCount: number;
-  /** Jobs of others that log in as the user but are not entitled to the credentials. */
+  /** Other users' jobs that log in as the user but are not entitled to the credentials. */
   readonly withheld: { readonly count: number; readonly owners: readonly (string | null)[] };
   readonly content: ReplacementContent;
 }
@@ -143,7 +143,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Whether the job is entitled to the credential. Only for jobs that the replacement `concerns`.
+   * Whether the job is entitled to the credential. May only be called if `concerns` is true for the
+   * job.
    */
   isEntitled(
     replacement: CredentialReplacement,
@@ -198,8 +199,8 @@ export class CredentialReplacements {
 
   /**
    * Returns the rules whose login at the server was rejected when they listed its databases. Empty
-   * unless the filter selects failing jobs; its other conditions may only concern the cause of the
-   * failure, and the rule.
+   * unless the filter selects failing jobs, and selects them only by rule and by the cause of their
+   * failure.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -379,7 +380,7 @@ function entitlementOf(
   return { caller, owner, validPassword, rootPath };
 }
 
-/** The password in use when a job last reached both servers. */
+/** Finds the password with which a job last reached both servers. */
 class Evidence {
   #answeredMs = 0;
   validPassword: string | undefined;
@@ -409,8 +410,8 @@ function sidesOf(
 }
 
 /**
- * Returns the authority of a rule. Its author is a server admin, since others cannot write rules;
- * older versions did not record this.
+ * Returns the authority of a rule. Only server admins can write rules, but older versions did not
+ * record that the author is one.
  */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };

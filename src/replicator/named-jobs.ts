@@ -10,9 +10,12 @@ import { type NamePlace, namePlaces } from "./jobs/job-name.ts";
 import { type ReplicatorKeys, replicatorKeys } from "./replicator-keys.ts";
 import type { RuleStore } from "./rules/rule-store.ts";
 
-/** Maximum databases, rules and replications read for a filter. Beyond it, all jobs are tested. */
+/**
+ * Maximum number of databases, rules and replications read for a filter. If there are more, all
+ * jobs are tested.
+ */
 const READ_MAX = 1_000;
-/** Maximum ranges of ids that a list merges. Beyond it, all jobs are tested. */
+/** Maximum number of id ranges that a list merges. If there are more, all jobs are tested. */
 const PREFIXES_MAX = 50;
 
 export interface NamedJobsParts {
@@ -45,7 +48,10 @@ export class NamedJobs {
     });
   }
 
-  /** Returns a filter for names with this prefix, or that match a pattern with stars. */
+  /**
+   * Returns a filter for names that begin with `text` or, if `text` contains stars, match it as a
+   * pattern.
+   */
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);

@@ -80,7 +80,7 @@ export interface ReplicationCheck {
   readonly refusal: ReplicationFailure | undefined;
   /** All errors in the document's members. A write reports only the first. */
   readonly faults: readonly string[];
-  /** Whether the edit would create a document, but its id is already in use. */
+  /** Whether the edit would create a document whose id is already in use. */
   readonly isNameTaken: boolean;
   /**
    * Result for the source; undefined if it was not checked, because the document is rejected or the
@@ -321,8 +321,8 @@ function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
 }
 
 /**
- * Whether the caller may see the job: it is the caller's, or belongs to a document of the database
- * that the caller is writing to.
+ * Whether the caller may see the job: the caller owns it, or it belongs to a document of the
+ * database that the caller is writing to.
  */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;

@@ -35,13 +35,15 @@ export interface Protocols {
 export interface ReplicatorConfig {
   /** `max_jobs`: maximum number of jobs running on a node. */
   readonly jobsMax: number;
-  /** `interval_sec`: scheduler cycle, at which jobs may yield their slots. */
+  /**
+   * `interval_sec`: length of a scheduler cycle, at the end of which jobs may yield their slots.
+   */
   readonly intervalSec: number;
-  /** `max_churn`: maximum number of jobs stopped for others per cycle and node. */
+  /** `max_churn`: maximum number of jobs stopped in favour of other jobs, per cycle and node. */
   readonly churnMax: number;
   /** `min_run_time_sec`: minimum time a job keeps its slot. */
   readonly runSecMin: number;
-  /** `startup_jitter`: maximum delay of jobs accepted together (CouchDB: 5 s). */
+  /** `startup_jitter`: maximum random delay of jobs that are accepted together (CouchDB: 5 s). */
   readonly startupJitterMs: number;
   /** Minimum pause after a failure (`min_backoff_penalty_sec`). */
   readonly penaltySecMin: number;
@@ -61,7 +63,10 @@ export interface ReplicatorConfig {
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long finished transient jobs are kept. */
   readonly transientJobAgeSecMax: number;
-  /** `abandoned_max_age_sec`: how long failures and our own checkpoints outlive their last job. */
+  /**
+   * `abandoned_max_age_sec`: how long lists of failures and local checkpoints are kept without a
+   * job.
+   */
   readonly abandonedSecMax: number;
   /** `event_max_age_sec`: how long events are kept; routine ones for at most 15 minutes. */
   readonly eventAgeSecMax: number;

@@ -148,7 +148,7 @@ const ROWS = {
     27,
     [],
     "versionstamp, 12 bytes",
-    "id of the newest thinned event (25): routine events up to it are deleted",
+    "id up to which the log (25) is thinned: routine events are deleted",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -196,7 +196,7 @@ const ROWS = {
     40,
     ["jobId"],
     "(1, source, database)",
-    "source and database of a parked job, which has a row in 41",
+    "source and database of a parked job (41)",
   ),
   watched: keyRow<{ source: string; database: string; jobId: string }>(
     41,
@@ -268,7 +268,7 @@ const ROWS = {
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of a run in progress (null between runs); deathCount: nodes that crashed during it since the operator's decision with this number",
+    "hazardous work of the current run (null between runs), and number of nodes that such work has crashed since this decision",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,
@@ -310,7 +310,7 @@ const ROWS = {
     68,
     ["digest"],
     "json, sealed if the server has a key",
-    "name of a rejected account (60), and the server's words",
+    "name of a rejected account (60), and the server's error",
   ),
   commandSecret: keyRow<{ id: string }>(
     69,
@@ -318,7 +318,12 @@ const ROWS = {
     "json, sealed if the server has a key",
     "new credentials, until the command (65) ends",
   ),
-  keptEvents: keyRow<NoElements>(70, [], "(1, bytes)", "size of the events (25) up to 27"),
+  keptEvents: keyRow<NoElements>(
+    70,
+    [],
+    "(1, bytes)",
+    "size of the thinned part of the log (25, 27)",
+  ),
   formerJob: keyRow<{ jobId: string }>(
     71,
     ["jobId"],
@@ -397,7 +402,7 @@ export function statusRowsBelow(
   };
 }
 
-/** A run that was halted. Its lock identifies it. */
+/** A halted run, identified by its lock. */
 export interface HaltedRun {
   readonly worker: string;
   readonly jobId: string;

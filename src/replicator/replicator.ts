@@ -56,7 +56,7 @@ export class JobNotYoursError extends OperationalError {
 /** The user who starts or cancels a transient job. Admins may cancel any job. */
 export interface Requester extends Authority {
   readonly isAdmin: boolean;
-  /** Id of the API request for the log, if any. */
+  /** Id of the API request, if any; used in log lines. */
   readonly requestId?: string;
 }
 
@@ -100,13 +100,11 @@ export class Replicator {
   readonly lists: JobLists;
   /** Delivery of alerts, and test alerts. */
   readonly alerts: AlertTests;
-  /** Jobs by their names. */
   readonly named: NamedJobs;
   /** Failing jobs, grouped by cause. */
   readonly failing: FailingGroups;
   /** Accounts whose logins have to wait. */
   readonly logins: GatedLogins;
-  /** The log of job events. */
   readonly events: JobEvents;
   readonly measures: JobMeasures;
   /** Fair-share groups, with their usage. */
@@ -286,8 +284,8 @@ export class Replicator {
 
   /**
    * Waits until a job has started or failed, and returns its replication id. After `START_MS_MAX`,
-   * returns the replication id if it is known by then. If it depends on a filter and is not known
-   * yet, returns the job id.
+   * returns the replication id if it is known by then. If the replication id depends on a filter
+   * that has not been read yet, returns the job id.
    */
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     const decide = (job: Job | undefined): string | ReplicationFailure | undefined => {
@@ -367,10 +365,7 @@ export class Replicator {
     return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
-  /**
-   * Waits until `decide`, which is called at each event of the job, returns a value. Returns that
-   * value.
-   */
+  /** Calls `decide` at each event of the job until it returns a value. Returns that value. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,

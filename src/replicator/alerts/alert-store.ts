@@ -1,4 +1,4 @@
-/** Stores alerts to be sent, ongoing breaches, and the node that currently sends alerts. */
+/** Stores waiting alerts, ongoing breaches, and which node currently sends alerts. */
 import { assert } from "../../base/index.ts";
 import {
   type Key,
@@ -35,7 +35,6 @@ export interface AlertTurn {
   readonly cursor: string | undefined;
 }
 
-/** An alert waiting to be sent. */
 export interface WaitingAlert {
   readonly key: Key;
   readonly alert: Alert;

@@ -39,8 +39,8 @@ const GROUPED_MAX = 1_000;
 /** Events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
 /**
- * Longest time that a lease can have left. A lease with more was stored before a clock was set
- * back, and has no effect.
+ * Maximum remaining time of a valid lease. A lease with more time left was stored before a clock
+ * was set back, and has no effect.
  */
 const TURN_MS_MAX = 3_600_000;
 /**
@@ -155,7 +155,10 @@ export class AlertWatch {
     await this.#compareRules();
   }
 
-  /** Returns the oldest alert for which `isHeld` is false, with all waiting alerts of its group. */
+  /**
+   * Returns the oldest waiting alert that is not held back (`isHeld`), with all other waiting
+   * alerts of its group.
+   */
   async nextGroup(isHeld: (alert: Alert) => boolean): Promise<readonly WaitingAlert[]> {
     const waiting = await this.#parts.kv.read((tx) => this.#store.waiting(tx, GROUPED_MAX));
     const first = waiting.find(({ alert }) => !isHeld(alert));
@@ -252,9 +255,7 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
-  /**
-   * Adds an alert to those waiting to be sent. Returns its id; undefined if its kind is disabled.
-   */
+  /** Queues an alert for sending. Returns its id; undefined if alerts of this kind are disabled. */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId" | "kind"> &
@@ -374,8 +375,8 @@ export class AlertWatch {
 }
 
 /**
- * Returns the cause stored with an alert: that of the job's failure, if it is failing, and the
- * job's rule.
+ * Returns the cause to store with an alert: the job's rule and, if the job is failing, the cause of
+ * the failure.
  */
 function causeOf(jobId: string, status: JobStatus | undefined): AlertCause {
   const { class: failureClass, place } = status?.failing ?? {};

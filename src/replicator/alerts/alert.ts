@@ -48,11 +48,11 @@ export const NO_CAUSE: AlertCause = {
 export interface Alert {
   /** 32 hex digits, by which receivers detect duplicates. */
   readonly id: string;
-  /** `test`: requested by an operator, and not about a job. */
+  /** `test`: an alert that an operator has requested, and that is not about a job. */
   readonly kind: AlertKind | "test";
-  /** `completed` and `failed` are used by the kind `finished`. */
+  /** `completed` and `failed` are statuses of alerts of the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach, which may be this alert. */
+  /** Id of the alert that began the breach; may be the id of this alert. */
   readonly breachId: string;
   /** Id of the job, or name of the rule. */
   readonly jobId: string;
@@ -63,14 +63,13 @@ export interface Alert {
   readonly cause: AlertCause;
 }
 
-/** An ongoing breach. */
 export interface Breach {
   readonly id: string;
   readonly sinceMs: number;
   readonly cause: AlertCause;
 }
 
-/** Returns the group of an alert. Alerts of one group are sent together. */
+/** Returns the key by which an alert is grouped. Alerts with the same key are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
   return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
 }
@@ -126,7 +125,7 @@ export interface AlertState {
   readonly sentMs: number | undefined;
   /** Number of alerts that the receiver has rejected for good. */
   readonly rejectedCount: number;
-  /** The last failed delivery, until one succeeds. */
+  /** The last failed delivery. Cleared when a delivery succeeds. */
   readonly failure: AlertFailure | undefined;
   /** The last test alert and, if it was not accepted, the error. */
   readonly test: { readonly id: string; readonly error: string | undefined } | undefined;
@@ -135,7 +134,7 @@ export interface AlertState {
 export interface AlertFailure {
   readonly timeMs: number;
   readonly error: string;
-  /** Whether the alerts were dropped, because the receiver rejected them (4xx). */
+  /** Whether the receiver rejected the alerts (4xx), so that they were dropped. */
   readonly isRejected: boolean;
 }
 

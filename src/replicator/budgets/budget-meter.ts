@@ -1,6 +1,6 @@
 /**
  * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
- * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval its amount needs at the
+ * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval that its amount needs at the
  * current rate, and may be used from the start of that interval. Nodes therefore need not
  * communicate with each other, and together never exceed the rate.
  *
@@ -9,7 +9,7 @@
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** Duration of spending that one reservation covers at the current rate. */
+/** Time for which one reservation suffices at the current rate. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
@@ -19,7 +19,8 @@ export interface BudgetMeterParts {
   /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
   /**
-   * Returns a signal that aborts when budgets change. Reservations not yet usable are then dropped.
+   * Returns a signal that aborts when budgets change. Reservations that cannot be used yet are then
+   * dropped.
    */
   readonly changed: () => AbortSignal;
 }
@@ -27,7 +28,7 @@ export interface BudgetMeterParts {
 export class BudgetMeter {
   readonly #parts: BudgetMeterParts;
   readonly #turn = new Semaphore(1);
-  /** Amount that is reserved, can be used now, and is not spent yet. */
+  /** Reserved amount that can be spent now. */
   #left = 0;
 
   constructor(parts: BudgetMeterParts) {
@@ -53,7 +54,7 @@ export class BudgetMeter {
     return abortable(spent, signal);
   }
 
-  /** Waits until `timeMs`. Returns false if budgets change before that. */
+  /** Waits until `timeMs`. Returns false as soon as budgets change. */
   async #reached(timeMs: number, changed: AbortSignal, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#parts;
     const pauseMs = timeMs - clock.nowMs();

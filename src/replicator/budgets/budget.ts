@@ -31,18 +31,15 @@ export class BudgetInvalidError extends OperationalError {
 }
 
 const BYTES_PER_MEGABYTE = 1_000_000;
-/**
- * Members of `read` and `write`: name, unit counted, and number of units that a value of 1 stands
- * for.
- */
+/** Limits of `read` and `write`: member name, unit, and number of units for a value of 1. */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
   ["documents_per_sec", "documents", 1],
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
 /**
- * Pattern of budget names. A colon is not allowed in an account: in a URL, it ends the user name
- * and begins the password.
+ * Pattern of budget names. An account must not contain a colon, which separates user name and
+ * password in a URL.
  */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
@@ -65,7 +62,10 @@ export function parseBudgetName(text: string): string {
   return text.slice(0, at + 1) + text.slice(at + 1).toLowerCase();
 }
 
-/** Parses `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"}, "write"}`. */
+/**
+ * Parses a budget: `{"read": {"requests_per_sec", "documents_per_sec", "megabytes_per_sec"},
+ * "write": {…}}`.
+ */
 export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
   for (const name of Object.keys(members)) {
     if (name !== "read" && name !== "write") {

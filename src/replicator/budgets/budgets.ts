@@ -17,11 +17,11 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst, as the time for which unused capacity accumulates at the full rate. */
+/** Maximum burst, expressed as the time in which that much unused capacity accumulates. */
 const BURST_MS = 100;
 /**
- * Maximum time that a reservation may lie in the future. Anything later was written by a process
- * whose clock was ahead, and is ignored.
+ * Maximum time that a reservation may lie in the future. A later reservation was written by a
+ * process whose clock was ahead, and is ignored.
  */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
@@ -54,7 +54,6 @@ export class Budgets {
     this.#keys = replicatorKeys(subspace);
   }
 
-  /** All budgets, by name. */
   list(): Promise<ReadonlyMap<string, Budget>> {
     return this.#kv.read((tx) => this.#readAll(tx));
   }

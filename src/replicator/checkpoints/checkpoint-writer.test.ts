@@ -9,7 +9,10 @@ const STATISTICS = { docWriteFailures: 0 } as never;
 const PLACE = { statistics: STATISTICS, startTimes: { source: "1", target: "1" } };
 const { signal } = new AbortController();
 
-/** Creates a checkpoint writer for a run that has reached sequence 7, and a log of its actions. */
+/**
+ * Creates a checkpoint writer for a run that has reached sequence 7. Also returns a log of the
+ * writer's actions.
+ */
 function openWriter({
   parkedAt,
   ownership = async () => {},
@@ -96,7 +99,7 @@ test.each([
   ["another checkpoint", logAt(6), false],
   ["no checkpoint", undefined, false],
 ])(
-  "a run that has copied nothing accepts the parked position only if both sides have its checkpoint: %s",
+  "a run that has copied nothing accepts the parked position only if both sides have the position's checkpoint: %s",
   async (...[_, storedLog, isFound]) => {
     const parkedAt = { sequence: 7, ...PLACE };
     const { writer, order } = openWriter({ parkedAt, ...(storedLog && { storedLog }) });

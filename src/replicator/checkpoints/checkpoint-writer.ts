@@ -1,7 +1,7 @@
 /**
- * Writes the checkpoints of a run. Usually the run has read both logs at its start, and replaces
- * them (`checkpoints.ts`). A run resuming from a parked job verifies the logs when it first writes
- * one (`continue-logs.ts`).
+ * Writes the checkpoints of a run. Usually the run has read the logs of both sides at its start,
+ * and each checkpoint replaces them (`checkpoints.ts`). A run that resumes a parked job has not
+ * read the logs; its first checkpoint verifies them (`continue-logs.ts`).
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import { type Endpoint, isSameSequence, type SourceSequence } from "../endpoints/endpoint.ts";
@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Maximum duration of a short run. After writing the last document, such a run only reads the old
- * checkpoint again before it writes a new one. The old checkpoint shows that the database is still
- * the same, and contains the documents written (decision 250).
+ * Maximum duration of a short run. Before it writes a checkpoint, a short run reads the old one
+ * again instead of requesting a commit: the old checkpoint shows that the database is the same and
+ * contains the documents written (decision 250).
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -45,7 +45,7 @@ export interface CheckpointWriterParts {
   readonly parkedAt?: ParkedPlace | undefined;
 }
 
-/** Position and statistics that a run has reached. */
+/** Through sequence and statistics of a run. */
 export interface ReachedPlace {
   readonly through: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -75,8 +75,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Sequence of the last checkpoint that this run has written, or else of the checkpoint at which
-   * it started.
+   * Sequence of the last checkpoint that this run has written, or else the sequence at which the
+   * run started.
    */
   get committed(): SourceSequence {
     return this.#committed;
@@ -112,8 +112,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Writes a checkpoint (`through_seq`) to both sides if it has advanced. When resuming a parked
-   * job, rejects with a ParkedPlaceLostError if the databases have changed.
+   * Writes a checkpoint (`through_seq`) to both sides if the through sequence has advanced. When
+   * resuming a parked job, rejects with a ParkedPlaceLostError if the databases have changed.
    */
   async write(signal: AbortSignal): Promise<void> {
     const { replication, parkedAt } = this.#parts;
@@ -172,8 +172,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Whether the job was parked before its first checkpoint, at the start sequence of the
-   * replication.
+   * Whether the job was parked at the start sequence of the replication, and thus before its first
+   * checkpoint.
    */
   #isBeginning({ sequence }: ParkedPlace): boolean {
     return isSameSequence(sequence, this.#parts.replication.sinceSequence ?? 0);

@@ -1,4 +1,4 @@
-/** The replication logs of both sides: finds the common checkpoint, and writes new ones. */
+/** The replication logs of both sides: finds the common checkpoint, and writes new checkpoints. */
 import {
   EndpointError,
   isSameSequence,
@@ -51,7 +51,7 @@ export class Checkpoints {
   ): Checkpoints {
     const source = new LoggedSide("source", found.source, baseId);
     const target = new LoggedSide("target", found.target, baseId);
-    // The local copy is valid while both databases are unchanged.
+    // The local copy is valid only if both databases are unchanged.
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === target.log?.session_id &&
@@ -72,8 +72,8 @@ export class Checkpoints {
   }
 
   /**
-   * Makes both sides durable, then writes the log to both. Rejects if a database has changed since
-   * the start, because copied documents may be lost. With `isShort`, a server that acknowledges
+   * Makes both sides durable, then writes the log to both. Rejects if a database was re-created
+   * since the start, since it may lack copied documents. With `isShort`, a server that acknowledges
    * only durable writes is not asked to commit, and may verify its database and write the log in
    * one request.
    */

@@ -1,8 +1,8 @@
 /**
  * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
  * parked job. The new log consists of this run's entry, followed by the history of the stored log
- * (decision 297). A Tandem server writes it in one request; from other servers, the log is read
- * first.
+ * (decision 297). With a Tandem server this takes one request; with other servers, the stored log
+ * is read first.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -21,15 +21,15 @@ interface ContinueOptions {
   readonly startTimes: StartTimes;
   /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Whether servers that acknowledge only durable writes are not asked to commit. */
+  /** Whether to skip the commit on servers that acknowledge only durable writes. */
   readonly isShort: boolean;
 }
 
 /**
  * Writes `log` to both sides. Its history contains only this run's entry; the history stored on
  * each side is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does not
- * end where this run's entry begins, or if a side is now a different database. The other side may
- * already have been written; the next run then finds the common ancestry.
+ * end where this run's entry begins, or if the database of a side is now a different one. The other
+ * side may already have been written; the next run then finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,

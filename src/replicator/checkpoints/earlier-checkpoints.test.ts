@@ -23,7 +23,7 @@ test("keeps the latest checkpoints, and fewer of the older ones", () => {
   expect(numbersOf(latest)).toEqual([29, 28, 24, 16]);
 });
 
-test("two logs k checkpoints apart share a checkpoint less than 2k before the end of the older log, or else the start of the session", () => {
+test("two logs k checkpoints apart share a checkpoint less than 2k before the end of the older log, or they share the start of the session", () => {
   const logs = session(200);
   for (let newer = 2; newer <= logs.length; newer++) {
     const known = numbersOf(logs[newer - 1] ?? []);

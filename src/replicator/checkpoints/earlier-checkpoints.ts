@@ -5,12 +5,11 @@
  * A session may have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
  * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
  * checkpoints are kept depends only on these numbers, so two logs that are `k` checkpoints apart
- * share a checkpoint less than 2k before the end of the older log, or else the start of the
+ * share a checkpoint less than 2k before the end of the older log, or they share the start of the
  * session.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
-/** An earlier checkpoint, as stored in logs. */
 export interface EarlierCheckpoint {
   /** Number within the session, from 1. */
   readonly number: number;
@@ -18,13 +17,13 @@ export interface EarlierCheckpoint {
 }
 
 /**
- * Maximum number of earlier checkpoints. A session keeps this many after a million checkpoints,
- * about a year at one per thirty seconds.
+ * Maximum number of earlier checkpoints. A session has this many after a million checkpoints, which
+ * takes about a year at one checkpoint per thirty seconds.
  */
 const CHECKPOINTS_MAX = 20;
 /**
- * Maximum total length of the earlier checkpoints. Sequences of a cluster with many shards exceed
- * it; then only one checkpoint is kept.
+ * Maximum total length of the earlier checkpoints. In a cluster with many shards, sequences are so
+ * long that only one checkpoint is kept.
  */
 const SEQUENCE_LENGTH_MAX = 1000;
 

@@ -6,7 +6,7 @@ import { UNKNOWN_START_TIME } from "./stored-log.ts";
 const ID = "_local/log";
 const { signal } = new AbortController();
 
-/** An endpoint with one log, which records commit requests. */
+/** An endpoint with one log. Records commit requests. */
 function openSide({ instanceStartTime = "1" } = {}) {
   const state = {
     log: undefined as { revision: string; body: string } | undefined,
@@ -33,7 +33,7 @@ function openSide({ instanceStartTime = "1" } = {}) {
   return { side, state };
 }
 
-describe("a log", () => {
+describe("writing a log", () => {
   test("replaces the log that the same run wrote before", async () => {
     const { side, state } = openSide();
     await side.write('{"a":1}', signal);
@@ -41,7 +41,7 @@ describe("a log", () => {
     expect(state.log).toEqual({ revision: "0-2", body: '{"a":2}' });
   });
 
-  test("is kept if another run wrote it, and the checkpoint is rejected", async () => {
+  test("keeps the log that another run wrote, and rejects the checkpoint", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-7", body: '{"other":1}' };
     await expect(side.write('{"a":1}', signal)).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe("a log", () => {
     expect(side.hasLog).toBe(false);
   });
 
-  test("counts as written if the response was lost, and is replaced later", async () => {
+  test("succeeds if only the response was lost, and the next write replaces the log", async () => {
     const { side, state } = openSide();
     state.log = { revision: "0-4", body: '{"a":1}' };
     await side.write('{"a":1}', signal);

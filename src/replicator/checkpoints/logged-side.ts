@@ -16,7 +16,7 @@ import {
   writeLog,
 } from "./stored-log.ts";
 
-/** A log to be written with the existing history appended (`Endpoint.continueLog`). */
+/** A log that the endpoint writes with the stored history appended (`Endpoint.continueLog`). */
 export interface Continuation {
   readonly body: JsonText;
   readonly options: { readonly madeAt?: string };
@@ -30,7 +30,9 @@ export class LoggedSide {
   readonly log: ReplicationLog | undefined;
   readonly #endpoint: Endpoint;
   readonly #id: string;
-  /** The log found at the start, until a checkpoint has confirmed that it still exists. */
+  /**
+   * The log found at the start. Cleared once a checkpoint has confirmed that the log still exists.
+   */
   #found: FoundLog | undefined;
   /** Revision of the log stored under the current id, if there is one. */
   #revision: string | undefined;
@@ -51,9 +53,9 @@ export class LoggedSide {
   }
 
   /**
-   * Returns how to write `log` in one request that also verifies the database (decision 297).
-   * Undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
-   * has a log that this run does not continue.
+   * Returns the request that writes `log` and also verifies the database (decision 297). Undefined
+   * if the endpoint does not support this or may acknowledge non-durable writes, or if it has a log
+   * that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -86,8 +88,8 @@ export class LoggedSide {
 
   /**
    * Makes the side durable. Returns false if its database is known to differ from the one at the
-   * start of the run. With `isShort`, durability need not be requested from a server that
-   * acknowledges only durable writes.
+   * start of the run. With `isShort`, does not request durability from a server that acknowledges
+   * only durable writes.
    *
    * Database information and checkpoint are requested concurrently. If the database was re-created
    * in between, the initial checkpoint is gone, and the call rejects.

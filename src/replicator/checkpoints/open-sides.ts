@@ -21,13 +21,16 @@ export interface OpenSidesParts {
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   readonly ownCheckpoint: OwnCheckpointStore;
   /**
-   * Records whether the job creates its target: called with true before a missing target is
-   * created, and with false if it turns out to exist.
+   * Records whether the job creates its target. Called with true before a missing target is
+   * created, and with false if the target turns out to exist.
    */
   readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
-  /** Called if the target has no log under the current id: probably a first, complete copy. */
+  /**
+   * Called if the target has no log under the current id, which suggests that this run is a first,
+   * complete copy.
+   */
   readonly expectNoLog: () => Promise<void>;
 }
 
@@ -98,8 +101,8 @@ async function askTarget(
 }
 
 /**
- * Creates the target if it is missing. Returns it with its log; without a log under the current
- * id, older ids are tried.
+ * Creates the target if it is missing. Returns the target with its log, which is searched for under
+ * older ids if the current id has no log.
  */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,

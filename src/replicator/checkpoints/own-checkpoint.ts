@@ -1,6 +1,6 @@
 /**
- * Local copy of a source's replication log, for read-only sources. It replaces the source's log in
- * the comparison with the target's log, which shows whether the target is unchanged.
+ * Local copy of a source's replication log, for read-only sources. To detect whether the target has
+ * changed, a run compares the target's log with this copy instead of the source's log.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {

@@ -28,7 +28,7 @@ test.each([
       const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
       const parked = { sequence: 0, statistics: {} as never, startTimes };
       const found = await findAtBeginning(parts, parked, new AbortController().signal);
-      // If the creation time of a database is unknown, it may be a different database.
+      // If the creation time of a database is unknown, the database may have been re-created.
       expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
     }
   },

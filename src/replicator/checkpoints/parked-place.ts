@@ -1,7 +1,7 @@
 /**
- * Position of a parked job. A run may resume there only if both databases are unchanged, which
- * their checkpoints show: a re-created database has none, and a restored one has an earlier one
- * (decision 250).
+ * Position of a parked job. A run may resume there only if both databases are unchanged. Their
+ * checkpoints prove this: a re-created database has none, and a restored database has an earlier
+ * one (decision 250).
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
@@ -42,8 +42,9 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * Returns the parked job's checkpoints; undefined if a side has other checkpoints or none, since
- * its database has then changed. `ownCopy` is the local copy of the log of a read-only source.
+ * Returns the parked job's checkpoints. Undefined if a side has no checkpoint or another one,
+ * because its database must have changed. `ownCopy` is the local copy of the log of a read-only
+ * source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,

@@ -32,12 +32,12 @@ test("starts from the beginning if a side has no log", () => {
   });
 });
 
-test("the same session on both sides is resumed at its sequence", () => {
+test("resumes where a session ended if both sides recorded the same end", () => {
   const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
   expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
 });
 
-test("a session that only one side recorded is skipped", () => {
+test("skips a session that only one side recorded", () => {
   const source = { session_id: "c", history: [entry("c", 30), entry("b", 20), entry("a", 10)] };
   const target = { session_id: "b", history: [entry("b", 20), entry("a", 10)] };
   expect(commonAncestry(source, target).sequence).toBe(20);
@@ -75,7 +75,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(at(40), at(30))).toEqual(began);
   });
 
-  test("starts from the beginning if the logs also disagree about the start of the session", () => {
+  test("starts from the beginning if the logs do not even share the start of the session", () => {
     const other = { ...at(20), history: [entry("b", 20)] };
     expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
@@ -89,13 +89,13 @@ describe("a session that ends at a different position in each log", () => {
   });
 });
 
-test("histories without a common session start from the beginning", () => {
+test("starts from the beginning if the histories share no session", () => {
   const source = { session_id: "c", history: [entry("c", 30)] };
   const target = { session_id: "d", history: [entry("d", 40)] };
   expect(commonAncestry(source, target)).toEqual({ sequence: 0, history: [] });
 });
 
-test("keeps one entry per run, and fifty entries in all", () => {
+test("keeps one entry per run, and at most fifty entries", () => {
   const earlier = Array.from({ length: 60 }, (_, index) => entry(String(index), index));
   const log = nextLog({
     sessionId: "now",
@@ -138,7 +138,7 @@ test("replaces the entry of the same run in a stored log", () => {
   expect(continuedLog(own, CONTINUED)?.history).toEqual([CONTINUED.history[0], history[1]]);
 });
 
-test("a continued log keeps fifty entries", () => {
+test("a continued log keeps at most fifty entries", () => {
   const earlier = Array.from({ length: 49 }, (_, index) => entry(`old-${index}`, index));
   const history = continuedLog(stored("b", "5-x", ...earlier), CONTINUED)?.history;
   expect(history).toHaveLength(50);
@@ -152,12 +152,12 @@ test("rejects a stored log that is invalid, or does not end where the new one be
   expect(continuedLog(stored("b", "5-x"), { ...CONTINUED, history: [] })).toBeUndefined();
 });
 
-test("a sequence too deeply nested to be written is invalid", () => {
+test("rejects a sequence that is nested too deeply to be written", () => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
 
-test("sequences keep the digits of their numbers, as strings", () => {
+test("sequences with numbers become strings, so that no digit changes", () => {
   const large = "369553424691494913";
   const entry = `{"session_id":"a","start_last_seq":0,"end_last_seq":[${large},"x"],"recorded_seq":${large}}`;
   const text = `{"session_id":"a","source_last_seq":${large},"history":[${entry}]}`;
@@ -168,7 +168,7 @@ test("sequences keep the digits of their numbers, as strings", () => {
 });
 
 test.each(["9007199254740993", "[9007199254740993]", "1.0", '"9007199254740993"', "null"])(
-  "%s is not a log",
+  "does not parse %s as a log",
   (text) => {
     expect(parseReplicationLog(text)).toBeUndefined();
   },
@@ -184,7 +184,7 @@ test.each([
   "{}",
   '{"session_id":5,"source_last_seq":7}',
   '{"session_id":"a","source_last_seq":"@"}',
-])("%s is not a log", (text) => {
+])("does not parse %s as a log", (text) => {
   expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
 });
 
@@ -211,7 +211,7 @@ test("reads at most fifty entries of an untrusted log, and only valid counts", (
   expect(log?.history).toHaveLength(45);
 });
 
-test("a written log is read unchanged", () => {
+test("reading a written log returns the same log", () => {
   const sequences = {
     source_last_seq: [9, "x"],
     earlier_checkpoints: [

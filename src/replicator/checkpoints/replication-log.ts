@@ -112,7 +112,7 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
   };
 }
 
-/** Parses a history entry. Returns an array with the entry, or an empty one if it is invalid. */
+/** Returns the parsed history entry in an array, which is empty if the entry is invalid. */
 function parseEntry(json: unknown): ReplicationLogEntry[] {
   const entry = asMembers(json);
   const session_id = textOf(entry.session_id);
@@ -183,9 +183,9 @@ function isSequence(value: unknown): boolean {
  * Returns the sequence up to which both sides have everything. `undefined` stands for a missing
  * log.
  *
- * The logs of one session may differ: one side was not written, or was restored to an earlier
- * state. Sequences do not show which one is earlier. CouchDB uses the source's sequence, and so
- * never copies earlier changes that the target lacks.
+ * The two logs of one session may differ, because writing one of them failed, or because one
+ * database was restored to an earlier state. Sequences do not show which log is earlier. CouchDB
+ * uses the sequence in the source's log, and so never copies earlier changes that the target lacks.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,
@@ -226,7 +226,7 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
     : placeOfEntries(head, headAtTarget, earlier);
 }
 
-/** Returns the positions of the session recorded in its log, latest first. */
+/** Returns the positions that a log records for its session, latest first. */
 function placesOf(log: ReplicationLog): readonly SourceSequence[] {
   const earlier = log.earlier_checkpoints ?? [];
   return [log.source_last_seq ?? 0, ...earlier.map(({ seq }) => seq)];
@@ -274,7 +274,10 @@ export interface RecordedRun {
    */
   readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
-  /** The history at the start of the run. A run has one entry, however often it writes. */
+  /**
+   * The history at the start of the run. A run adds only one entry, even if it writes several
+   * checkpoints.
+   */
   readonly earlier: readonly ReplicationLogEntry[];
   readonly byDocumentIds: boolean;
 }
@@ -330,8 +333,9 @@ export function isOfOneRun({ session_id, source_last_seq, history = [] }: Replic
 }
 
 /**
- * Returns the log to replace `stored`, if `next` continues it or was written by the same run. The
- * history of `next` must be its own entry. Undefined if `stored` is not a log or ends elsewhere.
+ * Returns the log that replaces `stored`. Returns undefined if `stored` is not a log, or if it was
+ * written by another run and does not end where `next` begins. The history of `next` must contain
+ * only the entry of its own run.
  */
 export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
   const before = parseReplicationLog(stored);

@@ -4,7 +4,7 @@ import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
 
 /** A replication log, as stored on an endpoint. */
 export interface FoundLog {
-  /** Id of the `_local` document, which may be an older replication id. */
+  /** Id of the `_local` document: the current replication id, or an older one. */
   readonly id: string;
   readonly revision: string;
   readonly body: JsonText;

@@ -3,8 +3,8 @@
  * (`couch_replicator_scheduler_job`).
  *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
- * the queue. The through sequence is that of the last batch before the first unfinished one.
- * Checkpoints may be written only there.
+ * the queue. The through sequence is that of the last batch before the first unfinished one. A
+ * checkpoint may be written only at the through sequence.
  */
 import { assert } from "../../base/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
@@ -42,7 +42,10 @@ export class ThroughSequence {
     return this.#open.length > 0;
   }
 
-  /** Starts a batch of `count` changes ending at `sequence`. Returns the number for `finish`. */
+  /**
+   * Starts a batch of `count` changes ending at `sequence`. Returns the batch number to pass to
+   * `finish`.
+   */
   start(sequence: SourceSequence, count = 0): number {
     this.#highest = sequence;
     this.#open.push({ sequence, count, finished: false });

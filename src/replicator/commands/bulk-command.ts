@@ -33,8 +33,8 @@ export interface BulkCommand {
   readonly action: BulkAction;
   readonly decider: Pick<Decider, "userName" | "why" | "requestId">;
   /**
-   * Id of the command that this command undoes, if any. Both use the same list, that of the command
-   * undone.
+   * Id of the command that this command undoes, if any. Both commands use the list of the undone
+   * one.
    */
   readonly undoes: string | undefined;
   readonly state: "running" | "completed" | "cancelled";

@@ -34,7 +34,8 @@ const PAGE_MAX = { jobs: 500, characters: 25_000 };
 /** Jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 100 };
 /**
- * Longest transaction before the batch is halved. Other writers of an embedded store wait for it.
+ * Duration of a transaction above which the next batch has half the size. Other writers of an
+ * embedded store have to wait for the transaction.
  */
 const BATCH_MS_MAX = 25;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
@@ -86,9 +87,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match the filter. If this takes longer than a request may,
-   * it returns, and a node continues in the background. `onChanged` is called with the ids of the
-   * jobs changed before it returns.
+   * Applies an action to the jobs that match the filter. If this takes longer than a request may
+   * take, the call returns, and a node continues in the background. `onChanged` is called with the
+   * ids of the jobs changed before it returns.
    */
   async start(
     action: BulkAction,
@@ -170,7 +171,7 @@ export class BulkCommands {
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
     const { command, commandPage } = this.#keys;
     const commands = { begin: command.range().begin, end: command.key({ id: before }) };
-    // Includes lists without a command: their node was killed before the command began.
+    // The range includes lists without a command, whose node was killed before the command began.
     const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {
@@ -191,7 +192,7 @@ export class BulkCommands {
     );
   }
 
-  /** Stores all pages of the list but the last one, which `setLast` stores. */
+  /** Stores all pages of the list except the last one; `setLast` stores the last one. */
   async #select(
     id: string,
     pages: AsyncIterable<readonly string[]> | Iterable<readonly string[]>,

@@ -1,4 +1,4 @@
-/** Operator commands for jobs on any node. Each is one transaction, and is recorded. */
+/** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
 import { append, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
@@ -82,7 +82,10 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action: "cancel" });
   }
 
-  /** Applies a command in the caller's transaction. `reset` starts from the beginning. */
+  /**
+   * Applies a command in the caller's transaction. After `reset`, the job starts from the beginning
+   * of its source.
+   */
   apply(
     tx: Transaction,
     jobId: string,
@@ -133,7 +136,7 @@ export class JobCommands {
         return "paused";
       case "pause":
         // A paused job must not be parked, because a watcher would wake it. The data of a running
-        // job is left to its worker.
+        // job may only be changed by its worker.
         if (phaseOf(job, decodeJob(job)) !== "parked") return schedule(NEVER_SEC);
         return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
       case "due":

@@ -47,8 +47,8 @@ export class ReplacementCommands {
   }
 
   /**
-   * Replaces the credentials in rules. Called after those in jobs are replaced. Returns the names
-   * of the changed rules.
+   * Replaces the credentials in rules. Called after the credentials in jobs are replaced. Returns
+   * the names of the changed rules.
    */
   async applyToRules(id: string): Promise<readonly string[]> {
     const { kv, credentials } = this.#parts;

@@ -1,7 +1,7 @@
 /**
- * Decides whether an optional optimizing request is worth its cost (CouchDB 3.5,
- * `couch_replicator_worker`), by an exponential average of useless requests. A skipped request is
- * retried after a while.
+ * Decides whether an optional request, which may save other requests, is worth its cost (CouchDB
+ * 3.5, `couch_replicator_worker`), by an exponential average of useless requests. A skipped request
+ * is retried after a while.
  */
 
 /** Time after which a skipped request is tried again. */

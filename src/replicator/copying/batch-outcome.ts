@@ -12,7 +12,7 @@ export interface BatchObserver {
   /** Adds the counts to the run's statistics. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
-  /** Redacts secrets from failure reasons, because a peer may repeat them. */
+  /** Redacts secrets from failure reasons, because a response may repeat a secret. */
   readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
   /** Called with the numbers of batches that may be read and written concurrently. */
   readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;

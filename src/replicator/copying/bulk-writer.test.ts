@@ -73,7 +73,7 @@ test("writes both halves of a failed batch before it skips documents", async () 
   expect(counted).toEqual({ docsWritten: 8, docWriteFailures: 8 });
 });
 
-test("sends each half only once, but retries the document that fails alone", async () => {
+test("writes each half of a failed batch only once, but retries a single document that fails", async () => {
   const { write, writes, asked } = openTarget((id) => id === "bad");
   await write(["a", "bad", "c"]);
   expect(writes).toEqual([["a", "bad", "c"], ["a", "bad"], ["c"], ["a"], ["bad"], ["bad"]]);

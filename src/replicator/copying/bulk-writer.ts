@@ -78,7 +78,10 @@ export class BulkWriter {
     }
   }
 
-  /** Writes documents, and records those accepted or rejected. Returns the others. */
+  /**
+   * Writes documents, and records which were accepted or rejected. Returns the documents that were
+   * neither, in groups with their error.
+   */
   async #write(
     documents: readonly PlainDocument[],
     signal: AbortSignal,

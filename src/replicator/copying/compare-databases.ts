@@ -15,12 +15,12 @@ import type { RevisionsOfDocument } from "./copy-batch.ts";
 
 /** Documents per `_revs_diff` request. */
 const QUESTION_ROWS_MAX = 500;
-/** Target size of a bulk read, from which the number of documents of the next read is computed. */
+/** Desired size of a bulk read, from which the number of documents of the next read is computed. */
 const READ_LENGTH_MAX = 2_000_000;
 const READ_ROWS_FIRST = 100;
 const READ_ROWS_MAX = 500;
 
-/** A leaf revision, or one of its attachments, that differs. */
+/** A leaf revision that differs, or one of its attachments. */
 export interface Difference {
   readonly id: string;
   readonly revision: string;
@@ -180,7 +180,7 @@ class AttachmentComparison {
       const isSame =
         mayBeStoredOtherwise(outline, other) && (await this.#hasSameBytes(request, name, signal));
       if (isSame) continue;
-      const reason = `is ${outline.digest}, and ${other.digest} on the target`;
+      const reason = `has the digest ${outline.digest}, but ${other.digest} on the target`;
       this.#found({ id, revision, attachment: name, reason });
     }
     for (const name of there.keys()) {

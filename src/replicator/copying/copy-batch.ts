@@ -42,12 +42,15 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 import { StagePace } from "./stage-pace.ts";
 
-/** Number of revisions per bulk read: the first, when sizes are unknown, and the maximum. */
+/**
+ * Initial number of revisions per bulk read, used while document sizes are unknown, and the
+ * maximum.
+ */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
- * Factor by which the estimated document length decreases per page. If the mean length of a page is
- * larger, that becomes the estimate.
+ * Factor by which the estimated document length decreases per page. If the mean length on a page is
+ * larger than the estimate, the mean becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
@@ -61,7 +64,7 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** Pauses between retries of failed documents by a job that must not skip them. */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
-/** Number of characters of an invalid revision that are shown. */
+/** Maximum number of characters shown from an invalid revision. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
@@ -102,7 +105,7 @@ export class BatchCopier {
   readonly #retryTurns: Turns;
   readonly #reading: Stage;
   readonly #writing: Stage;
-  /** Target whose writes are timed. */
+  /** The target, with its writes timed for the pace of the writing stage. */
   readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
@@ -353,7 +356,9 @@ export class BatchCopier {
     return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
   }
 
-  /** Removes invalid revisions of a changes row, which would make the whole request fail. */
+  /**
+   * Removes the invalid revisions of a changes row, because they would make the whole request fail.
+   */
   #withoutNoRevisions(
     id: string,
     revisions: readonly string[],
@@ -369,7 +374,7 @@ export class BatchCopier {
   }
 
   /**
-   * Records revisions that cannot be copied as failures. CouchDB does not record them: it only
+   * Records as failures the revisions that cannot be copied. CouchDB does not record them: it only
    * counts a document whose id is too long, and crashes on an invalid revision.
    */
   #passOver(
@@ -386,8 +391,8 @@ export class BatchCopier {
   }
 
   /**
-   * Returns the revisions that the target lacks. If it has lacked almost all revisions so far,
-   * assumes that it lacks these too, without a request.
+   * Returns the revisions that the target lacks. If the target has lacked almost all revisions so
+   * far, sends no request, and assumes that it lacks these as well.
    */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -452,7 +457,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // If the source failed to answer the last bulk read, send this one without retries.
+      // If the source failed to answer the last bulk read, send this read without retries.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#timed(this.#reading, this.#source, () =>
         this.#source.readRevisions(page, signal, { once }),
@@ -504,8 +509,8 @@ export class BatchCopier {
   }
 
   /**
-   * Passes documents that were read to the writer. Returns the requests for the others, and which
-   * of these have only small attachments.
+   * Passes each document of a bulk read to the writer. Returns the requests for the other
+   * documents, and which of these have only small attachments.
    */
   async #passOn(
     page: readonly RevisionRequest[],
@@ -593,8 +598,8 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 
 /**
  * Returns the number of attachment bytes that a document would contain if it were read with inlined
- * attachments. Excludes compressed attachments, which are stored in a different form than inlined
- * ones, and those the target may already have, which need not be sent.
+ * attachments. Excludes attachments that the target may already have, because they need not be
+ * sent, and compressed ones, because their inlined form differs from the stored form.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

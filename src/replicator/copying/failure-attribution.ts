@@ -72,8 +72,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Sends the control request. If that fails as well, throws `error` or, if `error` is undefined,
-   * the error of the control request.
+   * Sends the control request. If the control request fails, throws `error` or, if `error` is
+   * undefined, the error of the control request.
    */
   async examine(error: unknown, signal: AbortSignal): Promise<void> {
     try {

@@ -2,9 +2,9 @@
  * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
  * source, because of a purge or a re-created database, from those that the source currently does
  * not deliver. A revision that is not delivered may still exist, since a cluster node or proxy may
- * be failing. It is gone only if the source no longer announces it, delivers all leaves that it now
- * announces, and none of these descends from the revision. Those leaves have their own row in the
- * changes, and are handled separately.
+ * be failing. The revision is gone only if the source no longer announces it but does deliver all
+ * leaves of the document, and no leaf descends from the revision. The leaves have their own row in
+ * the changes, and are copied independently.
  */
 import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";
@@ -57,7 +57,8 @@ async function announcedLeaves(
 }
 
 /**
- * Whether the source has `leaf` or a descendant of it, and `revision` is not among its ancestors.
+ * Whether the source has `leaf` or a descendant of `leaf`, and `revision` is not an ancestor of the
+ * leaf found.
  */
 async function isOfAnotherBranch(
   source: Endpoint,

@@ -48,7 +48,7 @@ function openStage(textLength: number) {
   };
 }
 
-test("limits the documents copied individually, across all batches, to the number of requests allowed", async () => {
+test("limits the number of individual copies in all batches to the allowed number of requests", async () => {
   const stage = openStage(500);
   const copying = Promise.all([stage.copy(15), stage.copy(15)]);
   expect(await stage.count()).toBe(20);

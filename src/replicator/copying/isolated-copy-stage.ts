@@ -49,7 +49,10 @@ export class IsolatedCopyStage {
     this.#turns = new Semaphore(this.#pace.count);
   }
 
-  /** Copies the documents. Those that can travel in bulk after all are added to `writer`. */
+  /**
+   * Copies the documents. Those that turn out to be suitable for bulk writing are added to
+   * `writer`.
+   */
   copy(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,

@@ -35,7 +35,10 @@ const DOCUMENT_PAUSE_MS_FIRST = 1000;
  * counts as stalled, and the time after which it counts as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
-/** Number of additional attempts after error responses, besides retries of single requests. */
+/**
+ * Number of additional attempts after error responses, in addition to the retries of single
+ * requests.
+ */
 const ANSWERED_REPEATS_MAX = 2;
 
 const MISSING = {
@@ -104,8 +107,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Reads and writes one revision, repeating both together, because a stream of attachments cannot
-   * be read twice. `onText` receives the length of buffered text.
+   * Reads and writes one revision. A retry repeats both, because a stream of attachments cannot be
+   * read twice. `onText` receives the length of buffered text.
    */
   async copy(
     request: RevisionRequest,
@@ -123,12 +126,13 @@ export class IsolatedCopy {
           : attempt.kind !== "doubtful-stub" &&
             (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
-      // A repeated attempt includes all attachments, since the first one may have omitted some that
-      // the target lacks.
+      // A repeated attempt includes all attachments, since the first attempt may have omitted some
+      // that the target lacks.
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
-    // Written outside the attempts, because a failed bulk write may be due to another document.
+    // Documents for bulk writing are added outside the attempts, because a failed bulk write may be
+    // due to another document.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -188,7 +192,7 @@ export class IsolatedCopy {
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
     // At the last attempt, `#writeIsolated` attributes error responses of the target. If it throws
-    // one, the target is responsible, not the document.
+    // an error response, the target is responsible, not the document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);
@@ -218,8 +222,8 @@ export class IsolatedCopy {
     }
     // Throws if the database was deleted, which makes every document missing.
     await sourceAttribution.examine(undefined, signal);
-    // A retry removes a document from the list if no failure is recorded, so record one unless the
-    // document is gone.
+    // A retry without a recorded failure removes the document from the list, so record a failure
+    // unless the document is gone.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
@@ -309,7 +313,8 @@ export class IsolatedCopy {
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       const { status = 400, error, reason } = result.failure;
-      // The bytes may have been damaged in transit, so read them again before listing a failure.
+      // The bytes may have been damaged in transit, so read them again before adding a failure to
+      // the list.
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }

@@ -5,7 +5,10 @@ import type { Omissions } from "../request/replication.ts";
 
 type Judged = Pick<PlainDocument, "text" | "wire"> | Pick<StreamedDocument, "text">;
 
-/** Checks a change before reading: whether the source marks all its revisions as deleted. */
+/**
+ * Whether a change can be omitted before its documents are read, because all its revisions are
+ * marked as deleted.
+ */
 export function isChangeOmitted(
   omissions: Omissions | undefined,
   change: Partial<Pick<ChangedDocument, "isDeleted">>,
@@ -24,7 +27,10 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
   return wire.attachments.some((attachment) => bytesOf(attachment) > attachmentBytesMax);
 }
 
-/** Returns undefined for an invalid document, which is reported when it is written. */
+/**
+ * Returns undefined for an invalid document, because an attempt to write the document reports the
+ * error.
+ */
 export function wireOf(document: Judged): WireDocument | undefined {
   try {
     if ("wire" in document && document.wire !== undefined) return document.wire;

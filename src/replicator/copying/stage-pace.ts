@@ -1,8 +1,8 @@
 /**
  * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
- * For nearby servers it is `worker_processes`. Requests to a distant server spend most of their
- * time in transit, at no cost to it. More requests are therefore allowed, so that the server
+ * For nearby servers, the number is `worker_processes`. Requests to a distant server spend most of
+ * their time in transit, at no cost to it. More requests are therefore allowed, so that the server
  * processes `worker_processes` at a time (Little's law): a request that takes 310 ms, of which 300
  * ms in transit, is processed for 1/31 of its time.
  *
@@ -13,7 +13,7 @@
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** The requests of one round trip are spread over this fraction of it. */
+/** Fraction of a round trip over which the requests of that round trip are spread. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
@@ -53,14 +53,15 @@ export class StagePace {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // Moving average over as many requests as are in progress: if they arrived as a burst, the
-    // first was not queued, and the last waited longest.
+    // Moving average over about as many responses as requests are in progress: in a burst, the
+    // first request is not queued, and the last one waits longest, so the average has to cover all
+    // of them.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);
     const { nearCount, countMax } = this.#limits;
     const goal = (nearCount * this.#elapsedMs) / Math.max(this.#workMs, Number.MIN_VALUE);
-    // Adding one per response at most doubles the number of batches per round trip.
+    // Adding one batch per response at most doubles the number of batches within one round trip.
     const grown = Math.min(goal, this.#count + 1);
     this.#count = Math.max(nearCount, Math.min(grown, countMax));
   }

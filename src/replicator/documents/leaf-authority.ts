@@ -1,7 +1,7 @@
 /**
  * Authority (author and rights) of the leaf revisions of replication documents. Each write records
- * it in the new leaf. A document's job has the authority of the winning leaf, no matter how this
- * leaf won: by an edit, deletion, purge, replication or an update by the replicator.
+ * the authority in the new leaf. A document's job has the authority of the winning leaf, no matter
+ * how this leaf won: by an edit, deletion, purge, replication or an update by the replicator.
  */
 import {
   type Authority,

@@ -34,11 +34,11 @@ function put(given: object, stored: object = STORED): unknown {
     : result.reason.replace(/ is.*/, "");
 }
 
-test("masked values keep their secrets", () => {
+test("replaces masked values by their stored secrets", () => {
   expect(put(MASKED)).toEqual(STORED);
 });
 
-test("values that do not affect how the server is reached may change", () => {
+test("accepts changed values that do not affect how the server is reached", () => {
   const source = "http://jan:*****@couch.example:5984/series?token=*****";
   const headers = { Cookie: "*****", "X-New": "new" };
   const target = { ...MASKED.target, url: "https://other.example/new", headers };
@@ -54,12 +54,12 @@ test("values that do not affect how the server is reached may change", () => {
   });
 });
 
-test("new secrets are accepted, whatever else changes", () => {
+test("accepts new secrets, whatever else changes", () => {
   const given = { source: "http://jan:new@elsewhere.example/films", target: "b" };
   expect(put(given)).toEqual(given);
 });
 
-test("unmasked values are unchanged", () => {
+test("does not change unmasked values", () => {
   const text = '{"source":"http://a:*****@b/c","target":"x", "big": 12345678901234567890.0}';
   const stored = Utf8Text.of('{"source":"http://a:pw@b/c"}');
   const result = withStoredSecrets(Utf8Text.of(text), stored);
@@ -70,7 +70,7 @@ test("unmasked values are unchanged", () => {
   expect(withStoredSecrets(other, undefined)).toEqual({ kind: "whole", body: other });
 });
 
-describe("a masked secret is not sent elsewhere after a change", () => {
+describe("does not send a masked secret to another place after a change", () => {
   const target = (change: object) => ({ ...MASKED, target: { ...MASKED.target, ...change } });
   const iam = { api_key: "*****", token_url: "https://evil.example/token" };
   test.each<[string, object, string]>([
@@ -125,7 +125,7 @@ describe("a masked secret is not sent elsewhere after a change", () => {
 });
 
 test.each(["source", "target"])(
-  "a masked password for the certificate keys of both sides is refused if the %s is on another server",
+  "refuses a masked password for the certificate keys of both sides if the %s is on another server",
   (side) => {
     const given = { source: "http://a.example/x", target: "http://b.example/x", password: "*****" };
     const stored = { ...given, password: "secret" };

@@ -1,7 +1,7 @@
 /**
  * Status pages show secrets as `*****`. When such a mask is written back, the stored secret
- * replaces it, provided that it is sent to the same place as before. Otherwise it could be sent to
- * another server by a user who never saw it.
+ * replaces it, provided that it is sent to the same place as before. Otherwise a user who never saw
+ * the secret could send it to another server.
  *
  * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with a
  * masked secret must keep all its members.
@@ -82,7 +82,7 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** Parts of an endpoint that may be secret. */
+/** Possibly secret parts of an endpoint. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;
@@ -97,7 +97,7 @@ function hasMask(value: unknown): boolean {
 
 interface MaskedUrl {
   readonly hasPassword: boolean;
-  /** Names of the query parameters that are masked. */
+  /** Names of masked query parameters. */
   readonly names: readonly string[];
 }
 
@@ -173,7 +173,7 @@ function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
   return whole;
 }
 
-/** Returns the stored value if the given one differs only by masks. */
+/** Returns the stored value if the given value differs from it only by masks. */
 function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
   if (given === MASK && typeof stored === "string") return stored;
   if (!isObject(given) || !isObject(stored)) {

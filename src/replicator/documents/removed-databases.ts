@@ -1,7 +1,7 @@
 /**
  * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a marker and
- * queues the removal. From then on no node starts such a job, and running ones are halted. The jobs
- * are removed in the background in pages, and finally the marker.
+ * queues the removal. From then on no node starts such a job, and running ones are halted. The
+ * jobs, and finally the marker, are removed in the background, page by page.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
@@ -90,7 +90,7 @@ export class RemovedDatabases {
           limit: MARKS_MAX,
         });
         const marked = page.entries.map(({ key }) => this.#keys.removedDatabase.unpack(key).uuid);
-        // Queue removals that are missing, because older versions only wrote the marker.
+        // Queue the removals that older versions did not queue: they only wrote the marker.
         for (const uuid of marked) {
           const removal = await getRemoval(tx.snapshot, this.#markRange(uuid));
           if (removal === undefined) this.#queue(tx, uuid);

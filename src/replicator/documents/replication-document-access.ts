@@ -60,7 +60,7 @@ export async function ownershipRefusal(
 
 /**
  * Maximum number of conflicting revisions, each possibly megabytes long. Further replicated edits
- * are rejected; a document that exceeds the limit is reserved for admins.
+ * are rejected; only admins can write a document that exceeds the limit.
  */
 export const LEAVES_MAX = 50;
 
@@ -132,7 +132,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/** The document as shown to non-admins: others' documents lack credentials. */
+/** The document as shown to non-admins: documents of other users lack credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };
@@ -158,8 +158,8 @@ function shownEndpoint(value: JsonText): JsonText {
 }
 
 /**
- * Removes credentials from a member that is meant to be a URL, whether or not it is one. Values
- * other than strings are hidden.
+ * Removes credentials from a member that should be a URL, even if it is not one. Values other than
+ * strings are hidden.
  */
 function withoutUser(value: JsonText): JsonText {
   if (jsonKind(value) !== "string") return "null";
@@ -167,8 +167,8 @@ function withoutUser(value: JsonText): JsonText {
 }
 
 /**
- * Matches a JSON string. Written without an alternation that matches single characters, because
- * each match of one uses stack space.
+ * Matches a JSON string. Does not use an alternation of single characters, because each match of an
+ * alternation takes stack space.
  */
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 
@@ -185,7 +185,10 @@ function withoutUrlUsers(value: JsonText): JsonText {
   });
 }
 
-/** Returns the owner named in a body, which may be of any type; undefined if it names no owner. */
+/**
+ * Returns the owner named in a body; the value may have any type. Undefined if the body names no
+ * owner.
+ */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

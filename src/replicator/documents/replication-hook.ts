@@ -66,8 +66,8 @@ export interface ReplicationHookParts extends RemoveJobParts {
 }
 
 /**
- * Maximum length of a document, which bounds the duration of a transaction. Sufficient for the
- * maximum number of `doc_ids`.
+ * Maximum length of a document. Bounds the duration of a transaction, and suffices for the maximum
+ * number of `doc_ids`.
  */
 const DOCUMENT_LENGTH_MAX = 2_000_000;
 
@@ -80,15 +80,15 @@ export function isReplicatorDatabase(name: string): boolean {
 export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
 /**
- * Whether a body is too long. Its size in bytes is checked first, which may make decoding
- * unnecessary.
+ * Whether a body is too long. Checks its size in bytes first, because a body that is too large need
+ * not be decoded.
  */
 function isTooLong(body: Utf8Text): boolean {
   const isSurely = body.length > DOCUMENT_LENGTH_MAX * BYTES_PER_UNIT_MAX;
   return isSurely || body.text.length > DOCUMENT_LENGTH_MAX;
 }
 
-/** A document that was parsed before it is written. */
+/** A parsed document that is about to be written. */
 interface Parsed {
   readonly members: Members;
   readonly asked: Asked;
@@ -175,7 +175,7 @@ export class ReplicationHook implements DatabaseHook {
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
     // A document with a final state requests no run. If its job exists, nothing changes; otherwise
-    // the document was imported, and states an outcome reached elsewhere.
+    // the document was imported, and states an outcome on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     if (stored !== undefined && isOwnJob && pausing === undefined) return;
     const asked = parsed?.asked ?? this.#parse(members, authority);

@@ -1,4 +1,6 @@
-/** Parses the untrusted state members of a replication document written elsewhere. */
+/**
+ * Parses the untrusted state members of a replication document that another replicator has written.
+ */
 import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import type { Members } from "../request/parse-fields.ts";

@@ -25,7 +25,7 @@ export function digestFailure(
 /** CouchDB's error for an attachment whose bytes do not match the stated digest. */
 export const DIGEST_MISMATCH = "content_md5_mismatch";
 
-/** The list entry for a document with an attachment whose bytes do not match its digest. */
+/** Returns the failure of a document with an attachment whose bytes do not match its digest. */
 export function digestMismatch(name: string): Omit<WriteFailure, "id" | "revision"> {
   const reason = `the attachment ${JSON.stringify(name)} does not match the digest in its document`;
   return { status: 400, error: DIGEST_MISMATCH, reason };

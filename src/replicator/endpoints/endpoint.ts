@@ -33,7 +33,7 @@ export function parseSequence(text: JsonText): SourceSequence {
 
 /**
  * A sequence with an unpaired surrogate, wrapped as JSON text, because a `_local` document cannot
- * contain it.
+ * contain unpaired surrogates.
  */
 interface EscapedSequence {
   readonly json: JsonText;
@@ -82,8 +82,8 @@ function shardSum(sequence: SourceSequence): string | undefined {
 }
 
 /**
- * Maximum length of a sequence as JSON. A log contains 150 of them, and a job several. CouchDB's
- * have about a hundred characters, or thousands in a cluster with hundreds of shards.
+ * Maximum length of a sequence as JSON. A log contains 150 sequences, and a job several. CouchDB's
+ * sequences have about a hundred characters, or thousands in a cluster with hundreds of shards.
  */
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
@@ -140,8 +140,8 @@ export interface ChangesRequest {
    */
   readonly continuous: boolean;
   /**
-   * Whether a feed that ends reports its end even if the filter selected nothing. Default: only if
-   * it selected something.
+   * Whether a feed that ends reports its end even if the filter selected nothing. By default, it
+   * reports its end only if the filter selected something.
    */
   readonly showsEnd?: boolean;
   readonly selection: Selection;
@@ -167,10 +167,7 @@ export interface PlainDocument {
   readonly text: JsonText;
   /** Writes the text into the buffer, if possible without creating a string first. */
   writeTo(writer: Utf8Writer): void;
-  /**
-   * The parsed document, provided by a source that has it anyway, so that the target need not parse
-   * the text.
-   */
+  /** The parsed document, if the source has it, so that the target need not parse the text. */
   readonly wire?: WireDocument;
   /** Whether the text contains the bytes of attachments. */
   readonly holdsAttachments?: boolean;
@@ -200,8 +197,8 @@ export interface ReadRevisionsOptions {
   /** Whether to send the request only once, as in `writeDocuments`. */
   readonly once?: boolean;
   /**
-   * Include the bytes of attachments in the text, unless one is compressed: it would arrive in a
-   * different form than stored. Used only for few documents.
+   * Include the bytes of attachments in the text, unless one is compressed: a compressed attachment
+   * would arrive in a different form than stored. Used only for few documents.
    */
   readonly attachments?: boolean;
 }
@@ -209,7 +206,7 @@ export interface ReadRevisionsOptions {
 /**
  * Result of a bulk read for one request. `separately`: the document must be requested individually,
  * because reading it failed or the bytes of its attachments are missing. If the source has sent the
- * document without these bytes, it is in `outlines`.
+ * document without these bytes, `outlines` contains the document.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
@@ -240,7 +237,7 @@ export interface StreamedDocument {
   readonly outline: readonly Omit<AttachmentStream, "body">[];
 }
 
-/** Rejection of a document by the target, in the target's words. */
+/** Rejection of a document, with the target's error and reason. */
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
@@ -272,7 +269,7 @@ export interface Endpoint {
    * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
    */
   readonly writesDurably: boolean;
-  /** Whether a server has identified itself as a CouchDB; absent for a local database. */
+  /** Whether a server has identified itself as CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;
   /** Whether the server is known to support `continueLog`. */
   readonly continuesLogs: boolean;
@@ -283,8 +280,8 @@ export interface Endpoint {
   readonly roundTripMs: number | undefined;
 
   /**
-   * Creates the database. Returns false if it was not created. If it did not exist before either,
-   * `info` throws the reason.
+   * Creates the database. Returns false if it was not created. If the database did not exist
+   * before, the next `info` throws the reason.
    */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
@@ -312,7 +309,7 @@ export interface Endpoint {
   ): Promise<readonly BulkReadResult[] | undefined>;
   /**
    * Reads one revision, or the leaves that descend from it, and passes each to `consume`, with
-   * attachments. Returns false if it is missing.
+   * attachments. Returns false if the revision is missing.
    */
   readRevision(
     request: RevisionRequest,
@@ -368,8 +365,8 @@ export interface Endpoint {
   /**
    * Writes the log of a run that continued where the stored log ends, in one request. The new
    * history consists of the run's own entry, followed by the stored history. Returns the new
-   * revision; false if the stored log ends elsewhere; undefined if the endpoint does not support
-   * this.
+   * revision; false if the stored log ends at another sequence; undefined if the endpoint does not
+   * support this.
    */
   continueLog(
     id: string,
@@ -383,17 +380,13 @@ export interface Endpoint {
   commit(signal: AbortSignal): Promise<string>;
 }
 
-/** A response with an error, in the server's own words. */
+/** An error response, with the server's error and reason. */
 export interface ServerAnswer {
   readonly status: number;
   readonly error: string;
   readonly reason: string;
 }
 
-/**
- * Thrown if an operation on an endpoint fails. `error` and `reason` are shown by `_scheduler` and
- * `_replicate`, in CouchDB's words; neither contains a credential.
- */
 /**
  * Returns the error for a value that would have to be stored unchanged but contains a credential.
  */
@@ -404,6 +397,10 @@ export function repeatsCredential(what: string): EndpointError {
   );
 }
 
+/**
+ * Thrown if an operation on an endpoint fails. `_scheduler` and `_replicate` show `error` and
+ * `reason`, which are worded as in CouchDB and contain no credential.
+ */
 export class EndpointError extends OperationalError {
   override readonly name = "EndpointError";
   readonly error: string;
@@ -411,8 +408,8 @@ export class EndpointError extends OperationalError {
   /** The response that caused the error, if any. */
   readonly answer: ServerAnswer | undefined;
   /**
-   * The operation on a document that failed: reading it from the source, or writing it to the
-   * target. Undefined for an error that no document has caused.
+   * Operation that failed because of a document: reading the document from the source, or writing
+   * it to the target. Undefined for an error that no document has caused.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

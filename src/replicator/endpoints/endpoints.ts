@@ -35,7 +35,7 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
-  /** Looks up environment variables and files that jobs refer to for secrets. */
+  /** Looks up the environment variables and files from which jobs take their secrets. */
   readonly lookUpSecret: SecretLookup;
   /** Limits login attempts per account, across all nodes. */
   readonly loginGates: LoginGates;
@@ -49,8 +49,8 @@ export interface EndpointsParts extends LocalEndpointParts {
 }
 
 /**
- * Resolves a reference (`references.ts`), or gives the reason why it cannot, without revealing a
- * secret.
+ * Resolves a reference (`references.ts`), or gives the reason why the reference cannot be resolved,
+ * without revealing a secret.
  */
 export type SecretLookup = (
   reference: string,
@@ -65,13 +65,15 @@ export interface RunConnections {
   /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number;
   /**
-   * Performs work that may crash the node, such as parsing a long response, and records it
-   * meanwhile.
+   * Performs work that may crash the node, such as parsing a long response. While the work is in
+   * progress, it is recorded in the store.
    */
   readonly during?: Hazardous;
   /** Id of the job, which a local target stores with conflicts that it causes. */
   readonly jobId?: string;
-  /** Credentials of the job. By default, each endpoint has its own. */
+  /**
+   * Secrets of the job, which are masked in messages. By default, each endpoint masks only its own.
+   */
   readonly secrets?: SecretsInUse;
 }
 

@@ -12,7 +12,9 @@ export interface HostMeasure {
   readonly requestCount: number;
   /** Time from a request to the start of its response; undefined without requests. */
   readonly latencyMs: number | undefined;
-  /** Delay of each request because the server responded with 429 before; 0 for none. */
+  /**
+   * Delay added to each request because the server has responded with 429; 0 if no delay is needed.
+   */
   readonly limiterMs: number;
 }
 

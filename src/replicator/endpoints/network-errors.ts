@@ -1,10 +1,10 @@
 /**
- * Reasons for missing responses, by the system's error code (the `cause` of HTTP_REQUEST_FAILED).
- * For each code, a table contains its consequences and a description.
+ * Reasons why a response is missing, by the system's error code (the `cause` of
+ * HTTP_REQUEST_FAILED). A table contains the consequences and a description of each code.
  */
 
 interface NetworkError {
-  /** Whether there was a connection, so that the data sent over it may have broken it. */
+  /** Whether a connection was established. If so, the data sent may have broken it. */
   readonly wasConnected: boolean;
   /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;

@@ -44,7 +44,7 @@ export function refusalStatus(error: string): number | undefined {
  * request for another document may get a different response.
  */
 export function mayConcernDocument(status: number): boolean {
-  // Success statuses are included: a failure with such a status has an unexpected response, for
+  // Success statuses are included: an error with such a status means an unexpected response, for
   // example because a proxy has rewritten the path.
   const isAnswered = status >= 200 && (status < 300 || status >= 400);
   return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);

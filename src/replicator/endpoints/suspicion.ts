@@ -4,7 +4,7 @@ import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** A failure of a request that its document may have caused. */
+/** A request failure that the document in the request may have caused. */
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
@@ -14,7 +14,7 @@ export type Suspicion =
    */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns the failure of a request if its document may have caused it; `undefined` otherwise. */
+/** Returns the failure if the document in the request may have caused it; `undefined` otherwise. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -30,8 +30,8 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
 }
 
 /**
- * Whether a request for many documents may have failed because of one: a 5xx response, or one that
- * broke off.
+ * Whether a request for many documents may have failed because of one of them: a 5xx response, or a
+ * response that broke off.
  */
 export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
@@ -45,8 +45,8 @@ export function mayConcernOne(error: unknown): boolean {
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
 /**
- * Whether a `_revs_diff` for many documents may have failed because of one. Unlike other requests
- * (`mayConcernOne`), it may be rejected as a whole.
+ * Whether a `_revs_diff` request for many documents may have failed because of one of them. Unlike
+ * other requests (`mayConcernOne`), it may be rejected as a whole.
  */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);

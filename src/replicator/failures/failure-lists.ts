@@ -34,14 +34,14 @@ import {
 } from "./run-failures.ts";
 
 /**
- * Maximum length of a list. Beyond it the target is considered unsuitable, and the job crashes,
- * since unlisted failures must not be skipped. A list of this length takes about 40 MB in the
- * store, and 10 MB of ids in memory.
+ * Maximum length of a list. If a list grows longer, the target is considered unsuitable, and the
+ * job crashes, since unlisted failures must not be skipped. A list of this length takes about 40 MB
+ * in the store, and 10 MB of ids in memory.
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request, which is stored as one value. A
- * request that exceeds them retries all documents on the list.
+ * Maximum number and total length of the ids in a retry request. Limited because a request is
+ * stored as one value. A request that exceeds them retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
@@ -262,8 +262,8 @@ export function fitsRetryRequest(ids: readonly string[]): boolean {
 }
 
 /**
- * Combines the documents of two retry requests. Returns undefined, for the whole list, if either
- * request is for the whole list or if there are too many documents.
+ * Combines the documents of two retry requests. Returns undefined, which stands for the whole list,
+ * if either request is for the whole list or if there are too many documents.
  */
 function united(
   left: readonly string[] | undefined,
@@ -304,7 +304,7 @@ function nameOf({ phase, status, error }: FailureKind): string {
   return `${phase} ${status} ${error}`;
 }
 
-/** Replaces characters of an untrusted error that are not allowed in a key. */
+/** Replaces the characters of an untrusted error that a key must not contain. */
 function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
   return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };
 }

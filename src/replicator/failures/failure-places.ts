@@ -55,8 +55,8 @@ export class FailurePlaces {
   #thrownAt(error: unknown): FailurePlace {
     let found = NO_PLACE;
     for (let current = error; current instanceof Error; current = current.cause) {
-      // An error with a phase may be recorded for several calls: it aborts concurrent requests,
-      // which then throw it as well.
+      // An error with a document phase may be recorded for several calls, because it aborts
+      // concurrent requests, which then throw the same error.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }

@@ -52,7 +52,7 @@ test.each([
     "could not reach http://host/db through the proxy http://p:9: the connection was refused",
   ],
   ["ECONNRESET", "GET http://host/db through the proxy http://p:9: the connection was reset"],
-])("%s behind a proxy names the proxy", (cause, reason) => {
+])("the reason for %s behind a proxy names the proxy", (cause, reason) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "http://p:9" };
   const error = new RequestFailedError(details);
   expect(describeFailure(error)).toEqual({ error: "http_request_failed", reason });
@@ -65,7 +65,7 @@ test.each([
   ["PROXY_407", "it requires other credentials (407)"],
   ["PROXY_503", "it responded with 503"],
   ["UND_ERR_SOCKS5_VERSION", "it does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
-])("%s of a proxy is located at the proxy", async (cause, sentence) => {
+])("locates %s of a proxy at the proxy", async (cause, sentence) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "socks5://p:9" };
   const failed = new RequestFailedError({ ...details, isFaultOfProxy: true });
   const places = new FailurePlaces();

@@ -23,7 +23,10 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/** Returns the host of the proxy that failed, with any port; undefined for any other failure. */
+/**
+ * Returns the host of the proxy that failed, with its port, if any; undefined for any other
+ * failure.
+ */
 export function hostOfFailedProxy(error: unknown): string | undefined {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (!(current instanceof OperationalError) || current.code !== "HTTP_REQUEST_FAILED") continue;
@@ -88,10 +91,10 @@ function wordsOfStore({ message, details: { reason } }: OperationalError): Repli
   return { error: isFull ? "insufficient_storage" : "service_unavailable", reason: words };
 }
 
-/** Matches errors of servers with a full disk that do not have status 507. */
+/** Matches disk-full errors of servers that do not report them with status 507. */
 const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
 
-/** CouchDB's words in a 401 for a user whose password is right. */
+/** Matches CouchDB's reason in a 401 response to a user whose password is correct. */
 const NO_RIGHT = /^You are not a (?:db or )?server admin/;
 
 /** Returns the class by which failures are listed and counted. */

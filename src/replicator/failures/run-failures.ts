@@ -34,7 +34,7 @@ export interface RetryRequest {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** Request used when a retry is due by schedule, without a request by a user. */
+/** The request for a retry that is due by schedule, rather than requested by a user. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
@@ -55,7 +55,6 @@ export interface RunFailures {
   pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
   /** Waits for a retry request; undefined if the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;
-  /** Marks a request as done. */
   retryDone(request: string): Promise<void>;
 }
 

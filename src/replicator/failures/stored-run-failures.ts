@@ -28,7 +28,10 @@ export interface StoredRunFailuresParts {
 
 export class StoredRunFailures implements RunFailures {
   readonly #parts: StoredRunFailuresParts;
-  /** Documents on the list since it was opened. Only the job's holder adds documents. */
+  /**
+   * Ids of all documents that have been on the list since it was opened. Only the worker that holds
+   * the job adds documents to the list.
+   */
   readonly #ids = new Set<string>();
   #waitsSinceMs: number | undefined;
 

@@ -1,8 +1,7 @@
 /**
- * Deletes data of replications that no job has any more: lists of failures and copies of
- * checkpoints. They are kept for some weeks, so that a re-created job resumes from its checkpoint
- * and knows the failed revisions. A run that finds a checkpoint without its list rescans
- * (`ReplicationRun`).
+ * Deletes the data of replications without jobs: lists of failures and copies of checkpoints. The
+ * data are kept for some weeks, so that a re-created job resumes from its checkpoint and knows the
+ * failed revisions. A run that finds a checkpoint without its list rescans (`ReplicationRun`).
  *
  * The transaction that abandons a replication id writes a marker. The retention time starts when a
  * cleanup first finds the marker.

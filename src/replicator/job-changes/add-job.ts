@@ -63,7 +63,7 @@ export async function addEndedJob(
 
 interface AddOptions {
   readonly isPaused?: boolean;
-  /** Members taken over from the job that this one replaces. */
+  /** Members copied from the job that is replaced. */
   readonly kept?: Pick<ReplicationJobData, "hasCreatedTarget">;
 }
 

@@ -41,8 +41,8 @@ export type Claim =
       readonly otherIsPersistent: boolean;
       readonly otherState: ReplicationState;
       /**
-       * Name of the other job. The replication id if the job belongs to another user, because its
-       * name is not disclosed then.
+       * Name of the other job. For a job of another user, its replication id: the names of other
+       * users' jobs are not disclosed.
        */
       readonly otherName: string;
       /** Whether the credentials of the other job are verified, if it belongs to another user. */
@@ -115,9 +115,9 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Makes the job the owner, unless a healthy job already is. A job yields if it is crashing, has
-   * ended, belongs to a deleted database, or belongs to another user and its credentials remain
-   * unverified.
+   * Makes the job the owner of the replication, unless the current owner keeps it. The current
+   * owner yields if it is crashing, has ended, belongs to a deleted database, or belongs to another
+   * user and its credentials remain unverified.
    */
   async claim(
     tx: Transaction,
@@ -152,7 +152,6 @@ export class ReplicationOwnership {
     return jobs.some((id) => id !== jobId);
   }
 
-  /** Whether the job owns the replication. */
   async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
     return (await this.#ownerOf(tx, replicationId)) === jobId;
   }

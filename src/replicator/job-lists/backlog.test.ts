@@ -49,7 +49,7 @@ describe("stores the backlog of a running job", () => {
     expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
   });
 
-  test("at the end of the run if the start of the lag differs", () => {
+  test("when the run ends, if the start of the lag differs", () => {
     expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
     expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
     expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));
@@ -76,6 +76,6 @@ test.each([
   ["caught up, failed at the target", at(undefined, 5), { side: "target", lastMs: 5 }, false],
   ["behind before the failure", at(3, 5), { side: "source", lastMs: 5 }, false],
   ["never measured", undefined, { side: "source", lastMs: 5 }, true],
-])("whether the source is unread: %s", (_, stored, failing, expected) => {
+])("determines whether the source has unread changes: %s", (_, stored, failing, expected) => {
   expect(isUnread(stored, failing as Failing | undefined)).toBe(expected);
 });

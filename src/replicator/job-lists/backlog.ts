@@ -37,14 +37,14 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. It is kept until the source
- * is asked again.
+ * Returns the backlog to store at the end of a run, if it has changed. The stored backlog is kept
+ * until the source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }
 
-/** Returns the backlog after the source of a job that is not running has been asked. */
+/** Returns the backlog of a job that is not running, after its source has been asked. */
 export function backlogAsked(
   before: Backlog | undefined,
   pending: number,
@@ -54,8 +54,9 @@ export function backlogAsked(
 }
 
 /**
- * Whether a failing job's source may have unknown changes: none was pending, but the source has not
- * been read since the failure. False if the target failed, because the source was still read.
+ * Whether the source of a failing job may have unknown changes: no change was pending, but the
+ * source has not been read since the failure. False if the target failed, because such a run has
+ * read the source.
  */
 export function isUnread(
   backlog: Backlog | undefined,

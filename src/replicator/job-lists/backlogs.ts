@@ -26,7 +26,6 @@ export class Backlogs {
     this.#index = index;
   }
 
-  /** Returns the backlog of a job; undefined if unknown. */
   async get(tx: ReadTransaction, jobId: string): Promise<Backlog | undefined> {
     const [backlog] = await this.getMany(tx, [jobId]);
     return backlog;

@@ -44,7 +44,10 @@ test.each<[string | undefined, ReplicationState, number, Partial<HeldBackFacts>,
   [undefined, "running", 50, FULL, { state: "parked" }],
   [undefined, "completed", 50, { isOthersTurn: true }, {}],
   [undefined, "failed", 200, {}, {}],
-])("%s holds back a job that is %s and due at %i, with %j", (by, state, dueSec, facts, data) => {
-  const entry = { state, data: { ...job, ...data }, scheduledAtSec: dueSec };
-  expect(heldBackBy(entry, { ...NOTHING, ...facts })).toBe(by);
-});
+])(
+  "the reason is %s for a job that is %s and due at %i, given %j",
+  (by, state, dueSec, facts, data) => {
+    const entry = { state, data: { ...job, ...data }, scheduledAtSec: dueSec };
+    expect(heldBackBy(entry, { ...NOTHING, ...facts })).toBe(by);
+  },
+);

@@ -33,7 +33,7 @@ export type HeldBackBy =
   | "share"
   | "slot";
 
-/** Information from the store besides the job. */
+/** Facts that determine what holds a job back, in addition to the job's own data. */
 export interface HeldBackFacts {
   readonly nowSec: number;
   /** Whether the job becomes due when an unreachable server recovers. */

@@ -29,7 +29,7 @@ export class IndexFolder {
   async run(signal: AbortSignal): Promise<void> {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
-      // Fold the events that earlier processes left.
+      // Fold the events that earlier processes have not folded.
       while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
       await events.written.notified(signal).catch(() => {});
     }

@@ -1,7 +1,8 @@
 /**
- * The tail of the event log: changes not yet folded into the rows and counters of the index.
- * Readers add them (`IndexView`), and a fold writes them. They are cached, so that readers load
- * only new ones. A tail too long for memory must be folded first.
+ * The tail of the event log: changes not yet folded into the rows and counters of the index. A
+ * reader applies them to the rows and counters that it reads (`IndexView`); a fold writes the
+ * result. The tail is cached, so that readers load only new events. A tail that is too long for
+ * memory must be folded first.
  *
  * The cache is a gapless part of the log from `#afterId` to `#lastId`. Events never change, so a
  * reader of any snapshot uses the events its snapshot contains, and reads the log if its snapshot
@@ -11,7 +12,7 @@ import type { ReadTransaction } from "../../kv/index.ts";
 import type { JobEventLog, StatusChange, StatusEvent } from "../job-log/job-event-log.ts";
 import { RowChanges, type StatusKeyCache } from "./row-changes.ts";
 
-/** Range of events that a tail consists of. */
+/** Range of the events in a tail. */
 interface Bounds {
   readonly foldedId: string;
   readonly lastId: string;
@@ -31,7 +32,7 @@ export class IndexTail {
     this.#statusKeys = statusKeys;
   }
 
-  /** Returns the changes missing in the snapshot's index; undefined if too many. */
+  /** Returns the changes missing in the snapshot's index; undefined if there are too many. */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
     const known = this.#known;

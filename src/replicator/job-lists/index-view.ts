@@ -54,7 +54,10 @@ export class IndexView {
       });
   }
 
-  /** Returns nonzero counters of a range by value, summed over all databases. */
+  /**
+   * Returns the nonzero counters of a range by the value that they count. Adds up the counters of
+   * different databases.
+   */
   async counts(range: KeyBounds): Promise<ReadonlyMap<StatusValue, number>> {
     const counts = new Map<StatusValue, number>();
     const add = (key: Key, count: number): void => {

@@ -30,7 +30,7 @@ const TESTED_ROWS_MAX = 1000;
 
 /** A filter for events. An event must match all members that are set. */
 export interface EventFilter extends JobFilter {
-  /** Kinds of changes, of which the event must report one. */
+  /** Kinds of changes. The event must report at least one of them. */
   readonly kinds?: readonly JobChangeName[];
   /** Name, id or replication id of the job. */
   readonly job?: string;
@@ -43,9 +43,9 @@ export interface EventFilter extends JobFilter {
 export interface FollowedEvent extends LoggedEvent {
   /** The job as it is now; undefined if it was removed. */
   readonly entry: JobEntry | undefined;
-  /** The job before it was removed, if it was. */
+  /** The job before its removal, if it was removed. */
   readonly former: FormerJob | undefined;
-  /** Whether the filter matches now; otherwise it matched before. */
+  /** Whether the filter matches now. If false, the filter matched before the event. */
   readonly isMatch: boolean;
 }
 
@@ -184,7 +184,7 @@ function wasMatch(
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
 }
 
-/** Checks the members of the filter that name the job, its rule or its endpoints. */
+/** Checks the filter members for the job's name, its rule and its endpoints. */
 function isAbout(
   { jobId }: LoggedEvent,
   { name, job, ruleName, endpoint }: EventFilter,

@@ -63,7 +63,6 @@ export interface JobFiguresParts {
 /** A job with pending changes, and its lag. */
 interface Behind {
   readonly jobId: string;
-  /** Owner of the job; null if it has none. */
   readonly owner: string | null;
   readonly lagSec: number;
 }

@@ -104,7 +104,7 @@ export function matchesName(
 }
 
 /**
- * Returns the names under which lists may contain a place: a host in lower case, or a local
+ * Returns both forms in which lists may contain this name: as a host in lower case, and as a local
  * database.
  */
 export function placesNamed(place: string): readonly string[] {
@@ -112,7 +112,7 @@ export function placesNamed(place: string): readonly string[] {
   return [listedName(name), localPlace(name)];
 }
 
-/** Whether one of the names is among the places. */
+/** Whether the hosts and databases in `places` include one of the names. */
 export function isAmong(named: readonly string[], places: readonly string[]): boolean {
   return named.some((name) => places.includes(name));
 }

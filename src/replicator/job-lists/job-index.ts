@@ -197,7 +197,9 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Applies a new backlog. Events are only logged when a job falls behind or has caught up. */
+  /**
+   * Sets the backlog of a job. An event is logged only when the job falls behind or has caught up.
+   */
   async behind(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -233,7 +235,7 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Builds the index of a store that has none, or an older one. Several nodes may do this
+   * Builds the index of a store with no index or an older one. Several nodes may do this
    * concurrently.
    */
   async build(kv: KeyValueStore): Promise<void> {

@@ -1,5 +1,6 @@
 /**
- * Plans from which lists of the index a page of jobs is read, and how many jobs match.
+ * Plans how to read a page of jobs: which lists of the index to read, and the total number of
+ * matching jobs.
  *
  * The index has no rows for jobs that are just waiting or running. The queue knows the few running
  * jobs, and the waiting jobs are the rest. To find waiting jobs, the active jobs are sorted by id
@@ -29,8 +30,8 @@ const MERGED_LISTS_MAX = 50;
 const SORTED_ROWS_MAX = 2000;
 
 /**
- * Order of the jobs in a list. `shown-id` contains only unfinished jobs, `since` and `tries` only
- * failing ones, and `lag` only those that are behind.
+ * Order of jobs. Only unfinished jobs have a position in `shown-id`, only failing jobs in `since`
+ * and `tries`, and only jobs that are behind in `lag`.
  */
 export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
@@ -335,8 +336,8 @@ export class JobListPlanner {
 }
 
 /**
- * Returns, for each condition that has a list, the rows of that list under which all matching jobs
- * are found.
+ * For each condition of the filter that has a list, returns the rows of that list that contain all
+ * matching jobs.
  */
 function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error } = filter;

@@ -140,7 +140,7 @@ export class JobLists {
     }
   }
 
-  /** Returns the jobs with these ids that exist, by id. */
+  /** Returns the existing jobs among `jobIds`, by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
@@ -152,7 +152,7 @@ export class JobLists {
     return found;
   }
 
-  /** Returns the jobs with these ids that exist and their statuses, by id. */
+  /** Returns the existing jobs with these ids and their statuses, by id. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
       const [statuses, found] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Lag, speed, hold-ups and recent runs of jobs, for display. */
+/** Lag, speed and recent runs of jobs, and what holds the jobs back, for display. */
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";

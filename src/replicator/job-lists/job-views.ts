@@ -131,7 +131,7 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /**
- * Returns the member `info`: the failure of a job that is not running, if there is one, or else the
+ * Returns the member `info`: the job's failure, if the job has one and is not running, or else its
  * statistics.
  */
 function info(entry: JobEntry): Json {

@@ -33,7 +33,6 @@ export interface CounterChange {
   readonly delta: number;
 }
 
-/** A set of row keys. */
 export class RowSet {
   readonly #byText = new Map<string, Key>();
   #sorted: readonly Key[] | undefined;
@@ -112,7 +111,6 @@ export class RowChanges {
   }
 }
 
-/** Caches the keys derived from each status. */
 export class StatusKeyCache {
   readonly #keys: ReplicatorKeys;
   readonly #known = new WeakMap<JobStatus, StatusKeys>();

@@ -93,7 +93,8 @@ export class StatusCounts {
 
   /**
    * Returns the number of jobs by host of their source or target, including any non-default port,
-   * omitting zero counts. A job with a port has two rows: host, and host with port.
+   * omitting zero counts. A job whose host has a port has two rows: one for the host, and one for
+   * the host with its port.
    */
   async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
     const all = this.#keys.statusCount.range({ list });
@@ -171,7 +172,7 @@ export class StatusCounts {
     return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
-  /** Returns the number of jobs in each shown state, for one `_replicator` database or all. */
+  /** Returns the number of jobs in each displayed state, for one `_replicator` database or all. */
   async states(
     view: IndexView,
     databaseUuid: string | undefined,

@@ -81,11 +81,10 @@ export interface EncodedChange extends StatusChange {
 /** A logged event with the status change that the index applies. */
 export interface StatusEvent {
   readonly id: string;
-  /** The status change, if the event has one. */
   readonly change: StatusChange | undefined;
 }
 
-/** A removed job, while its events are kept. */
+/** A removed job whose events are still kept. */
 export interface FormerJob {
   readonly name: string;
   readonly rule: string | undefined;
@@ -94,7 +93,10 @@ export interface FormerJob {
 
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
-  /** The newest thinned event after the requested position; if set, events are missing. */
+  /**
+   * End of the thinned part of the log, if it is after the requested position, so that events may
+   * be missing.
+   */
   readonly forgottenId: string | undefined;
 }
 
@@ -116,7 +118,7 @@ const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
-  /** Notified after `ANNOUNCED_EVENTS` events written by this process, and at its start. */
+  /** Notified initially, and after every `ANNOUNCED_EVENTS` events written by this process. */
   readonly written = new Notifier();
   readonly #clock: Clock;
   readonly #keys: ReplicatorKeys;
@@ -261,7 +263,6 @@ export class JobEventLog {
     tx.set(this.#keys.foldedEvent.key({}), parseEventId(id).bytes);
   }
 
-  /** Returns the id of the last event in the log. */
   async lastId(tx: ReadTransaction): Promise<string> {
     const last = await tx.snapshot.get(this.#keys.lastEvent.key({}));
     return hexEncode(last ?? BEFORE_ALL);
@@ -272,15 +273,15 @@ export class JobEventLog {
     return tx.watch(this.#keys.lastEvent.key({}));
   }
 
-  /** Returns the newest thinned event. */
+  /** Returns the end of the thinned part of the log. */
   async #thinned(tx: ReadTransaction): Promise<Versionstamp> {
     const bytes = await tx.get(this.#keys.forgottenEvent.key({}));
     return Versionstamp.fromBytes(bytes ?? BEFORE_ALL);
   }
 
   /**
-   * Thins some folded events older than `olderThanMs`: deletes the routine ones. Returns whether
-   * there may be more.
+   * Thins the next folded events older than `olderThanMs`, by deleting the routine ones. Returns
+   * whether there may be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
@@ -301,8 +302,9 @@ export class JobEventLog {
   }
 
   /**
-   * Deletes some thinned events: the oldest ones while they are older than `olderThanMs`, or take
-   * more than `bytesMax`. Returns whether there may be more.
+   * Deletes the oldest events in the thinned part of the log while they are older than
+   * `olderThanMs`, or while that part takes more than `bytesMax`. Returns whether there may be
+   * more.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();
@@ -346,7 +348,7 @@ export class JobEventLog {
 
 const PAGE = { limit: FORGOTTEN_COUNT_MAX };
 
-/** Returns the first items, up to the first that fails the test. */
+/** Returns the leading items that pass the test. */
 function leading<T>(items: readonly T[], test: (item: T) => boolean): readonly T[] {
   const end = items.findIndex((item) => !test(item));
   return end < 0 ? items : items.slice(0, end);

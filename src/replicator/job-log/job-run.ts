@@ -31,7 +31,7 @@ const REASON_LENGTH_MAX = 1000;
 
 /**
  * Format version, stored as the first element. Older versions write rows without `lagSec`, and
- * ignore it in newer rows, so that both can read each other's rows.
+ * ignore `lagSec` in newer rows, so that old and new versions can read each other's rows.
  */
 const FORMAT = 1;
 

@@ -23,7 +23,7 @@ export class JobRuns {
     return runs;
   }
 
-  /** Adds runs, oldest first, and deletes the oldest ones. */
+  /** Adds runs, which are given oldest first. Deletes the oldest rows. */
   async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
     if (runs.length === 0) return;
     const range = this.#keys.jobRun.range({ jobId });

@@ -39,12 +39,15 @@ const TICK_MS = 1000;
 const TICK_RATIO_MIN = 0.9;
 /** Time reserved for a node to choose jobs; after that it is assumed dead or slow. */
 const LOOK_MS_MAX = 10_000;
-/** Number of jobs per tick whose source is asked, cluster-wide. */
+/** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
-/** Maximum number of jobs read per tick, concurrently; most may be failing and due for a retry. */
+/**
+ * Maximum number of jobs read per tick, and maximum number read concurrently. Most of them may be
+ * failing and due for a retry.
+ */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
 /** Timeout of a request. The source is asked again in the next round. */
@@ -200,7 +203,8 @@ export class BacklogWatch {
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;
-    // Do not ask for a job that will be retried: its retry shows whether the source is reachable.
+    // Do not ask the source of a job that will be retried: the retry shows whether the source is
+    // reachable.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
     const isTriedAgain = failsAtSource && job.scheduledAtSec < NEVER_SEC;
     if (replication === undefined || isTriedAgain) return undefined;
@@ -254,7 +258,6 @@ function waits(job: Job): boolean {
   return job.state === "pending" && isReadable(job) && !hasEnded(decodeJob(job).state);
 }
 
-/** Progress of a round. */
 interface Round {
   readonly beganMs: number;
   /** Time of the next claim, in milliseconds since the epoch. */
@@ -270,7 +273,7 @@ const FORMAT = 1;
 
 /**
  * Encodes the progress of a round. Older versions visit jobs in the order of their displayed ids,
- * and store the last one where this version stores null.
+ * and store the last displayed id instead of null.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

@@ -28,8 +28,8 @@ const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
 /**
- * Jobs per transaction that reads due times, jobs per transaction that reads data, and the pause
- * after each of these transactions. All jobs are checked, but hardly any has to be moved.
+ * Page sizes for reading due times and job data, and the pause after each page. All jobs are
+ * checked, but hardly any has to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -109,7 +109,7 @@ export class ClockSteps {
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
   }
 
-  /** Whether the due time of a parked job is no later than that of a job parked now. */
+  /** Whether a parked job is due no later than a job that is parked now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
@@ -156,7 +156,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // Recompute the due time of a cron schedule, which does not depend on the clock that set it.
+  // Recompute the due time of a cron schedule: it does not depend on the clock that set it.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

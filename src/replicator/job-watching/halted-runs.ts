@@ -31,13 +31,16 @@ export interface HaltedRunsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
-  /** Time limit for the end of runs. Read at each use, so that changed settings apply. */
+  /**
+   * Contains the time limit for waiting until runs end. Read at each use, so that changed settings
+   * apply.
+   */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
 /**
- * Ends a run of this process without further writes. Settles when the run has ended,
- * immediately if it does not exist.
+ * Ends a run of this process without further writes. Settles when the run has ended, or immediately
+ * if there is no such run.
  */
 export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 
@@ -51,7 +54,7 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of committed transactions of this process that may have halted runs. */
+  /** Number of transactions committed by this process that may have halted runs. */
   get count(): number {
     return this.#count;
   }
@@ -223,7 +226,7 @@ export class HaltedRuns {
     );
   }
 
-  /** Returns the halted runs of a replication. Default: of all replications. */
+  /** Returns the halted runs of a replication, or all halted runs. */
   async #rows(tx: ReadTransaction, replicationId?: string): Promise<readonly HaltedRun[]> {
     const { haltedRun: all, haltedReplication } = this.#keys;
     const isAll = replicationId === undefined;

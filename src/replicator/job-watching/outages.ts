@@ -221,7 +221,6 @@ export interface KnownOutage extends Outage {
   readonly origin: string;
 }
 
-/** Returns the current outages. */
 export async function knownOutages(
   tx: ReadTransaction,
   keys: ReplicatorKeys,

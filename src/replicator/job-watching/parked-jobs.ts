@@ -138,7 +138,7 @@ export class ParkedJobs {
     });
   }
 
-  /** Returns jobs parked since the source was last compared, and deletes their rows. */
+  /** Returns jobs parked since the last comparison of the source, and deletes their rows. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParked.range({ source }), { limit });
     const named = page.entries.map(({ key, value }) => {
@@ -156,8 +156,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Deletes a page of the rows of newly parked jobs, which a full comparison is about to cover.
-   * Returns whether more remain.
+   * Deletes a page of the rows of newly parked jobs. Called before a full comparison, which
+   * includes these jobs. Returns whether more rows remain.
    */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParked.range({ source });

@@ -1,4 +1,7 @@
-/** Tests every cell of the decision tables, which the replicator's documentation repeats. */
+/**
+ * Tests every cell of the decision tables, and that the replicator's documentation contains the
+ * same tables.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
@@ -126,7 +129,7 @@ describe.each(KINDS)("a %s job", (kind) => {
   const pauseSec = (errorCount: number): number => 100 * errorCount;
   const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
 
-  test("is recognized as this kind of job", () => {
+  test(`is classified as ${kind}`, () => {
     expect(kindOf(job)).toBe(kind);
   });
 
@@ -255,7 +258,7 @@ test.each([
   [true, false, NEVER_SEC],
   [true, true, NEVER_SEC],
 ])(
-  "due at 5000, paused %s, other decision %s: now due at %d",
+  "a job due at 5000 (paused: %s, other decision: %s) is now due at %d",
   (isPaused, isDecidedAgain, dueAtSec) => {
     expect(decideDue(5000, { isPaused, isDecidedAnew: isDecidedAgain }, NOW_SEC)).toBe(dueAtSec);
   },

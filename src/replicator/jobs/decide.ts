@@ -26,21 +26,19 @@ export const NEVER_SEC = 2 ** 36;
  */
 const AUDIT_JITTER = 0.1;
 
-/** Returns the maximum parking time, in seconds. */
 export function parkedSecMax(auditIntervalSec: number): number {
   return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
 }
 
 /**
- * Maximum pause if the disk of our own store is full. Shorter than others, since a retry puts no
- * load on other servers.
+ * Maximum pause if the disk of our own store is full. Shorter than other pauses, since a retry puts
+ * no load on other servers.
  */
 const STORE_PAUSE_SEC_MAX = 30;
 
 /** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
-/** How a run ended. */
 export type RunEnding =
   /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
@@ -51,8 +49,8 @@ export type RunEnding =
    */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * Everything up to `updateSequence` has arrived and the source is idle, or a job scheduled by a
-   * number of changes has too few pending.
+   * Everything up to `updateSequence` has arrived and the source is idle, or the job is scheduled
+   * by a number of changes and has too few pending changes.
    */
   | {
       readonly kind: "caught-up";
@@ -127,8 +125,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A job of a rule keeps retrying: the rule does not request the job again after the other job's
-  // document is deleted.
+  // A job of a rule is retried: after the other job's document is deleted, the rule would not
+  // request this job again.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -315,7 +313,7 @@ export function decideList(
 ): ListFate {
   // The run ended without noticing this request, so run again.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A permanently failed job would fail again, and retry endlessly if the request was kept.
+  // A permanently failed job would fail again, and retry endlessly if the request were kept.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
   // The job is deleted when it is due.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {
@@ -351,7 +349,7 @@ export function decideDue(
 }
 
 /**
- * Phases of a job, which determine its reaction to requests. `list-due`: it has ended, and its
+ * Phases of a job, which determine its reaction to requests. `list-due`: the job has ended, and its
  * failures are due for a retry.
  */
 export const JOB_PHASES = [

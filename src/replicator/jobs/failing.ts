@@ -12,7 +12,7 @@ export interface ReplicationFailure {
   readonly reason: string;
 }
 
-/** The operation on an endpoint that failed. */
+/** The endpoint operation that failed. */
 export type FailurePhase =
   | "open"
   | "filter"
@@ -95,7 +95,7 @@ export function classOfError(error: string): FailureClass {
   return CLASSES_BY_ERROR.get(error) ?? "other";
 }
 
-/** Returns the class of an HTTP status, or undefined if it is not specific. */
+/** Returns the class of an HTTP status, or undefined if the status has no class of its own. */
 export function classOfStatus(status: number): FailureClass | undefined {
   switch (status) {
     case 401:

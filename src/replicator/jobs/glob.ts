@@ -23,7 +23,10 @@ export class Glob {
     return this.#pieces.length - 1;
   }
 
-  /** Returns the captures, all but the last as short as possible; undefined if not matching. */
+  /**
+   * Returns the captures, all but the last as short as possible; undefined if the name does not
+   * match.
+   */
   match(name: string): readonly string[] | undefined {
     const [first = "", ...others] = this.#pieces;
     const last = others.pop();

@@ -1,5 +1,5 @@
 /**
- * Work that may crash its node, such as parsing a very long response. It is recorded before it
+ * Work that may crash the node, such as parsing a very long response. It is recorded before it
  * starts, so that the next run detects a crash. A job whose runs crashed two nodes consecutively is
  * quarantined until an operator acts.
  */
@@ -31,8 +31,8 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
 }
 
 /**
- * Returns why the job is quarantined, if enough nodes have crashed; `work` is what the last one was
- * doing.
+ * Returns why the job is quarantined, if enough nodes have crashed; `work` is the work of the last
+ * node that crashed.
  */
 export function quarantine(
   { deathCount }: Hazard,

@@ -39,8 +39,8 @@ export interface ControlEvent extends Omit<Decider, "requestId"> {
 export interface JobControl {
   readonly isPaused: boolean;
   /**
-   * Start sequence of the next run, which overrides checkpoints, and the number of the decision
-   * that set it.
+   * Start sequence of the next run, if it overrides the checkpoints, with the number of the
+   * decision that set it.
    */
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
   /** Number of decisions so far. */

@@ -98,7 +98,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // After a failure the job must be failing. After any other outcome it may be.
+  // After a failure the job must be failing. After any other outcome it may be failing or not.
   .chain(([ending, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

@@ -80,7 +80,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
-  test("is split into two objects by the next write only", () => {
+  test("is split into two objects only when it is written next", () => {
     const data = decodeJob(flat());
     const request = requestToStore(flat(), data);
     expect(request).toEqual(encodeRequest(data));
@@ -100,7 +100,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded.statistics.bulkGetAttempts).toBe(0);
   });
 
-  test("is failing since its last run, if that failed", () => {
+  test("has been failing since its last run if that run failed", () => {
     expect(decodeJob(flat()).failing).toMatchObject({
       ...FAILURE,
       class: "other",

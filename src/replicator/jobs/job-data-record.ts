@@ -32,7 +32,6 @@ const FORMAT_FLAT = 1;
 /** Default failure of a malformed document without details. */
 const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed document" };
 
-/** Encodes the request of a job for the queue. */
 export function encodeRequest(data: ReplicationJobData): JobData {
   const { replication, refusal, document, rule, addedTimeMs } = data;
   const { userName, vouched, wasAdmin, isCopy } = data;
@@ -40,7 +39,6 @@ export function encodeRequest(data: ReplicationJobData): JobData {
   return { format: FORMAT, replication, refusal, document, rule, ...authority, addedTimeMs };
 }
 
-/** Encodes the progress of a job for the queue. */
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
@@ -49,7 +47,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   return {
     format: FORMAT,
     replicationId,
-    // Nodes of older versions do not know `parked`. They run such a job when it is due.
+    // Nodes of older versions do not know `parked`. They run a parked job when it is due.
     state: state === "parked" ? "pending" : state,
     isParked: state === "parked" ? true : undefined,
     failure,
@@ -65,7 +63,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
-    // Omitted unless the job is running, which most jobs are not.
+    // Omitted unless the job is running, since most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -139,7 +137,10 @@ export function isReadable({ data, request }: Pick<Job, "data" | "request">): bo
   return isKnown(progress.format) && isKnown(asked.format);
 }
 
-/** Members of a stored request. Those unknown to an older version are absent. */
+/**
+ * Members of a stored request. Members that are unknown to the version that stored the request are
+ * absent.
+ */
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";

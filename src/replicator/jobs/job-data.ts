@@ -222,7 +222,7 @@ export function newJobData(
 
 const STANDING_STILL = { rates: NO_RATES, waitsFor: undefined } as const;
 
-/** Returns why the job is not running or did not complete, if it failed. */
+/** Returns the job's failure or refusal, if it has one. */
 export function failureOf({
   failure,
   refusal,
@@ -243,15 +243,15 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** Time of a change to a job, and the maximum length of its history. */
+/** Time of a change to a job, and the maximum length of the job's history. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;
 }
 
 /**
- * Records that a run has started. The state of an ended job is kept while its failures are retried;
- * otherwise a crash is cleared. A changed replication id resets the statistics.
+ * Records that a run has started. An ended job keeps its state, since the run only retries its
+ * failures; any other job becomes pending. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
@@ -334,7 +334,6 @@ export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
     /** Whether all changes have arrived. */
     readonly succeeds: boolean;
-    /** Cause of the run's failure, if any. */
     readonly cause: FailureCause | undefined;
     /** Events of the run, oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];

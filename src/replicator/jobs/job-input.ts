@@ -34,7 +34,7 @@ export function stepWhenAskedAgain(
 
 /**
  * Whether two values are equal. Compares everything that affects the run, including credentials,
- * because the job must use changed ones.
+ * because the job must use changed credentials.
  */
 function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);

@@ -5,7 +5,7 @@
 import type { ReplicationJobData } from "./job-data.ts";
 import { ruleDatabaseOf } from "./rule-jobs.ts";
 
-/** Returns the name of a job; the job id if a transient job has no replication id yet. */
+/** Returns the name of a job. For a transient job without a replication id, returns the job id. */
 export function jobName(
   jobId: string,
   {
@@ -27,8 +27,8 @@ export interface NamePlace {
 }
 
 /**
- * Length of the beginning of a job's name in which the name of the database is searched for.
- * Database names are shorter.
+ * Maximum length of the prefix of a job's name that is searched for a database name. Database names
+ * are shorter.
  */
 const DATABASE_LENGTH_MAX = 256;
 

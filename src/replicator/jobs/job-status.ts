@@ -47,7 +47,7 @@ export interface JobStatus {
   /** Whether the source has not answered since the job was added or failed there. */
   readonly isUnread: boolean;
   readonly replicationId: string | undefined;
-  /** When a transient job ended, if it has. */
+  /** When a transient job ended, if it has ended. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
   /**
@@ -220,7 +220,7 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** Returns the value in the list `rule` for a rule's jobs with a flag. */
+/** Returns the value under which the list `rule` contains the jobs of a rule with this flag. */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }
@@ -235,7 +235,7 @@ export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** Returns the value in the list `behind`, which is greater for a longer lag. */
+/** Returns the value for the list `behind`: the longer the lag, the greater the value. */
 export function behindValue(sinceMs: number): number {
   return -Math.floor(sinceMs);
 }
@@ -273,8 +273,8 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
 }
 
 /**
- * Whether a row lists a job by a database on another server. These rows have no counters, because
- * there may be as many databases as jobs.
+ * Whether a row is for a database on another server. Such rows have no counters, because there may
+ * be as many databases as jobs.
  */
 function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
   if (list !== "source" && list !== "target") return false;

@@ -26,7 +26,10 @@ export class JobStatuses {
     return notes.map((note) => note && decodeStatus(note));
   }
 
-  /** Stores a status encoded by `encodeStatus`; undefined if the job is removed. */
+  /**
+   * Stores a status encoded by `encodeStatus`. If undefined, deletes the status, because the job is
+   * removed.
+   */
   set(tx: Transaction, jobId: string, encoded: Uint8Array | undefined): void {
     this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encoded);
   }

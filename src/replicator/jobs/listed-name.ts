@@ -1,7 +1,7 @@
 /** Maximum length of a name that is part of a key in the store. */
 const NAME_LENGTH_MAX = 500;
 
-/** Returns the form of a name in lists. */
+/** Truncates a name to the length that keys of lists allow. */
 export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }

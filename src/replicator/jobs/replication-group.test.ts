@@ -3,7 +3,7 @@ import { groupOf, sharesOfGroups } from "./replication-group.ts";
 
 const document = { database: "team/_replicator", databaseUuid: "u", id: "d" };
 
-test("a job belongs to the database of its document, a transient one to its user", () => {
+test("a job with a document belongs to the document's database, and a transient job to its user", () => {
   expect(groupOf({ document, userName: "bob" })).toBe("team/_replicator");
   expect(groupOf({ document: undefined, userName: "bob" })).toBe("user:bob");
   expect(groupOf({ document: undefined, userName: null })).toBe("user:");

@@ -13,7 +13,7 @@ export function groupOf({
   return rule === undefined ? userGroup(userName ?? "") : ruleGroup(rule);
 }
 
-/** Converts the names in configured shares to those of groups. */
+/** Converts configured names of shares to names of groups. */
 export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string, number> {
   return new Map([...shares].map(([name, count]) => [groupNamed(name), count]));
 }
@@ -29,7 +29,6 @@ function groupNamed(name: string): string {
 
 const RULE = "rule:";
 
-/** Returns the group of a rule's jobs. */
 export function ruleGroup(rule: string): string {
   return `${RULE}${rule}`;
 }

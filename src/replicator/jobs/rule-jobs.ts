@@ -1,4 +1,4 @@
-/** Ids of the jobs of a rule, and of the follower job, which keeps them up to date. */
+/** Ids of a rule's jobs, and of the follower job that keeps these jobs up to date. */
 import { type Random, randomHex } from "../../base/index.ts";
 import { persistentJobId } from "./job-data.ts";
 
@@ -13,7 +13,7 @@ export const LOCAL_RULE_TYPE = "local-rule";
 
 export const RULE_TYPES = [RULE_TYPE, LOCAL_RULE_TYPE] as const;
 
-/** Prefix of a rule's uuid, which distinguishes it from a database's. */
+/** Prefix of the uuids of rules. The uuids of databases do not have it. */
 const UUID_PREFIX = "rule-";
 
 /** Returns the uuid of the rule that created the job, if any. */
@@ -25,7 +25,6 @@ export function newRuleUuid(random: Random): string {
   return UUID_PREFIX + randomHex(random);
 }
 
-/** Returns the database of a rule's job. */
 export function ruleDatabaseOf(jobId: string): string {
   return jobId.slice(jobId.indexOf("|") + 1);
 }

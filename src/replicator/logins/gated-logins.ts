@@ -10,7 +10,7 @@ import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
 
 /** Maximum number of failing jobs that are read to count the waiting jobs of each account. */
 const COUNTED_JOBS_MAX = 2_000;
-/** Classes of failures after rejected logins. */
+/** Failure classes of rejected logins. */
 const LOGIN_CLASSES = ["unauthorized", "forbidden"] as const;
 
 export interface GatedLogin extends GatedAccount {

@@ -35,8 +35,8 @@ import { type Account, accountOf, secretsOf } from "../request/authentication-sc
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
 
 /**
- * Maximum wait for a login. Longer than the first pause after a rejected login, and than the time
- * limit of another login in progress.
+ * Maximum wait for a login. Exceeds the first pause after a rejected login, and the time limit of a
+ * login in progress.
  */
 const WAIT_MS_MAX = 80_000;
 
@@ -47,7 +47,7 @@ export const GATES_MAX = 1_000;
 export interface GatedAccount extends Account, ClosedGate {
   /** Time of the first rejection. */
   readonly sinceMs: number;
-  /** Status and words of the last rejection. */
+  /** Status and error text of the last rejection. */
   readonly words: string;
 }
 
@@ -133,7 +133,7 @@ export class StoredLoginGates implements LoginGates {
     const credential = this.#credentialOf(address, account);
     const gate = closedGate(record, credential, this.#parts.runtime.clock.nowMs());
     if (gate === undefined) return undefined;
-    // If an older version wrote the record, there is no description.
+    // Records of older versions have no description.
     const described = await this.#describe(tx, this.#digest(account));
     const { sinceMs, words } = described ?? { sinceMs: record.refused[0]?.atMs ?? 0, words: "" };
     return { ...account, ...gate, sinceMs, words };

@@ -7,7 +7,6 @@ import type { HostMeasure } from "../endpoints/host-measures.ts";
 /** Id of a process, which stays the same when it registers as a worker again. */
 export type NodeId = string;
 
-/** Measurements of a process. */
 export interface ProcessMeasure {
   /** Resident set size. */
   readonly memoryBytes: number;

@@ -1,7 +1,7 @@
 /**
  * Reports the state of this process every few seconds, and carries out drain orders: a draining
- * process accepts no new jobs, and stops running ones with a checkpoint. An order applies to a
- * process until its end, not to its successor.
+ * process accepts no new jobs, and stops running ones with a checkpoint. An order applies until the
+ * process ends. It does not apply to the process that replaces it.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
@@ -112,8 +112,8 @@ export class NodeReporter {
   }
 
   /**
-   * Returns the report of the process; undefined while it is not registered as a worker. Its last
-   * report then still contains the previous registration.
+   * Returns the report of the process; undefined while the process is not registered as a worker.
+   * The last stored report then still contains the previous registration.
    */
   #report(isDraining: boolean): NodeReport | undefined {
     const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;

@@ -1,4 +1,4 @@
-/** Current and recent processes that run jobs, for display; and drain orders. */
+/** Current and recent processes that run jobs, and drain orders, for display. */
 import type { Runtime } from "../../base/index.ts";
 import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -19,7 +19,7 @@ export interface NodesParts {
 
 /**
  * - running: registered as a worker
- * - draining: registered, but accepts no jobs; empty when no jobs are left
+ * - draining: registered, but accepts no jobs and stops those that it runs
  * - dead: has reported, but is not registered: its lease lapsed
  */
 export type NodeState = "running" | "draining" | "dead";
@@ -41,7 +41,7 @@ export interface NodeEntry {
   readonly report: NodeReport | undefined;
 }
 
-/** Number of processes that a drain order matches, and of those whose order changed. */
+/** Number of processes that match a drain order, and number of those whose order changed. */
 export interface DrainOutcome {
   readonly matchedCount: number;
   readonly changedCount: number;
@@ -87,7 +87,10 @@ export class Nodes {
     );
   }
 
-  /** Removes old dead nodes, and counts older than an hour. Called periodically, on any node. */
+  /**
+   * Removes old dead nodes, and run counts that are older than an hour. Called periodically, on any
+   * node.
+   */
   async forgetOld(): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     await kv.transact(

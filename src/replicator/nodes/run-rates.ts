@@ -20,7 +20,6 @@ export const RATE_MINUTES = 60;
 const FORMAT = 1;
 
 export interface RunCounts {
-  /** Number of runs started. */
   readonly startCount: number;
   /** Number of runs that crashed, stalled or failed permanently. */
   readonly failureCount: number;
@@ -33,7 +32,7 @@ export const NO_RUNS: RunCounts = { startCount: 0, failureCount: 0, documentCoun
 export interface MinuteCounts {
   /** Start of the minute, in milliseconds since the epoch. */
   readonly startMs: number;
-  /** Counts of all processes in this minute; undefined if none reported. */
+  /** Counts of all processes in this minute; undefined if no process has reported any. */
   readonly counts: RunCounts | undefined;
 }
 
@@ -44,8 +43,8 @@ export class RunMinutes {
   #last = NO_RUNS;
 
   /**
-   * Adds the increase since the last call to the minute of `nowMs`. Returns that minute's counts.
-   * `totals` count from the start of the process.
+   * Adds the increase of `totals` since the last call to the counts of the minute that contains
+   * `nowMs`. Returns the counts of that minute. `totals` count from the start of the process.
    */
   note(totals: RunCounts, nowMs: number): { readonly startMs: number; readonly counts: RunCounts } {
     const startMs = minuteOf(nowMs);

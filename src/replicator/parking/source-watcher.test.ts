@@ -70,7 +70,7 @@ async function sweep(
   return pausesMs;
 }
 
-test("compares databases sooner without a feed while every request finds a change", async () => {
+test("without a feed, compares databases sooner while every request finds a change", async () => {
   expect(await sweep([0, 1, 2, 150, 0])).toEqual([1000, 1000, 250, 250, 1000]);
 });
 
@@ -181,7 +181,7 @@ test("recently changed databases are compared before the others", async () => {
   expect(compared).toEqual([latestChanged.slice(0, 100), ["late-100"], ["a"]]);
 });
 
-test("a failed comparison ends the watcher, which has to restart", async () => {
+test("a failed comparison ends the watcher, so that it must be restarted", async () => {
   const refused = new Error("refused");
   const answers = Array.from({ length: 1_000 }, () => ["a"]);
   const { woken } = await follow(answers, {
@@ -191,7 +191,7 @@ test("a failed comparison ends the watcher, which has to restart", async () => {
   expect(woken.length).toBeLessThan(answers.length);
 });
 
-test("a job that parks while databases are compared is included", async () => {
+test("includes a job that parks while databases are compared", async () => {
   const compared = new Error("compared");
   await follow(
     Array.from({ length: 1_000 }, () => ["a"]),

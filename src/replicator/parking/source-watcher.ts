@@ -4,10 +4,10 @@
  * node dies.
  *
  * To miss no change, a watcher compares all databases with the positions at which their jobs
- * parked: when it starts, and after it has lost its feed. Recently changed databases come first;
- * meanwhile the watcher follows the feed from where it ended before. Jobs parked later are compared
- * when they park. If the server offers no feed to this account, comparisons are repeated at a
- * bounded rate.
+ * parked: when it starts, and after it has lost its feed. Recently changed databases come first.
+ * Meanwhile, the watcher follows the feed from where the feed ended before the comparison began.
+ * Jobs parked later are compared when they park. If the server offers no feed to this account,
+ * comparisons are repeated at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";

@@ -103,7 +103,10 @@ export class SourceWatches implements SlotlessJobType {
     return new ParkedJobsWaking(this.#parts, source);
   }
 
-  /** Opens the source as one of the parked jobs does, if there are any. */
+  /**
+   * Opens the source with the address and owner of a parked job. Returns undefined if no job is
+   * parked.
+   */
   async #open(source: string, silence: Silence): Promise<WatchedServer | undefined> {
     const { kv, jobs, parked, databases, endpoints } = this.#parts;
     if (source === LOCAL_SOURCE) return new WatchedStore(kv, databases);

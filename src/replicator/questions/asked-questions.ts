@@ -17,8 +17,8 @@ import type { Rules } from "../rules/rules.ts";
 import { NoReplicationNodeError, type QuestionAnswer, type QuestionKind } from "./question.ts";
 
 /**
- * Time that a question and its answer may spend in the queue, added to the time limit of the
- * answer.
+ * Maximum time that a question and its answer spend waiting in the queue. Added to the time limit
+ * for computing the answer.
  */
 const QUEUE_MS_MAX = 5000;
 
@@ -148,8 +148,8 @@ export class AskedQuestions {
 const OVER = new Error("Wait cancelled: its result is no longer needed");
 
 /**
- * Stored result of a check. For a duplicate job, only the id is stored; the asker reads the job
- * itself.
+ * Stored result of a check. For a duplicate job, only the job's id is stored; the node that asked
+ * reads the job.
  */
 export type CheckAnswer = Omit<ReplicationCheck, "twin"> & { readonly twinId?: string };
 

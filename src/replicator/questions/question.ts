@@ -1,7 +1,7 @@
 /**
- * Requests to other servers, executed as jobs of the queue: an API-only node opens no connections
- * to other servers and leaves them to a replication node. The job stores the question as its
- * request, sealed as usual, and the response as its data.
+ * Requests to other servers, executed as jobs of the queue. An API-only node opens no connections
+ * to other servers, so a replication node executes these jobs. Such a job stores the question as
+ * its request, sealed as usual, and the response as its data.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { JobData } from "../../jobs/index.ts";

@@ -33,7 +33,7 @@ export interface LoginParts extends IamTokenParts {
 }
 
 export interface AuthenticationScheme {
-  /** Names of the scheme in `auth`. The first one is documented. */
+  /** Names of the scheme in `auth`. The first name is the documented one. */
   readonly names: readonly string[];
   /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
@@ -51,7 +51,7 @@ export interface AuthenticationScheme {
    */
   readonly account?: (address: HttpAddress) => Account | undefined;
   /**
-   * Returns the source of an address's grants, which may be session cookies. Endpoints with the
+   * Returns how grants for an address are obtained, for example session cookies. Endpoints with the
    * same `key` share a grant.
    */
   readonly login?: (
@@ -145,8 +145,8 @@ export function accountOf(address: HttpAddress): Account | undefined {
 }
 
 /**
- * Returns the source of an address's grants, which may be session cookies; undefined if the scheme
- * has no login.
+ * Returns how grants for an address are obtained, for example session cookies; undefined if the
+ * scheme has no login.
  */
 export function loginOf(address: HttpAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));

@@ -19,7 +19,7 @@ test.each([
     { origin: "http://host", host: "host", hostname: "host" },
     { isHttps: false, host: "host", port: 80, path: "/?n=1" },
   ],
-])("%s is parsed into its normal form, and kept as it was written", (url, normal, written) => {
+])("parses %s into its normal form, and keeps the written form", (url, normal, written) => {
   expect(endpointUrl(at(url))).toMatchObject({ ...normal, written });
 });
 

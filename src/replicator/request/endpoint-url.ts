@@ -8,8 +8,8 @@ export interface EndpointUrl {
   /** Scheme without the colon: `https` or `http`. */
   readonly scheme: string;
   /**
-   * `https://example.com:6984`. In lower case and without a default port; so are `host` and
-   * `hostname`.
+   * Origin, such as `https://example.com:6984`. Like `host` and `hostname`, in lower case and
+   * without a default port.
    */
   readonly origin: string;
   /** Host with any non-default port: `example.com:6984`. */
@@ -20,7 +20,8 @@ export interface EndpointUrl {
 }
 
 /**
- * The URL as written, for replication ids: CouchDB neither changes it to lower case nor decodes it.
+ * The URL as written. Replication ids are computed from this form, because CouchDB neither changes
+ * it to lower case nor decodes it.
  */
 export interface WrittenUrl {
   readonly isHttps: boolean;

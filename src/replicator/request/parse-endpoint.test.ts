@@ -36,7 +36,7 @@ test("explicit authentication overrides the user in the URL", () => {
   });
 });
 
-test("a proxy applies to both sides, or to one", () => {
+test("a proxy setting applies to both sides, or to one side", () => {
   const proxy = "socks5://u:p@proxy:1080";
   const urls = (body: object) => {
     const { source, target } = parseReplication({ ...BODY, target: "https://host/b", ...body });
@@ -51,7 +51,7 @@ test("a proxy applies to both sides, or to one", () => {
   ]);
 });
 
-test("certificates at the top level apply to both endpoints, and those in an endpoint to it alone", () => {
+test("top-level certificates apply to both endpoints, and an endpoint's certificates only to that endpoint", () => {
   const { source } = parseReplication({
     ...at({ cert_file: "/own.pem", verify_ssl_certificates: false }),
     cert_file: "/both.pem",

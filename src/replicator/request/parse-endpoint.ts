@@ -157,8 +157,8 @@ function parseProxy(
 }
 
 /**
- * Parses TLS settings, whose names are those in `[replicator]`. `prefix` precedes them in error
- * messages.
+ * Parses TLS settings, which have the same names as in `[replicator]`. Error messages show each
+ * name after `prefix`.
  */
 function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   const text = (name: string): string | undefined => optionalString(members, name, prefix + name);
@@ -249,8 +249,8 @@ function parseAddress(
 }
 
 /**
- * Returns the address with the credentials of `auth` (as in a document) instead of its own. Throws
- * a ReplicationInvalidError if invalid.
+ * Returns the address with its credentials replaced by those of `auth` (as in a document). Throws a
+ * ReplicationInvalidError if they are invalid.
  */
 export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
   const { kind, url, proxyUrl, tls = {} } = address;

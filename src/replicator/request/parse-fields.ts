@@ -23,7 +23,7 @@ export function replicationMembers(text: JsonText): Members {
   return withExactMembers(JSON.parse(text), text);
 }
 
-/** Does the same as `replicationMembers` for text that is already parsed. */
+/** Returns the result of `replicationMembers` for text that has already been parsed. */
 export function withExactMembers(parsed: Members, text: JsonText): Members {
   if (!isObject(parsed) || keepsForm(text)) return parsed;
   const exact = splitObject(text).filter(({ name }) => EXACT_MEMBERS.includes(name));
@@ -47,7 +47,7 @@ export class ReplicationInvalidError extends OperationalError {
   }
 }
 
-/** Maximum number of characters shown of a rejected value. */
+/** Maximum number of characters of a rejected value that a message shows. */
 export const SHOWN_LENGTH_MAX = 100;
 
 /** Formats a rejected value for a message. */

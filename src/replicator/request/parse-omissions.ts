@@ -1,6 +1,6 @@
 /**
- * Parses what a replication omits: `"deleted": "skip"`, `"attachments": {"max_bytes": N}` and
- * `"documents": {"max_bytes": N}`. Not in CouchDB.
+ * Parses the options by which a replication omits data: `"deleted": "skip"`, `"attachments":
+ * {"max_bytes": N}` and `"documents": {"max_bytes": N}`. Not in CouchDB.
  */
 import { isObject, type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 import type { Omissions } from "./replication.ts";

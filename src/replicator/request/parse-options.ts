@@ -13,7 +13,10 @@ import {
 } from "../../contract/index.ts";
 import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 
-/** Returns the options in `members`, or else `defaults`. Throws a ReplicationInvalidError. */
+/**
+ * Returns the options in `members`, with `defaults` for those that are absent. Throws a
+ * ReplicationInvalidError.
+ */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
   const options = eachOption((option, name) => parseOption(members, option, defaults[name]));
   const isGiven = (name: keyof ReplicationOptions): boolean =>
@@ -92,8 +95,8 @@ function isOf(option: Option, value: unknown): boolean {
 }
 
 /**
- * Returns the error message for an option. For an option of CouchDB, it begins with CouchDB's
- * words.
+ * Returns the error message for an option. For CouchDB's options, the message begins like CouchDB's
+ * own.
  */
 function expectation(option: Option): string {
   const { name, kind } = option;

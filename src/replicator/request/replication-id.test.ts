@@ -89,7 +89,7 @@ test("hashes many document ids in pieces, with the same result", () => {
   expect(pieceCount).toBeGreaterThan(5);
 });
 
-test("a transient job's id differs by user", () => {
+test("the id of a transient job differs between users", () => {
   const oneShot = parseReplication(SNEK);
   const continuous = parseReplication({ ...SNEK, continuous: true });
   expect(transientJobId(context(UUID), oneShot, null)).toBe("5f5af834b901377fae93b219fc11317d");
@@ -115,7 +115,7 @@ describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s
   const { uuid, vectors }: Recorded = JSON.parse(readFileSync(file, "utf8"));
 
   test.each(vectors.map((vector) => [JSON.stringify(vector.body), vector] as const))(
-    "match those computed by CouchDB 3.5: %s",
+    "match the ids that CouchDB 3.5 computes: %s",
     (_, { body, id, filterCode, credentialInHeaders = false, differs }) => {
       const replication = parseReplication({ continuous: true, ...body });
       const ours = replicationId(context(uuid), replication, filterCode);

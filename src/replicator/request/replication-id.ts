@@ -1,9 +1,10 @@
 /**
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
- * `baseId` identifies the checkpoints on both sides, and depends on exactly what influences the
- * result. The full id of a job adds `+continuous` and `+create_target`, which do not affect
- * checkpoints. As in CouchDB, ids never include a password or token, but do include a user name.
+ * `baseId` identifies the checkpoints on both sides, and depends on everything that influences the
+ * result, and on nothing else. The full id of a job adds `+continuous` and `+create_target`, which
+ * do not affect checkpoints. As in CouchDB, ids never include a password or token, but do include a
+ * user name.
  */
 import { append, type Digests, md5HexOf, parseJson } from "../../base/index.ts";
 import {
@@ -29,13 +30,13 @@ export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
-  /** Other ids under which a CouchDB may have stored checkpoints, most likely first. */
+  /** Other ids under which CouchDB may have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
   /** The full id, with suffixes. */
   readonly id: string;
 }
 
-/** Inputs of replication ids, apart from the replication. */
+/** Inputs of replication ids in addition to the replication. */
 export interface ReplicationIdContext {
   readonly digests: Digests;
   /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */
@@ -201,8 +202,8 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
 /**
- * Returns the Erlang term of an endpoint that replication ids of version 4 contain, without the
- * credentials in its headers.
+ * Returns the term of an endpoint in replication ids of version 4. Omits the credentials in its
+ * headers.
  */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(

@@ -6,7 +6,7 @@ import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
 
-/** Selection of documents. Filtering takes place at the source, or locally if it cannot. */
+/** Selection of documents. The source filters the documents, or this node if the source cannot. */
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
@@ -27,7 +27,10 @@ export interface HttpAddress {
   /** URL without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
-  /** User name as written in the URL, if escaped: CouchDB's ids do not decode it. */
+  /**
+   * User name as written in the URL, if it contains escapes. CouchDB computes replication ids from
+   * this form.
+   */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
   /** Additional headers, with the names as written. Does not include Basic authorization. */
@@ -74,7 +77,10 @@ export interface Replication {
   readonly winningRevisionsOnly: boolean;
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
-  /** Update sequence of the source after which the first run starts; absent: the beginning. */
+  /**
+   * Update sequence of the source after which the first run starts. If absent, the run starts at
+   * the beginning.
+   */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;

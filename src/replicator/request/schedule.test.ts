@@ -48,7 +48,7 @@ describe("a window", () => {
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
     // At the change to daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
-  ])("seen at %s, next opens at %s, and ends at %s", (now, opens, ends) => {
+  ])("at %s, the window next opens at %s, and it ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);
     expect(shown(windowEndSec(night, at(now)))).toBe(ends);
   });

@@ -26,7 +26,7 @@ export type Schedule =
 
 const UNIT_SEC: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const INTERVAL_SEC_MAX = 366 * 86_400;
-/** Maximum length of a schedule: more than a cron expression with lists in all fields needs. */
+/** Maximum length of a schedule. Suffices for a cron expression with lists in all fields. */
 const LENGTH_MAX = 500;
 
 const EVERY = /^every ([1-9]\d{0,8})([smhd])(?: (between .*))?$/;

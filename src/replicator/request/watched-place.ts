@@ -20,8 +20,8 @@ export interface WatchedPlace {
 export const LOCAL_SOURCE = "local";
 
 /**
- * Returns the watched place of a source; undefined if its database cannot be determined from the
- * URL.
+ * Returns the server and database that have to be watched for a source; undefined if the URL does
+ * not identify the database.
  */
 export function watchedPlace(digests: Digests, address: EndpointAddress): WatchedPlace | undefined {
   if (address.kind === "local") return { source: LOCAL_SOURCE, database: address.database };

@@ -226,7 +226,7 @@ export class RuleFollower {
 
   /**
    * Polls the security objects of all databases with jobs, since feeds do not include them. A
-   * change wakes a parked job, which copies the object; running jobs poll it themselves.
+   * change wakes a parked job, which copies the object; running jobs poll the object themselves.
    */
   async #followSecurity(signal: AbortSignal): Promise<void> {
     const { runtime, kv, store } = this.#parts;
@@ -255,9 +255,9 @@ export class RuleFollower {
   }
 
   /**
-   * Whether a later run of the job will copy the changed security object. Makes a parked job due
-   * for this purpose. False while the job is running: that run may have read the object before it
-   * changed.
+   * Whether a later run of the job will copy the changed security object. Makes the job due if it
+   * is parked. False while the job is running, because that run may have read the object before the
+   * change.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
@@ -307,7 +307,7 @@ function isRunning(job: Job): boolean {
   return phaseOf(job, decodeJob(job)) === "running";
 }
 
-/** Returns the target of a matching database, if it is valid. */
+/** Returns the target of a matching database, if the target is valid. */
 function targetOf(matched: RuleMatch): string | undefined {
   const isThere = matched.kind === "match" && matched.target.kind === "target";
   return isThere ? matched.target.url : undefined;

@@ -135,7 +135,10 @@ export class RuleFollowers implements SlotlessJobType {
     runtime.trace.event("replication.rule-listed", { rule: held.id });
   }
 
-  /** Reschedules the job: immediately after a change or for another node, else after a pause. */
+  /**
+   * Reschedules the job: after a pause if the run failed and the rule is unchanged, otherwise
+   * immediately.
+   */
   async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

@@ -20,7 +20,7 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Passed instead of the previous rule for a database that has no job. */
+/** Stands for the previous rule of a database that has no job. */
 const NO_JOB = "no job";
 /** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;

@@ -1,4 +1,4 @@
-/** Progress of the job that follows a rule, stored as its data in the queue. */
+/** Progress of a rule's follower job. Stored in the queue as the data of the job. */
 import type { JobData } from "../../jobs/index.ts";
 import type { FailureCause, ReplicationFailure } from "../jobs/failing.ts";
 
@@ -18,7 +18,7 @@ export interface RuleProgress {
   readonly listedMs: number | undefined;
   /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
-  /** Number of matching databases that cannot be copied, and the first ones. */
+  /** Number of matching databases that cannot be copied, and the first of these databases. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
   /** How the rule notices new databases; undefined if the source has not been asked yet. */

@@ -1,4 +1,6 @@
-/** Stores rules, sealed because of their credentials, and which databases have jobs. */
+/**
+ * Stores rules, and which databases have jobs. Rules are sealed because they contain credentials.
+ */
 
 import {
   assert,

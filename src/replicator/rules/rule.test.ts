@@ -20,7 +20,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule applies to names that a pattern matches and none excludes", () => {
+test("a rule applies to names that match a pattern and are not excluded by another one", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -64,11 +64,14 @@ test.each([
   [["*-*"], "https://b.example/{1}%2F_{2}", "joe-users", "joe/_users"],
   [["*"], "{db}_changes", "a/_global", "a/_global_changes"],
   [["*", "joe/_users"], "{db}/_users", "joe", "joe/_users"],
-])("%j to %s creates no system database for %s", (databases, target, name, made) => {
-  expect(targetOf({ ...USERS, databases, target }, name)).toBe(
-    `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
-  );
-});
+])(
+  "databases %j with target %s create no system database from %s",
+  (databases, target, name, made) => {
+    expect(targetOf({ ...USERS, databases, target }, name)).toBe(
+      `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
+    );
+  },
+);
 
 test("names that only resemble system databases are copied", () => {
   const all = { ...USERS, databases: ["*"] };
@@ -77,7 +80,7 @@ test("names that only resemble system databases are copied", () => {
   }
 });
 
-test("captures and the name are inserted into the target's name and encoded", () => {
+test("inserts the captures and the database name, encoded, into the target's name", () => {
   const rule = { ...USERS, databases: ["*/user-*"], target: "https://b.example/x/{2}-of-{1}" };
   expect(targetOf(rule, "eu/user-joe")).toBe("https://b.example/x/joe-of-eu");
   expect(targetOf({ ...rule, target: "https://b.example/copy/" + "{db}" }, "eu/user-a")).toBe(
@@ -86,7 +89,7 @@ test("captures and the name are inserted into the target's name and encoded", ()
   expect(targetOf({ ...rule, target: "copy-{2}" }, "eu/user-joe")).toBe("copy-joe");
 });
 
-test("an invalid target name is reported, and is not an error of the rule", () => {
+test("reports an invalid target name without rejecting the rule", () => {
   const rule = { ...USERS, target: "https://b.example/{1}" };
   expect(targetOf(rule, "user-7")).toBe(
     '"7" is not a valid database name, but would be the target',
@@ -156,7 +159,7 @@ test.each<[Members, string]>([
   [{ target: "https://joe:secret@b/{x}" }, 'not {x}, but is "https://b/{x}"'],
   [{ target: "https://{db}.example/x" }, "with placeholders only in its last part"],
   [{ target: "https://b/{db}?q=1" }, "with placeholders only in its last part"],
-  [{ target: "https://b/{db" }, "whole placeholders"],
+  [{ target: "https://b/{db" }, "every brace belongs to a placeholder"],
   [{ target: "https://b/{2}" }, '`target.url` has {2}, but the pattern "user-*"'],
   [{ databases: "user-*" }, '`databases` must be an array of up to 100 patterns such as "user-*"'],
   [{ databases: [] }, "`databases` must have a pattern"],
@@ -178,7 +181,7 @@ test.each<[Members, string]>([
   );
 });
 
-test("copies on the source server must not be sources themselves", () => {
+test("rejects a rule that would copy its own copies on the source server again", () => {
   const here = { source: "local", target: "copy-{db}" };
   expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),

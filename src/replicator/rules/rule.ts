@@ -77,7 +77,8 @@ export interface Rule {
   /** Maximum number of jobs running concurrently; undefined for no limit. */
   readonly concurrency: number | undefined;
   /**
-   * Whether security objects are copied to targets that the rule creates, including later changes.
+   * Whether security objects, and later changes of them, are copied to targets that the rule
+   * creates.
    */
   readonly copiesSecurity: boolean;
   /** Patterns of existing targets whose security objects may be replaced. */

@@ -94,13 +94,17 @@ function piecesOf(text: string, name: string): readonly Piece[] {
   // The split alternates between text and the names of placeholders.
   return name.split(PLACEHOLDER).map((part, index): Piece => {
     if (index % 2 === 0) {
-      if (/[{}*]/.test(part)) throw invalid(text, "an address with whole placeholders, and no *");
+      if (/[{}*]/.test(part))
+        throw invalid(text, "an address without *, in which every brace belongs to a placeholder");
       return part;
     }
     if (part === "db") return { capture: "db" };
     const capture = /^[1-9]$/.test(part) ? Number(part) : undefined;
     if (capture === undefined) {
-      throw invalid(text, `an address with {db}, or {1} to {${CAPTURES_MAX}}, and not {${part}}`);
+      throw invalid(
+        text,
+        `an address with the placeholders {db} or {1} to {${CAPTURES_MAX}}, not {${part}}`,
+      );
     }
     return { capture };
   });

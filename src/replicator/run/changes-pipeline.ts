@@ -60,7 +60,7 @@ export class ChangesPipeline {
   }
 
   /**
-   * When the feed last delivered something, or began (monotonic ms); undefined if it has not begun.
+   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
    */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
@@ -118,7 +118,7 @@ export class ChangesPipeline {
     const items = await this.#queue.takeUpTo(workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
       const end = last.kind === "change" ? last.change.sequence : last.sequence;
-      // Reject a sequence that repeats a credential before it is stored and displayed.
+      // Before a sequence is stored and displayed, reject it if it repeats a credential.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
     });

@@ -36,8 +36,8 @@ export class EarlyChanges {
   }
 
   /**
-   * Requests the changes after `since`, unless that was done before. Aborts a feed that was
-   * requested from a different sequence.
+   * Requests the changes after `since`, unless they have already been requested. Aborts a feed that
+   * was requested from a different sequence.
    */
   async begin(since: SourceSequence, signal: AbortSignal): Promise<void> {
     if (this.#begun !== undefined && isSameSequence(this.#begun.since, since)) return;

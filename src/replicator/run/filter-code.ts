@@ -1,4 +1,4 @@
-/** Reads the code of a filter function, which is part of the replication id. */
+/** Reads the code of a filter function. The code is part of the replication id. */
 import { type Clock, finishWithin } from "../../base/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";

@@ -36,7 +36,7 @@ export class HazardRecord {
     return quarantine(this.#hazard, work);
   }
 
-  /** Performs work that may crash the node, recording it meanwhile. */
+  /** Performs work that may crash the node, and records the work while it is in progress. */
   async during<T>(work: string, perform: () => Promise<T>): Promise<T> {
     if (this.#underWayCount++ === 0) await this.#store({ ...this.#hazard, work });
     try {

@@ -137,7 +137,7 @@ export class HeldReplication {
    */
   #activityTimeoutSec: number;
 
-  /** `job` is the job as accepted. Throws if a newer version stored it in an unknown format. */
+  /** `job` is the accepted job. Throws if a newer version stored the job in an unknown format. */
   constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.held = held;
     this.#data = decodeJob(job);
@@ -169,8 +169,8 @@ export class HeldReplication {
   }
 
   /**
-   * Verifies that the job is held, and throws if it is lost. Used before writes to servers, which
-   * do not check the lock.
+   * Verifies that the job is held, and throws if it is lost. Used before writes to servers, because
+   * servers do not check the lock.
    */
   verifyNow(): Promise<void> {
     return this.parts.kv.read((tx) => this.verify(tx));
@@ -178,7 +178,7 @@ export class HeldReplication {
 
   /**
    * Reads operators' decisions. Called once, before the run begins. Throws a JobHaltedError if the
-   * job's database was deleted, which removes its jobs.
+   * job's database was deleted, because its jobs are then removed.
    */
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;
@@ -229,7 +229,7 @@ export class HeldReplication {
     throw new StopRequest({ awaitsWrites: true });
   }
 
-  /** Start requested by an operator, overriding checkpoints. */
+  /** Start sequence requested by an operator, which overrides checkpoints. */
   get restartAt(): JobControl["restartAt"] {
     return this.#control.restartAt;
   }
@@ -331,8 +331,8 @@ export class HeldReplication {
   }
 
   /**
-   * Whether the job created its target. Stored with the job; immediately if the job copies the
-   * security object.
+   * Whether the job created its target. Stored with the next update of the job, or immediately if
+   * the job copies the security object.
    */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
@@ -397,7 +397,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether there is progress, or a change of state, that has to be stored. */
+  /** Whether progress or a change of state has to be stored. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -460,7 +460,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** Remembers what has been stored, and is therefore visible to other nodes. */
+  /** Remembers the data that are stored, and therefore visible to other nodes. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;
@@ -626,7 +626,7 @@ export class HeldReplication {
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
-    // If its document is malformed, a job has no options.
+    // A job has no options if its document is malformed.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
     const request = await failureLists.retryRequest(tx, baseId);
     const isAsked = request !== undefined;
@@ -654,7 +654,7 @@ export class HeldReplication {
     return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
-  /** Removes an outdated state from the document, left by CouchDB or an earlier run. */
+  /** Removes from the document an outdated state that CouchDB or an earlier run has left. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
     if (document !== undefined) await clearDocumentState(tx, this.parts.databases, document);

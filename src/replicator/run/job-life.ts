@@ -6,7 +6,10 @@ import type { LagMeter } from "./lag-meter.ts";
 import { RateMeter } from "./rate-meter.ts";
 import type { ReplicationProgress, ReplicationRun } from "./replication-run.ts";
 
-/** Interval for requesting pending changes, which is expensive (CouchDB 3.5: 30 s). */
+/**
+ * Interval between requests for the number of pending changes, which are expensive (CouchDB 3.5: 30
+ * s).
+ */
 const PENDING_INTERVAL_MS = 30_000;
 /** Delay before the first request. */
 const PENDING_PAUSE_MS_FIRST = 1000;

@@ -28,7 +28,7 @@ class Model {
   }
 }
 
-test("measures since when the oldest change is pending, accurate to a second", () => {
+test("measures how long the oldest change has been pending, accurate to a second", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const meter = new LagMeter();
@@ -99,7 +99,7 @@ test("changes left by earlier runs are pending until they arrive, or the source 
   expect(unknown.sinceMs).toBeUndefined();
 });
 
-test("nothing is known before the first read or announcement", () => {
+test("the lag is unknown before the first read or announcement", () => {
   const meter = new LagMeter();
   expect(meter.isKnown).toBe(false);
   meter.announced(0, undefined, 10);

@@ -1,14 +1,17 @@
 /**
- * Measures since when a run has known of the oldest pending change. Changes are counted in feed
- * order from the start of the run. A mark records how many were known at a time; the first mark
- * above the number of arrived changes determines the lag. Pure.
+ * Measures how long a run has known of the oldest pending change. Changes are counted in feed order
+ * from the start of the run. A mark records how many were known at a time; the first mark above the
+ * number of arrived changes determines the lag. Pure.
  */
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
-/** Number of marks above which every other one is dropped. A long lag is thus accurate to 1/30. */
+/**
+ * Number of marks above which every other mark is dropped. A long lag is thus accurate to one
+ * thirtieth.
+ */
 const MARKS_MAX = 64;
-/** Number of marks below which the interval between them is halved. */
+/** Number of marks below which the interval between marks is halved. */
 const MARKS_MIN = 16;
 
 interface Mark {

@@ -16,7 +16,7 @@ export class RateMeter {
   /** Adds cumulative totals at a monotonic time. Samples must be in order. */
   sample(sample: Sample): void {
     const fromMs = sample.timeMs - WINDOW_MS;
-    // Keep the last sample before the window as its start.
+    // Keep the last sample before the window as the start of the window.
     const first = this.#samples.findLastIndex(({ timeMs }) => timeMs <= fromMs);
     this.#samples = [...this.#samples.slice(Math.max(0, first)), sample];
   }

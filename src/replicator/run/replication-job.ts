@@ -5,8 +5,8 @@
  * another write.
  *
  * This class determines how the run ended. `decide.ts` decides about the job, and `HeldReplication`
- * applies that. An ended job runs again when a retry of its failures is requested; it then only
- * retries these, and keeps its state.
+ * applies the decision. An ended job runs again when a retry of its failures is requested. Such a
+ * run only retries the failures, and the job keeps its state.
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
@@ -52,7 +52,7 @@ import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("The run has ended");
-/** Error word for a server that keeps responding with 429. */
+/** Error name for a server that keeps responding with 429. */
 const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
@@ -71,7 +71,7 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Positions at which a run may start, and whether it ends when caught up. */
+/** Positions at which a run may start, and whether the run ends once it has caught up. */
 type RunPlace = Required<
   Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
@@ -159,7 +159,7 @@ export class ReplicationJob {
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
-      // There is nothing to retry: another job with the same list has already done it.
+      // There is nothing to retry: another job with the same list has already retried the failures.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const parked = this.#parked(before);
       const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
@@ -386,7 +386,9 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Returns where a job woken by a watcher resumes, and whether it ends when caught up. */
+  /**
+   * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
+   */
   #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
@@ -490,8 +492,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the retry request, if any, of an ended job, which runs only to retry its failures.
-   * Returns undefined for any other job.
+   * Returns the retry request of an ended job, if any. An ended job runs only to retry its
+   * failures. Returns undefined for any other job.
    */
   async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;
@@ -572,7 +574,7 @@ function lastCheckpoint(
   return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
-/** Returns where the job was parked, if its watcher has woken it. */
+/** Returns the position at which the job was parked, if a watcher has woken the job. */
 function parkedPlace({
   state,
   startTimes,

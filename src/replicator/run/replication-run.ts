@@ -69,7 +69,7 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /** Sequence of the last known checkpoint, at which the run is expected to start. */
   readonly expectedAt?: SourceSequence;
-  /** Whether a continuous replication also ends once it has caught up. */
+  /** Whether the run ends once it has caught up, even if the replication is continuous. */
   readonly endsCaughtUp?: boolean;
   /** Called when both sides have answered, before copying. */
   readonly mayCopy?: () => Promise<void>;
@@ -153,7 +153,9 @@ export class ReplicationRun {
     return this.#sequence.hasOpen;
   }
 
-  /** When the feed last delivered something or began (monotonic ms); undefined before that. */
+  /**
+   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
+   */
   get quietSinceMs(): number | undefined {
     return this.#pipeline?.quietSinceMs;
   }
@@ -217,8 +219,8 @@ export class ReplicationRun {
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // A local copy exists only of the log of a read-only source. Read the logs in this case: the
-    // next checkpoint is not written to the source, so it cannot verify the source's log.
+    // Only the log of a read-only source has a local copy. Read the logs in this case: the next
+    // checkpoint is not written to the source, so it cannot verify the source's log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -287,8 +289,8 @@ export class ReplicationRun {
   /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
-    // is read-only.
+    // A run that ends when caught up has already tried to resume from there in `#runFromParked`,
+    // unless its source is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -299,7 +301,7 @@ export class ReplicationRun {
 
   /**
    * Opens both sides and reads their replication logs. Meanwhile, requests the changes after the
-   * checkpoint that it expects to find.
+   * checkpoint at which the run is expected to start.
    */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
@@ -468,7 +470,8 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // Count from the last retry by any run, since runs may be shorter than the interval.
+    // The interval counts from the last retry by any run, since runs may be shorter than the
+    // interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
     while (intervalMs > 0 && !copied.aborted) {

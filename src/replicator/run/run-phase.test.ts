@@ -19,7 +19,7 @@ test("the table in the specification contains the phase after each event", () =>
 });
 
 test.each(RUN_PHASES)(
-  "no event loses the stored start or the checkpoint of the phase %s",
+  "events in the phase %s lose neither a stored start nor a checkpoint",
   (phase) => {
     for (const event of PHASE_EVENTS) {
       const after = phaseAfter(phase, event);
@@ -30,7 +30,7 @@ test.each(RUN_PHASES)(
   },
 );
 
-test("a run counts as checkpointed only once it has begun", () => {
+test("a run cannot be checkpointed before it has begun", () => {
   expect(phaseAfter("accepted", "checkpoint")).toBe("accepted");
   expect(RUN_PHASES.filter(isStartUnstored)).toEqual(["begun", "begun-checkpointed"]);
 });

@@ -68,7 +68,7 @@ export function isStartStored(phase: RunPhase): boolean {
   return phase === "running" || phase === "running-checkpointed";
 }
 
-/** Whether the next run resumes at a checkpoint of this one. */
+/** Whether the next run resumes at a checkpoint of this run. */
 export function isCheckpointed(phase: RunPhase): boolean {
   return phase === "begun-checkpointed" || phase === "running-checkpointed";
 }

@@ -1,4 +1,4 @@
-/** Applies a schedule: whether a run may start, and when it must end and start next. */
+/** Applies a schedule: whether a run may start, when it must end, and when the next run starts. */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";

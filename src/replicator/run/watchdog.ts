@@ -1,4 +1,7 @@
-/** Detects stalled runs without an error: a dead connection, a hanging server. */
+/**
+ * Detects runs that have stalled without an error, for example because of a dead connection or a
+ * hanging server.
+ */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { Activity } from "../../http-client/index.ts";

@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // A count capped at the useful maximum yields the same stops.
+  // Capping the count at the useful maximum does not change the stops.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -135,7 +135,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   expect(waitingCount(before, now)).toBe(expected);
 });
 
-test("stops jobs of a group over capacity after their minimum run time, the longest running first, and no more than are waiting", () => {
+test("stops jobs of a group over capacity after their minimum run time: the longest running first, and no more jobs than are waiting", () => {
   const running = [
     job("young", 10),
     job("old", 90),

@@ -26,7 +26,6 @@ export interface Slots {
   readonly jobsMax: number;
   /** Maximum number of stops per cycle. */
   readonly churnMax: number;
-  /** Length of a cycle. */
   readonly cycleMs: number;
   /** Minimum run time of a job with the default weight. */
   readonly runMsMin: number;
@@ -38,13 +37,15 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: all whose standing is at least that of the
-   * next group with waiting jobs.
+   * Groups whose jobs yield, highest standing first: all groups whose standing is at least that of
+   * the next group with waiting jobs.
    */
   readonly givingWay: readonly string[];
 }
 
-/** Returns the maximum useful count of waiting jobs: more do not change the decision. */
+/**
+ * Returns the maximum useful count of waiting jobs. More waiting jobs do not change the decision.
+ */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
@@ -60,8 +61,8 @@ export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
  * Counts the jobs due at both checks. Jobs due at only one check were or will be accepted by other
- * nodes, so they are no reason to stop jobs here. If the first check was incomplete, all are
- * counted.
+ * nodes, so they are no reason to stop jobs here. If the first check was incomplete, counts all
+ * jobs due at the second check.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {
   if (before.isPart) return now.ids.size;
@@ -144,7 +145,7 @@ export function shareOf(
 /**
  * Chooses the jobs that less busy nodes, such as a new one, should run instead: continuous jobs
  * that have run for their full time slice, longest running first. `stopping` contains the jobs
- * already chosen to stop in this cycle, whose slots go to waiting jobs.
+ * already chosen to stop in this cycle. Their slots go to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],

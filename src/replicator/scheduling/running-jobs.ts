@@ -60,7 +60,7 @@ export class RunningJobs {
     this.meter.start(held, job.group);
     trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal, this.#leaving.signal)
-      // The run has rejected, which happens only if the store fails.
+      // The run's promise rejects only if the store fails.
       .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);
@@ -79,8 +79,8 @@ export class RunningJobs {
   }
 
   /**
-   * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
-   * nodes may know.
+   * Opens a job. Returns undefined if a newer version stored it in an unknown format. Other nodes
+   * may know the format.
    */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {

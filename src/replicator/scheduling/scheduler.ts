@@ -45,7 +45,7 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
  * slots, since a dead node may leave hundreds of jobs, and each transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** Delay for charging groups after a job ended; running jobs are charged once per instalment. */
+/** Delay for charging groups after a job ended. Running jobs are charged every `instalmentSec`. */
 const CHARGE_MS_MIN = 1000;
 /**
  * Maximum random extension of a cycle, so that nodes started at the same time do not stay in step
@@ -80,7 +80,7 @@ export interface SchedulerParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A service run under the same worker, outside the slots. */
+/** A service that runs jobs outside the slots, as the worker of the scheduler. */
 export interface SlotlessJobsRunner {
   /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
@@ -104,11 +104,14 @@ export class Scheduler {
   #member: WorkerId | undefined;
   #isDraining = false;
   #chargedAtMs = 0;
-  /** Time of the last cycle, and the relative length of the current one. */
+  /** Time of the last cycle, and the relative length of the current cycle. */
   #cycle = { atMs: 0, stretch: 1 };
   /** Jobs waiting at the first check while no slot was free; undefined without a check. */
   #waitedBefore: DueJobs | undefined;
-  /** Reduced maximum of running jobs, for a while after jobs were yielded to other nodes. */
+  /**
+   * Reduced maximum number of running jobs. Applies for a while after jobs were yielded to other
+   * nodes.
+   */
   #yielding = { untilMs: 0, jobsMax: 0 };
   /** Result of the last check of the queue, while no job is known to be due. */
   #empty: EmptyQueue | undefined;
@@ -202,8 +205,8 @@ export class Scheduler {
       // Jobs that are already stopping are not affected.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Only log this error, because the caller needs the original reason for the end. Some run
-        // time is then not charged.
+        // Only log this error, because the caller needs to know why the runs ended. Some run time
+        // is then not charged.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -302,7 +305,8 @@ export class Scheduler {
   }
 
   /**
-   * Returns groups at or above their limit with jobs here, and how many of these jobs should stop.
+   * Returns the groups at or above their limit that have jobs on this node, and how many of these
+   * jobs should stop.
    */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
@@ -322,7 +326,10 @@ export class Scheduler {
     );
   }
 
-  /** Charges groups for run time: after a job has ended, and once per instalment. */
+  /**
+   * Charges groups for run time: after a job has ended, and every `instalmentSec` while jobs are
+   * running.
+   */
   async #charge(): Promise<void> {
     const nowMs = this.#runtime.clock.monotonicMs();
     if (nowMs < this.#chargeAtMs) return;
@@ -363,8 +370,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting a job processes its request, which may take long, so yield in between. If the worker
-    // is expelled meanwhile, that is handled after the loop, for all jobs.
+    // Starting a job may take long, because its request is processed, so yield between jobs. If the
+    // worker is expelled meanwhile, all jobs are halted after the loop.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);

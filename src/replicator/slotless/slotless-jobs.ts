@@ -21,8 +21,8 @@ import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 
 /**
- * Number of jobs accepted per transaction. Their total is unlimited, because all sources must be
- * watched.
+ * Number of jobs accepted per transaction. The total number of jobs is unlimited, because all
+ * sources must be watched.
  */
 const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */
@@ -40,8 +40,8 @@ export interface SlotlessJobsParts {
 export interface SlotlessJobType {
   readonly type: string;
   /**
-   * Runs a job until the signal aborts, and returns it to the queue. Never rejects: if that fails,
-   * the job is requeued by the activity timeout.
+   * Runs a job until the signal aborts, and returns it to the queue. Never rejects. If the job
+   * cannot be returned, the activity timeout requeues it.
    */
   run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void>;
 }

@@ -125,7 +125,7 @@ test("a comparison names conflicts, deletions and attachments, whichever side la
       id: "flag",
       revision: rev(1, "f"),
       attachment: "flag.png",
-      reason: expect.stringMatching(/^is md5-.*, and md5-.* on the target$/),
+      reason: expect.stringMatching(/^has the digest md5-.*, but md5-.* on the target$/),
     },
     { id: "gone", revision: rev(2, "b"), reason: "is not on the target" },
     { id: "only", revision: rev(1, "a"), reason: "is only on the target" },

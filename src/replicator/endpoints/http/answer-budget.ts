@@ -1,7 +1,7 @@
 /**
- * Limits for a response of a peer, by purpose: its length, and the number of its JSON values. Both
- * are enforced while the response is read and scanned, before anything is built from it. A hostile
- * peer can fail only its own job.
+ * Limits for a peer's responses of each kind: length, and number of JSON values. Both limits are
+ * enforced while the response is read and scanned, before anything is built from it. A hostile peer
+ * can fail only its own job.
  */
 
 const KIB = 1024;

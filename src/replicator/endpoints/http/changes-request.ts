@@ -19,7 +19,6 @@ export interface AskedChanges {
   readonly body?: string;
 }
 
-/** Options of a feed request. */
 export interface FeedOptions {
   /** Longest silence of the server while nothing changes. */
   readonly timeoutMs: number;
@@ -99,7 +98,7 @@ export function changesFailed(
   });
 }
 
-/** Whether a CouchDB reports that its filter is missing or has thrown an error. */
+/** Whether a CouchDB server reports that the filter is missing or has thrown an error. */
 function isOfFilter(status: number, text: string): boolean {
   const { error, reason } = parseObject(text) ?? {};
   if (typeof error !== "string" || typeof reason !== "string") return false;

@@ -74,7 +74,7 @@ class ChangesRow implements ChangedDocument {
     return present.map((change) => revisionOf(change.member("rev")));
   }
 
-  /** A document's winner is deleted only if all leaves are. */
+  /** The winning revision is deleted only if all leaves are deleted. */
   get isDeleted(): boolean {
     return this.#row.member("deleted")?.text === "true";
   }

@@ -52,8 +52,8 @@ type Rows = readonly JsonValue[];
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
 /**
- * Reads the feed of existing changes. `timeoutMs` is the interval of the server's heartbeats, which
- * it sends while a filter rejects all changes.
+ * Reads the feed of existing changes. `timeoutMs` is the interval of heartbeats, which the server
+ * sends while a filter rejects all changes.
  */
 export async function* readChangesSnapshot(
   requests: HttpRequests,
@@ -80,13 +80,14 @@ export async function* readChangesSnapshot(
         if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
         since = lastSequenceOf(rows, since);
       }
-      // Report the end of the feed: a filter may have skipped changes after the last row, and these
-      // need not be read again.
+      // Report the end of the feed, because a filter may have skipped changes after the last row.
+      // These changes need not be read again.
       const end = next.value;
       if (hasNews && !isSamePosition(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
-      // If the last attempt returned no rows, give up: the request layer has already repeated it.
+      // If the last attempt returned no rows, give up: the request layer has already repeated the
+      // request.
       const hasMoved = !isSamePosition(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);

@@ -73,8 +73,8 @@ async function* readPages(
     const ended = page.rowCount < rowsMax;
     const isFar = (requests.roundTripMs ?? 0) >= FAR_MS_MIN;
     rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
-    // Report the end of the feed: a filter may have skipped changes after the last row, and these
-    // need not be read again.
+    // Report the end of the feed, because a filter may have skipped changes after the last row.
+    // These changes need not be read again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
     if (ended && !isSamePosition(page.lastSequence, passed)) {
       items.push({ kind: "position", sequence: page.lastSequence });

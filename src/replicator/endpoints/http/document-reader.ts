@@ -71,13 +71,13 @@ export class HttpDocumentReader {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
       // The response is too large, takes too long, or breaks off because of one document: request
-      // each individually.
+      // each document individually.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
   }
 
-  /** Whether the server responds at all, after it failed to respond to a request. */
+  /** Whether the server responds at all. Called after a request got no response. */
   async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
     if (suspicionOf(error) === undefined) return false;

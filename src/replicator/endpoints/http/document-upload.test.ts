@@ -7,8 +7,8 @@ import { documentUpload } from "./document-upload.ts";
 const random: Random = new SystemRandom();
 
 /**
- * The body of an upload of a document with the attachments `one` and `two`, whose bytes arrive in
- * this order.
+ * Body of an upload of a document with the attachments `one` and `two`. `order` is the order in
+ * which their bytes arrive.
  */
 async function uploaded(order: readonly string[]): Promise<string> {
   const outline = ["one", "two"].map((name) => ({
@@ -38,13 +38,13 @@ async function uploaded(order: readonly string[]): Promise<string> {
   return text;
 }
 
-test("attachments follow a document in the order of their names in it", async () => {
+test("sends attachments after the document, in the order in which the document lists them", async () => {
   expect(await uploaded(["one", "two"])).toMatch(
     /filename="one"\r\n.*?\r\n\r\none\r\n.*filename="two"\r\n.*?\r\n\r\ntwo\r\n/s,
   );
 });
 
-test("bytes of one attachment are not sent under the name of another", async () => {
+test("does not send the bytes of one attachment under the name of another", async () => {
   await expect(uploaded(["two", "one"])).rejects.toMatchObject({
     name: "InvalidDocumentError",
     reason: "The source sent the attachments in a different order than listed in `_attachments`",

@@ -17,8 +17,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Status codes with which a server rejects a `_bulk_docs` as a whole, although a single document
- * may be the cause. The values are the error words used if the response contains none.
+ * Errors by status code with which a server rejects a `_bulk_docs` as a whole, although a single
+ * document may be the cause. An error is only used if the response contains none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -121,7 +121,9 @@ export class HttpDocumentWriter {
   }
 }
 
-/** Parses a document, or returns `undefined` for an invalid one, which the target has to reject. */
+/**
+ * Parses a document. Returns `undefined` for an invalid document, so that the target rejects it.
+ */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
     return document.wire;
@@ -212,8 +214,8 @@ function bulkFailures(
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may refer to any revision sent for the document. If it is an error,
-    // all of them count as not written.
+    // A row without a revision may refer to any revision sent for the document. If the row is an
+    // error, all of these revisions count as not written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {
       failures.push({

@@ -51,7 +51,7 @@ import { missingOf } from "./revisions-difference.ts";
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
-/** Status of an attempt to create an existing database. */
+/** Status of the response if the database to create already exists. */
 const ALREADY_THERE = 412;
 /** Status codes of a server that timed out, and of one that does not implement a request. */
 const TIMED_OUT = 408;
@@ -65,7 +65,7 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Servers that only acknowledge durable writes, regardless of their configuration: CouchDB since
+ * Servers that acknowledge only durable writes, regardless of their configuration: CouchDB since
  * 3.0, which has no `delayed_commits` and keeps `_ensure_full_commit` only for older replicators,
  * and compatible servers such as Tandem.
  */
@@ -99,7 +99,10 @@ export class HttpEndpoint implements Endpoint {
   readonly #writer: HttpDocumentWriter;
   readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
-  /** Number of documents, including deleted ones, as last reported; infinite or NaN if unknown. */
+  /**
+   * Number of documents, including deleted ones, as last reported. Infinite before the first
+   * report; NaN if a report contains no number.
+   */
   #documentCount = Number.POSITIVE_INFINITY;
   /** Why creating the database failed. Ignored if the database turns out to exist. */
   #creationFailure: EndpointError | undefined;
@@ -385,7 +388,7 @@ export class HttpEndpoint implements Endpoint {
   }
 }
 
-/** Scanning depth of a document that is passed on whole: its members. */
+/** Scanning depth of a document that is passed on unchanged: down to its members. */
 const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
 
 /** Whether the server confirms that it made the requested change. */
@@ -404,7 +407,7 @@ function countOf(value: unknown): number {
   return typeof value === "number" ? value : Number.NaN;
 }
 
-/** Maximum length kept of a server's start time; real ones have 16 characters. */
+/** Maximum stored length of a server's `instance_start_time`; CouchDB's has 16 characters. */
 const START_TIME_LENGTH_MAX = 1_000;
 
 /** Converts `instance_start_time` of a response to a string; "0" for any other type. */

@@ -10,12 +10,12 @@ import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
 /**
- * Names of databases to be processed. The length limit exceeds CouchDB's; the characters are those
- * for which string order equals byte order.
+ * Pattern of the database names that are processed. It allows longer names than CouchDB, and only
+ * characters for which string order equals byte order.
  */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
- * Maximum length of a name in a feed, as a longer one would not fit into a key of the store.
+ * Maximum length of a name in a feed, since a longer name would not fit into a key of the store.
  * Servers other than CouchDB may use other characters.
  */
 const NAME_LENGTH_MAX = 1000;
@@ -24,7 +24,7 @@ const FEED_TIMEOUT_MS = 20_000;
 
 /** Maximum number of updates per request. */
 export const UPDATES_MAX = 1000;
-/** Maximum number of concurrent requests that concern one database each. */
+/** Maximum number of concurrent requests about single databases. */
 const SINGLE_REQUESTS_MAX = 4;
 
 /** Databases that have changed, and the sequence from which to continue. */
@@ -35,14 +35,14 @@ export interface ServerUpdates {
   readonly last: SourceSequence;
 }
 
-/** A page of the names of databases after a given one, in byte order. */
+/** A page of database names in byte order, starting after a given name. */
 export interface NamesPage {
   readonly names: readonly string[];
   /** Whether there may be more names. */
   readonly hasMore: boolean;
 }
 
-/** Members of an update that show which databases are deleted. */
+/** Members of an update by which deleted databases are recognized. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;
@@ -63,8 +63,8 @@ export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 export class HttpServer {
   readonly #requests: HttpRequests;
   /**
-   * Whether the server supports requests about several databases (`_dbs_info`). True until one
-   * fails.
+   * Whether the server supports requests about several databases (`_dbs_info`). Assumed to be true
+   * until such a request fails.
    */
   #hasDatabasesInfo = true;
 
@@ -74,8 +74,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the end of the server's feed of updates; undefined if the account may not follow it, or
-   * if it does not exist.
+   * Returns the end of the server's feed of updates; undefined if the server has no such feed, or
+   * if the account may not follow it.
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
@@ -213,8 +213,8 @@ export class HttpServer {
   }
 
   /**
-   * Throws for a 5xx status, except 501, since a failing server's response says nothing about its
-   * databases.
+   * Throws for a 5xx status other than 501, since a failing server's response says nothing about
+   * its databases.
    */
   #throwIfAway(status: number, path: string): void {
     if (status < 500 || status === 501) return;

@@ -1,7 +1,10 @@
 /** Parses JSON responses of untrusted servers. */
 import { JsonLimitError, outlineJson } from "../../../base/index.ts";
 
-/** Maximum nesting of a parsed response: much code that processes it recurses for each level. */
+/**
+ * Maximum nesting of a parsed response, because code that processes a response recurses at each
+ * level.
+ */
 export const NESTING_MAX = 1_000;
 /** Maximum number of JSON values that are parsed without yielding. */
 const PARSED_VALUES_MAX = 20_000;
@@ -32,8 +35,8 @@ export function isTooMuch(error: unknown): error is JsonLimitError {
 }
 
 /**
- * Whether an invalid response begins like JSON or is empty. It is then incomplete, even if it ended
- * without an error: a proxy may end it.
+ * Whether an invalid response begins like JSON or is empty. Such a response is incomplete even if
+ * it ended without an error, since a proxy may end it early.
  */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];

@@ -222,8 +222,8 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
 }
 
 /**
- * Yields the attachment's bytes. Throws if there are more than the document states, since such a
- * stream might never end.
+ * Yields the attachment's bytes. Throws if there are more bytes than the document states, since
+ * such a stream might never end.
  */
 async function* bounded(
   { encoding, length, encodedLength }: WireAttachment,

@@ -60,10 +60,10 @@ import {
 import { RoundTrip } from "./round-trip.ts";
 import { ServerWords } from "./server-words.ts";
 
-/** Length of the beginning of an unexpected response that is shown. */
+/** Maximum number of characters quoted from an unexpected response. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** Paths of changes feeds. Their response may be delayed until something changes. */
+/** Paths of changes feeds. Their responses may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
 /** Longest wait for a write when a node stops or gives a slot to another job. */
@@ -87,7 +87,7 @@ const LINGERING = {
 /** Pause before a response that broke off is requested again. */
 const BREAK_PAUSE_MS = 250;
 
-/** Error word for a response that exceeds its budget. */
+/** Error name for a response that exceeds its budget. */
 export const ANSWER_TOO_LONG = "answer_too_long";
 
 /** Scanning depth for a response that is parsed as a whole. */
@@ -103,13 +103,13 @@ export interface HttpRequestsParts {
   /** Rate limits of servers, and grants of logins. All endpoints of the node share them. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
-  /** Secrets that this endpoint sends, which must not appear in messages. */
+  /** Secrets that this endpoint sends. They must not appear in messages. */
   readonly secrets: SecretsInUse;
   /** Default TLS settings for addresses. */
   readonly tls: TlsSettings;
   readonly client: ClientSettings;
   readonly userAgent: string;
-  /** Activity of the requesting run. */
+  /** Measures the transfers of the run that sends the requests. */
   readonly activity?: Activity | undefined;
   /** Generation of the connections. A higher number than before opens new connections. */
   readonly generation?: number | undefined;
@@ -117,7 +117,10 @@ export interface HttpRequestsParts {
   readonly during?: Hazardous | undefined;
 }
 
-/** Performs work that may crash the node, and stores its description meanwhile. */
+/**
+ * Performs work that may crash the node. The description of the work is stored while it is in
+ * progress.
+ */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
 /** Length at which parsing a response may kill the node. */
@@ -166,8 +169,8 @@ export interface Outline {
 }
 
 /**
- * Whether a redirect may be followed. A server must not redirect requests to a system database
- * unless the address named one.
+ * Whether a redirect may be followed. A server must not redirect requests to a system database,
+ * unless the address already named a system database.
  */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
@@ -243,7 +246,7 @@ export class HttpRequests {
   }
 
   /** The `Server` header of the last response, if any. */
-  /** Whether any response was in CouchDB's form. */
+  /** Whether any response had the form of CouchDB's responses. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
@@ -252,7 +255,7 @@ export class HttpRequests {
     return this.#serverName;
   }
 
-  /** Shortest recent time until a response began, if there was one. */
+  /** Shortest recent time until a response began, if any response has begun. */
   get roundTripMs(): number | undefined {
     return this.#roundTrip.leastMs;
   }
@@ -368,8 +371,9 @@ export class HttpRequests {
 
   /**
    * Sends a request, and returns the result of `begin`, which reads the beginning of the response.
-   * If the connection breaks during that, the request is repeated, as if no response had arrived.
-   * `begin` is called for responses with status 200 only; others are read in full.
+   * If the connection breaks before `begin` has finished, the request is repeated, as if no
+   * response had arrived. `begin` is called for responses with status 200 only; others are read in
+   * full.
    */
   async begin<T>(
     method: Method,
@@ -400,14 +404,15 @@ export class HttpRequests {
     throw this.tooLong(path, `more than ${bytesMax} bytes`);
   }
 
-  /** Returns the error for a response to this path beyond its budget. */
+  /** Returns the error for a response to this path that exceeds its budget. */
   tooLong(path: string, limit: string): EndpointError {
     const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
   /**
-   * Scans a response to this path, or a part of it, yielding in between. Throws like `outlineJson`.
+   * Scans a response to this path, or a part of it, while yielding to the event loop. Throws like
+   * `outlineJson`.
    */
   outline(bytes: Uint8Array, path: string, limits: Partial<ScanOptions>): Promise<JsonValue> {
     return this.#process(bytes, path, () => outlineJsonYielding(bytes, limits, this.#yielder()));
@@ -432,7 +437,7 @@ export class HttpRequests {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }
 
-  /** Returns the error for a response to this path with incomplete JSON. */
+  /** Returns the error for incomplete JSON in a response to this path. */
   brokenOff(method: Method, path: string): RequestFailedError {
     const url = this.shownUrl + shownPath(path);
     return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
@@ -474,7 +479,7 @@ export class HttpRequests {
     throw new EndpointError("max_backoff", reason);
   }
 
-  /** Returns the error for a 401 or 403: CouchDB's words, and what the server has responded. */
+  /** Returns the error for a 401 or 403: CouchDB's reason, followed by the server's response. */
   refused(status: number, text: string): EndpointError {
     const { words } = this;
     const place = `unauthorized to access or create database ${this.shownUrl}`;
@@ -489,8 +494,7 @@ export class HttpRequests {
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
     const place = `could not open ${this.shownUrl}`;
-    // For a missing database, the reason is the same as in CouchDB: the response adds nothing to
-    // it.
+    // For a missing database, the reason is the same as in CouchDB: the response would add nothing.
     const isMissing = status === 404 && parseObject(text)?.error === "not_found";
     const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });

@@ -12,14 +12,14 @@ function opened() {
   return { roundTrip, after };
 }
 
-test("a round trip is the shortest time so far", () => {
+test("the estimate of a round trip is the shortest time so far", () => {
   const { roundTrip } = opened();
   expect(roundTrip.leastMs).toBeUndefined();
   for (const durationMs of [310, 302, 900]) roundTrip.add(durationMs);
   expect(roundTrip.leastMs).toBe(302);
 });
 
-test("a slower path is noticed after ten minutes, and an unused one keeps its estimate", () => {
+test("the estimate follows a slower path after ten minutes, and stays the same for an unused one", () => {
   const { roundTrip, after } = opened();
   roundTrip.add(100);
   after(6);

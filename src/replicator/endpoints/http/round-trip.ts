@@ -1,13 +1,12 @@
 /**
- * Measures the distance of a server: the shortest time in which it began to respond, because this
- * time includes no waiting for other work. Measurements are dropped after some minutes, since the
- * distance may grow.
+ * Measures the distance of a server: the shortest time until it began to respond, which includes no
+ * waiting for other work. Measurements are dropped after some minutes, since the distance may grow.
  */
 import type { Clock } from "../../../base/index.ts";
 
 /**
- * Period after which measurements begin to be dropped. With a shorter one, a server that is busy
- * for long would be mistaken for a distant one.
+ * Period after which measurements begin to be dropped. If it were shorter, a server that is busy
+ * for a long time would be mistaken for a distant one.
  */
 const PERIOD_MS = 300_000;
 

@@ -7,7 +7,7 @@ import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
 import { parseObject } from "./json-answer.ts";
 
 const LENGTH_MAX = 1_000;
-/** Maximum length of the beginning of a response that is quoted in a reason. */
+/** Maximum number of characters quoted from a response in a reason. */
 const DESCRIBED_LENGTH_MAX = 200;
 
 export class ServerWords {

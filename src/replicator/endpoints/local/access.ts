@@ -96,7 +96,7 @@ export class LocalAccess {
     throw new EndpointError("forbidden", COPIED);
   }
 
-  /** Converts an error of the store to one that a job can show. */
+  /** Converts a store error to an error that a job can show. */
   shown(error: unknown): unknown {
     if (error instanceof SandboxError) {
       return new EndpointError(error.error, error.reason, { cause: error });

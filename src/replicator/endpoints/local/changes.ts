@@ -1,4 +1,4 @@
-/** The changes of a local database, read in pages. A watch waits for new ones. */
+/** The changes of a local database, read in pages. A watch waits for new changes. */
 import {
   type Change,
   type ChangesOfDocuments,

@@ -160,7 +160,7 @@ function bulkReadResult(documents: readonly Document[], data: InlineData): BulkR
 }
 
 /**
- * A document in its stored form. A local target uses the parsed document; a server is sent the
+ * A document in its stored form. A local target uses the parsed document; a server receives the
  * bytes. Attachments without data become stubs.
  */
 class StoredPlainDocument implements PlainDocument {

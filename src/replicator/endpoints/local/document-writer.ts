@@ -87,8 +87,8 @@ export class LocalDocumentWriter {
   }
 
   /**
-   * Parses a document and checks whether it can be written: it must be valid and not too large. The
-   * edit keeps all attachments as stored.
+   * Parses a document, and checks that it is valid and not too large. All attachments in the
+   * returned edit are stubs.
    */
   #parse(
     document: PlainDocument | StreamedDocument,
