@@ -23,6 +23,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "base/json/json-rows.ts": STRINGS,
   "base/json/json-value.ts": "implements parseJson",
   "cli/server/jobs.ts": "prints an event that this program wrote",
+  "cli/replicate/conflicts.ts": "reads documents one by one",
   "cli/replicate/replicate.ts": "reads ids of documents",
   "dashboard/api/event-feed.ts": "shows an event that this program wrote",
   "dashboard/api/one-job.ts": COMMAND,

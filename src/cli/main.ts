@@ -136,6 +136,16 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
+program
+  .command("conflicts")
+  .description("list the documents of a database that have conflicts")
+  .argument("<url>", "URL of a database of any CouchDB")
+  .option("--since <seq>", "read only changes after this update sequence")
+  .option("--json", "print one JSON object per line: each document, then the totals")
+  .action(async (url, flags) => {
+    await (await import("./replicate/conflicts.ts")).listConflicts(url, flags);
+  });
+
 // Commands end when the reader of their output exits. `serve` does not, because a node must outlive
 // the reader of its startup messages.
 program.hook("preAction", (_, command) => {

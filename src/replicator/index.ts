@@ -61,12 +61,15 @@ export { withStoredSecrets } from "./documents/masked-secrets.ts";
 export { RemovedDatabases } from "./documents/removed-databases.ts";
 export { isReplicatorDatabase, ReplicationHook } from "./documents/replication-hook.ts";
 export type {
+  ChangedDocument,
   Endpoint,
   EndpointInfo,
+  RevisionRequest,
+  SourceSequence,
   StreamedDocument,
   WriteFailure,
 } from "./endpoints/endpoint.ts";
-export { EndpointError, parseSequence, TextDocument } from "./endpoints/endpoint.ts";
+export { EndpointError, parseSequence, sequenceText, TextDocument } from "./endpoints/endpoint.ts";
 export type { EndpointsParts, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";

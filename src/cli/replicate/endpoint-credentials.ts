@@ -13,9 +13,12 @@ import {
 } from "../server/credentials.ts";
 import { describeError } from "../terminal/describe-error.ts";
 
-/** Requires URLs, because a command without a server has no databases of its own. */
-export function checkUrls(source: string, target: string): void {
-  for (const [argument, url] of Object.entries({ SOURCE: source, TARGET: target })) {
+/**
+ * Requires URLs, given by the names of their arguments, because a command without a server has no
+ * databases of its own.
+ */
+export function checkUrls(urls: Readonly<Record<string, string>>): void {
+  for (const [argument, url] of Object.entries(urls)) {
     if (/^https?:\/\//i.test(url)) continue;
     throw new ReplicationInvalidError(
       `${argument} ${maskCredentials(url)}: expected the http:// or https:// URL of a database`,

@@ -64,7 +64,7 @@ export async function replicate(
   let opened: ShellRun | undefined;
   try {
     refuseWithoutAll(flags);
-    checkUrls(source, target);
+    checkUrls({ SOURCE: source, TARGET: target });
     const sides = await withCredentials(source, target);
     const replication = parseReplication({ ...sides, ...optionsOf(flags) });
     opened = await openShellRun(connections, replication, failureLog, stopping.signal);

@@ -40,7 +40,7 @@ interface VerifyFlags extends AllFlags {
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
   await withComparer(flags, source, target, async (comparer) => {
     refuseWithoutAll(flags);
-    checkUrls(source, target);
+    checkUrls({ SOURCE: source, TARGET: target });
     const comparison = await comparer.compare(
       parseReplication({ ...(await withCredentials(source, target)) }),
     );

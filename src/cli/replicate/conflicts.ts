@@ -1,0 +1,146 @@
+/**
+ * `tandem conflicts`: lists the documents with conflicts of any CouchDB. Reads all changes with
+ * their leaves, then the leaves of documents that have several, because a changes feed does not
+ * tell which of them are deleted.
+ */
+import type { JsonText } from "../../base/index.ts";
+import {
+  type ChangedDocument,
+  type Endpoint,
+  parseReplication,
+  type RevisionRequest,
+  type SourceSequence,
+  type StreamedDocument,
+  sequenceText,
+} from "../../replicator/index.ts";
+import { VERSION } from "../../server/index.ts";
+import { counted } from "../terminal/counted.ts";
+import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { printable } from "../terminal/table.ts";
+import { openConnections } from "./connections.ts";
+import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
+
+interface ConflictsFlags {
+  readonly since?: string;
+  readonly json?: boolean;
+}
+
+/** A document with its leaves that are not deleted, winner first. */
+interface Conflict {
+  readonly id: string;
+  readonly winner: string;
+  readonly conflicts: readonly string[];
+}
+
+/** Maximum number of leaves in one request. */
+const LEAVES_MAX = 50;
+
+/** Exits with code 1 if there are conflicts, and with the error's code if reading fails. */
+export async function listConflicts(url: string, flags: ConflictsFlags): Promise<void> {
+  const connections = openConnections({
+    userAgent: `Tandem/${VERSION}`,
+    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
+  });
+  let since: SourceSequence = flags.since ?? 0;
+  let documentCount = 0;
+  let conflictCount = 0;
+  try {
+    checkUrls({ URL: url });
+    const { source } = await withCredentials(url, url);
+    const replication = parseReplication({ source, target: source });
+    const endpoint = connections.open(replication, "source");
+    const { signal } = new AbortController();
+    const request = {
+      since,
+      continuous: false,
+      selection: replication.selection,
+      winningRevisionsOnly: false,
+    };
+    for await (const items of endpoint.changes(request, signal)) {
+      const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+      for await (const conflict of conflictsIn(endpoint, changes, signal)) {
+        conflictCount++;
+        process.stdout.write(flags.json === true ? jsonLine(conflict) : textLine(conflict));
+      }
+      documentCount += changes.length;
+      const last = items.at(-1);
+      if (last !== undefined) since = last.kind === "change" ? last.change.sequence : last.sequence;
+    }
+    process.stdout.write(
+      flags.json === true
+        ? jsonLine({ documents: documentCount, conflicts: conflictCount, since })
+        : `${counted(documentCount, "document")} read: ${counted(conflictCount, "has conflicts", "have conflicts")}\n`,
+    );
+    process.exitCode = conflictCount === 0 ? 0 : 1;
+  } catch (error) {
+    reportError(await withLoginAdvice(error, url, url));
+    if (documentCount > 0) {
+      process.stderr.write(`tandem: continue with --since '${sequenceText(since)}'\n`);
+    }
+  } finally {
+    await connections.close();
+  }
+}
+
+async function* conflictsIn(
+  endpoint: Endpoint,
+  changes: readonly ChangedDocument[],
+  signal: AbortSignal,
+): AsyncGenerator<Conflict> {
+  const branched = changes.filter(({ isDeleted, revisions }) => !isDeleted && revisions.length > 1);
+  const leaves = branched.flatMap(({ id, revisions }) =>
+    revisions.map((revision) => ({ id, revision, ancestors: [] })),
+  );
+  const live = new Map<string, string[]>(branched.map(({ id }) => [id, []]));
+  for (let from = 0; from < leaves.length; from += LEAVES_MAX) {
+    const requests = leaves.slice(from, from + LEAVES_MAX);
+    const results = (await endpoint.readRevisions(requests, signal)) ?? [];
+    for (const [index, request] of requests.entries()) {
+      const result = results[index];
+      const texts =
+        result?.kind === "documents"
+          ? result.documents.map(({ text }) => text)
+          : await readAlone(endpoint, request, signal);
+      // A leaf that has been superseded since is no longer one.
+      if (texts.some((text) => !isDeleted(text))) live.get(request.id)?.push(request.revision);
+    }
+  }
+  for (const [id, revisions] of live) {
+    const [winner, ...conflicts] = revisions.sort(compareRevisions);
+    if (winner !== undefined && conflicts.length > 0) yield { id, winner, conflicts };
+  }
+}
+
+/** Reads a leaf from a server that does not send it together with others. */
+async function readAlone(
+  endpoint: Endpoint,
+  request: RevisionRequest,
+  signal: AbortSignal,
+): Promise<JsonText[]> {
+  const texts: JsonText[] = [];
+  const consume = async ({ text, attachments }: StreamedDocument): Promise<void> => {
+    texts.push(text);
+    // Attachments must be read to the end.
+    for await (const { body } of attachments) for await (const _ of body);
+  };
+  await endpoint.readRevision(request, consume, signal);
+  return texts;
+}
+
+function isDeleted(text: JsonText): boolean {
+  return (JSON.parse(text) as { readonly _deleted?: unknown })._deleted === true;
+}
+
+/** Puts CouchDB's winner first: the highest generation, then the highest hash. */
+function compareRevisions(left: string, right: string): number {
+  const generations = Number.parseInt(right, 10) - Number.parseInt(left, 10);
+  return generations || (left < right ? 1 : -1);
+}
+
+function textLine({ id, winner, conflicts }: Conflict): string {
+  return `${printable(id)}: winner ${printable(winner)}, conflicts ${printable(conflicts.join(", "))}\n`;
+}
+
+function jsonLine(value: object): string {
+  return `${JSON.stringify(value)}\n`;
+}

@@ -1,0 +1,113 @@
+/** `tandem conflicts` on a database of a running node. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+/** More leaves than one request of the command reads. */
+const MANY = Array.from({ length: 70 }, (_, at) => `1-${String(at).padStart(2, "0")}`);
+
+const processes = new Processes();
+let node: TandemProcess;
+
+beforeAll(async () => {
+  node = await processes.open();
+});
+
+afterAll(() => processes.close());
+
+async function tandem(...flags: string[]) {
+  const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  const textOf = async (stream: AsyncIterable<Buffer>) => {
+    let text = "";
+    for await (const chunk of stream) text += chunk;
+    return text;
+  };
+  const [out, errors, [code]] = await Promise.all([
+    textOf(child.stdout),
+    textOf(child.stderr),
+    once(child, "exit"),
+  ]);
+  return { code, out, errors };
+}
+
+test("lists documents whose leaves are not deleted, the winner first, and the totals", async () => {
+  await node.call("PUT", "/films");
+  expect(await tandem("conflicts", `${node.url}/films`)).toEqual({
+    code: 0,
+    out: "0 documents read: 0 have conflicts\n",
+    errors: "",
+  });
+  const docs = [
+    { _id: "alone", _rev: "1-a" },
+    { _id: "both", _rev: "1-a" },
+    { _id: "both", _rev: "1-b" },
+    { _id: "longer", _rev: "1-z" },
+    { _id: "longer", _rev: "10-a" },
+    { _id: "resolved", _rev: "1-a" },
+    { _id: "resolved", _rev: "2-b", _deleted: true },
+    { _id: "removed", _rev: "1-a", _deleted: true },
+    { _id: "removed", _rev: "1-b", _deleted: true },
+    ...MANY.map((_rev) => ({ _id: "many\u001b[31m", _rev })),
+  ];
+  await node.call("POST", "/films/_bulk_docs", { new_edits: false, docs });
+  const { code, out } = await tandem("conflicts", `${node.url}/films`);
+  const lines = out.split("\n");
+  expect(code).toBe(1);
+  expect(lines).toContain("both: winner 1-b, conflicts 1-a");
+  expect(lines).toContain("longer: winner 10-a, conflicts 1-z");
+  expect(lines.find((line) => line.startsWith("many"))).toMatch(
+    /^many\ufffd.*: winner 1-69, conflicts 1-68, .*, 1-00$/,
+  );
+  expect(lines.slice(-2)).toEqual(["6 documents read: 3 have conflicts", ""]);
+  expect(out).not.toContain("resolved");
+});
+
+test("continues after a sequence, and prints JSON", async () => {
+  const { body } = await node.call("GET", "/films");
+  await node.call("POST", "/films/_bulk_docs", {
+    new_edits: false,
+    docs: ["1-a", "1-b"].map((_rev) => ({ _id: "later", _rev })),
+  });
+  const { out } = await tandem(
+    ...["conflicts", `${node.url}/films`, "--json", "--since", body.update_seq],
+  );
+  const [first, totals, ...rest] = out.split("\n").map((line) => line && JSON.parse(line));
+  expect(first).toEqual({ id: "later", winner: "1-b", conflicts: ["1-a"] });
+  expect(totals).toMatchObject({ documents: 1, conflicts: 1, since: expect.any(String) });
+  expect(rest).toEqual([""]);
+});
+
+test("reads leaves one by one from a server without _bulk_get", async () => {
+  const old = createServer(async ({ url = "", headers }, response) => {
+    const isKnown = !url.includes("_bulk_get");
+    const { accept = "*/*" } = headers;
+    const answer = await fetch(node.url + url, { headers: { accept } });
+    response.statusCode = isKnown ? answer.status : 404;
+    response.setHeader("content-type", answer.headers.get("content-type") ?? "");
+    response.end(isKnown ? Buffer.from(await answer.arrayBuffer()) : '{"error":"not_found"}');
+  }).listen(0, "127.0.0.1");
+  await once(old, "listening");
+  try {
+    const { port } = old.address() as AddressInfo;
+    const { out } = await tandem("conflicts", `http://127.0.0.1:${port}/films`);
+    expect(out).toContain("both: winner 1-b, conflicts 1-a\n");
+    expect(out).not.toContain("resolved");
+    expect(out).toContain("7 documents read: 4 have conflicts");
+  } finally {
+    old.close();
+  }
+});
+
+test("reports a missing database and an address that is no URL", async () => {
+  const missing = await tandem("conflicts", `${node.url}/nothing`);
+  expect(missing).toMatchObject({ out: "", errors: expect.stringContaining("nothing") });
+  expect(missing.code).not.toBe(0);
+  const wrong = await tandem("conflicts", "films");
+  expect(wrong.errors).toContain("films");
+  expect(wrong.code).not.toBe(0);
+});
