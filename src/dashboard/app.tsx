@@ -12,6 +12,7 @@ import { useLoaded } from "./base/use-loaded.ts";
 import { linkTo, type View } from "./base/view.ts";
 import { Boundary } from "./components/boundary.tsx";
 import { Foreign, Problem } from "./components/text.tsx";
+import { ConflictsPage } from "./pages/conflicts/conflicts.tsx";
 import { EventsPage } from "./pages/events.tsx";
 import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
@@ -198,6 +199,7 @@ const MENU: readonly (readonly [segment: string | undefined, name: string])[] = 
   ["servers", "Servers"],
   ["rules", "Rules"],
   ["events", "Events"],
+  ["conflicts", "Conflicts"],
   ["settings", "Settings"],
 ];
 /** Shown only to administrators, because other users cannot create jobs. */
@@ -229,6 +231,7 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "rules") return <RulesPage query={query} />;
   if (first === "new-rule") return <NewRulePage />;
   if (first === "events") return <EventsPage query={query} />;
+  if (first === "conflicts") return <ConflictsPage place={segments.slice(1)} query={query} />;
   if (first === "settings") return <SettingsPage query={query} />;
   return (
     <>

@@ -142,6 +142,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   test("no page violates an accessibility rule, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
+    await ask("PUT", "/both-sides");
+    const docs = ["1-aaaa", "1-bbbb"].map((_rev) => ({ _id: "one job", _rev, a: _rev, b: [1] }));
+    await ask("POST", "/both-sides/_bulk_docs", { new_edits: false, docs });
     const found: string[] = [];
     const narrow = { width: 390, height: 844 };
     for (const looks of [
@@ -174,6 +177,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/new-rule", "Rule, JSON"],
         ["/rules/users?edit=true", "Rule, JSON"],
         ["/events", "Why"],
+        ["/conflicts", "both-sides"],
+        ["/conflicts/both-sides", "one job"],
+        ["/conflicts/both-sides/one%20job", "1 member differs"],
         ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {

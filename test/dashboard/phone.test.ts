@@ -48,7 +48,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       const menu = page.getByRole("navigation", { name: "Pages" }).getByRole("link");
       const names = await menu.allTextContents();
       expect(names).toEqual([
-        ...["Overview", "Jobs", "Nodes", "Servers", "Rules", "Events", "Settings"],
+        ...["Overview", "Jobs", "Nodes", "Servers", "Rules", "Events", "Conflicts", "Settings"],
         "New replication",
       ]);
       for (const link of await menu.all()) {
