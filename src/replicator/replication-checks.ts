@@ -230,7 +230,8 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // Send the request that a run sends before each write: it fails if the account has no access.
+      // Sends the request that a run sends before each write, which fails if the account has no
+      // access.
       await endpoint.missingRevisions(new Map(), limited, { once: true });
       return { kind: "open", changes: undefined };
     });

@@ -60,7 +60,7 @@ describe("writing a log", () => {
   });
 });
 
-describe("the database of a side without a reported creation time", () => {
+describe("a database whose server reports no creation time", () => {
   test("counts as re-created if the log written by the run is missing", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);

@@ -81,7 +81,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
   });
 
-  test("resumes at a shared end or start of a session if one log also has a later session", () => {
+  test("resumes at the start or end of a session that is in both logs, even if one log has later sessions", () => {
     const later = { session_id: "c", history: [entry("c", 50), ...at(40).history] };
     expect(commonAncestry(later, at(30)).sequence).toBe(10);
     expect(commonAncestry(at(30), later).sequence).toBe(10);

@@ -159,8 +159,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns jobs whose databases' names begin like the pattern, by id. If there are too many, all
-   * jobs have to be scanned.
+   * Returns the jobs, in the order of their ids, whose database names start with the literal prefix
+   * of the pattern; or all jobs if there are too many of these.
    */
   async #ofDatabases(
     view: IndexView,

@@ -74,7 +74,10 @@ interface Question {
   readonly since: SourceSequence;
 }
 
-/** The jobs whose sources this node has to ask, or the time of the next check. */
+/**
+ * Either the jobs whose sources this node must ask for the number of pending changes or, if there
+ * are none, the time of the next check.
+ */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
   | { readonly kind: "wait"; readonly untilMs: number };

@@ -63,7 +63,7 @@ export function isRetried(
   });
 }
 
-/** State of a job without decisions. */
+/** Control state of a job for which no operator has made a decision. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,
   restartAt: undefined,

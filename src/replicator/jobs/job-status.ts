@@ -33,8 +33,8 @@ export interface JobStatus {
         readonly lastMs: number | undefined;
         readonly class: FailureClass;
         /**
-         * Place of the failure; undefined in a status stored by a version that did not list jobs by
-         * place.
+         * The side and host of the failure; undefined in a status stored by a version that did not
+         * list jobs by them.
          */
         readonly place: Pick<FailureCause, "side" | "host"> | undefined;
       }

@@ -70,7 +70,10 @@ export class Nodes {
     return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));
   }
 
-  /** Sets the drain order of a process (by id), or of all processes of a node (by name). */
+  /**
+   * Orders a process (given by id), or all processes of a node (given by name), to drain; or
+   * cancels the order.
+   */
   setDraining(name: string, isDraining: boolean): Promise<DrainOutcome> {
     return this.#parts.kv.transact(
       async (tx) => {

@@ -32,8 +32,8 @@ export const LOG_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 20_000 }
 export const SECURITY_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 250_000 };
 
 /**
- * One document. Its number of values is unlimited, because it is scanned but not parsed, so values
- * take no memory.
+ * One document. Its number of values is not limited: a document is scanned but not parsed, so its
+ * values take no memory.
  */
 export const DOCUMENT_ANSWER: AnswerBudget = {
   bytesMax: ANSWER_BYTES_MAX,

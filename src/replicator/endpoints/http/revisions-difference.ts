@@ -28,9 +28,9 @@ export function missingOf(
 }
 
 /**
- * Returns the named revisions of one document, spelled as in the request; undefined if some named
- * revision was not requested. A server may spell a hash differently. Revisions without a hash may
- * differ in case.
+ * Returns the revisions of one document that the response names, spelled as in the request;
+ * undefined if the response names one that was not requested. A server may spell a revision in
+ * another letter case.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;
