@@ -1,7 +1,7 @@
 /**
- * Bundles the sources into the program `dist/program/main.js`: few files instead of several
- * hundred, which Node.js loads in half the time. Its threads and child processes are separate files
- * next to it, with the names that `builtFile` expects. Installed packages are not bundled.
+ * Bundles the sources into the program `dist/program/main.js` and the library: few files instead of
+ * several hundred, which Node.js loads in half the time. Threads and child processes are separate
+ * files next to it, with the names that `builtFile` expects. Installed packages are not bundled.
  */
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
@@ -14,6 +14,10 @@ const bundle = await rolldown({
   cwd: ROOT,
   input: {
     main: "src/cli/main.ts",
+    // Entry points of the library (`exports` in package.json).
+    index: "src/library/entries/index.ts",
+    jobs: "src/library/entries/jobs.ts",
+    kv: "src/library/entries/kv.ts",
     "committer-thread": "src/host/lmdb/committer-thread.ts",
     "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
     "lease-process": "src/host/leases/lease-process.ts",

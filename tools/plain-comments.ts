@@ -14,6 +14,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "indexes",
   "jobs",
   "kv",
+  "library",
   "protocol",
   "replicator",
   "server",

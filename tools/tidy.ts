@@ -60,6 +60,19 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
+  library: [
+    "base",
+    "contract",
+    "kv",
+    "jobs",
+    "databases",
+    "protocol",
+    "http-client",
+    "replicator",
+    "api",
+    "host",
+    "server",
+  ],
   // Runs in browsers, so it may use only the API and its contract.
   dashboard: ["base", "contract"],
   cli: [
@@ -72,6 +85,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "replicator",
     "host",
     "server",
+    "library",
   ],
 };
 
@@ -79,7 +93,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
 const REPLICATION_RESOURCES = "api/replication/";
 
 /** Layers that may use the machine directly. */
-const OUTER = new Set(["host", "server", "cli", "dashboard"]);
+const OUTER = new Set(["host", "server", "library", "cli", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bDate\.now\b/, "Date.now: inject a Clock"],

@@ -1,6 +1,6 @@
 /**
- * Queue jobs that a node runs outside its slots, as the same worker: source watchers and rule
- * followers. Each job runs on one node, and another node takes over if that node dies.
+ * Jobs of several types that one worker accepts and runs as soon as they are due. Each job runs on
+ * one worker, and another worker takes over if that one dies.
  */
 import {
   abortWith,
@@ -9,21 +9,14 @@ import {
   type Runtime,
   runTogether,
   waitAtMost,
-} from "../../base/index.ts";
-import {
-  type HeldJob,
-  type JobData,
-  type Jobs,
-  LOOK_AGAIN_SEC,
-  type Membership,
-} from "../../jobs/index.ts";
-import type { KeyValueStore, Watch } from "../../kv/index.ts";
-import type { ReplicatorConfig } from "../replicator-config.ts";
+} from "../base/index.ts";
+import type { KeyValueStore, Watch } from "../kv/index.ts";
+import type { HeldJob, Job } from "./job.ts";
+import type { Membership } from "./job-worker.ts";
+import type { Jobs } from "./jobs.ts";
+import { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 
-/**
- * Number of jobs accepted per transaction. Their total is unlimited, because all sources must be
- * watched.
- */
+/** Maximum number of jobs accepted per transaction. */
 const ACCEPTED_MAX = 100;
 /** Heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
@@ -32,18 +25,18 @@ export interface SlotlessJobsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  /** Interval for heartbeats. Read at each use, so that changed settings apply. */
-  readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
 /** The implementation of one job type. */
 export interface SlotlessJobType {
   readonly type: string;
+  /** Maximum number of jobs that this worker runs concurrently. Default: no limit. */
+  readonly countMax?: number;
   /**
    * Runs a job until the signal aborts, and returns it to the queue. Never rejects: if that fails,
    * the job is requeued by the activity timeout.
    */
-  run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void>;
+  run(held: HeldJob, job: Job, signal: AbortSignal): Promise<void>;
 }
 
 /** Runs the jobs of all types. */
@@ -95,8 +88,9 @@ class SlotlessJobsOfType {
     const unfollow = abortWith(over, stop);
     try {
       while (!over.aborted) {
-        if (this.#stopping.signal.aborted) await this.#changed.notified(over).catch(() => {});
-        else await this.#accept(worker, stop.signal);
+        if (this.#stopping.signal.aborted || this.#room() === 0) {
+          await this.#changed.notified(over).catch(() => {});
+        } else await this.#accept(worker, stop.signal);
       }
     } finally {
       unfollow();
@@ -105,12 +99,16 @@ class SlotlessJobsOfType {
     }
   }
 
+  #room(): number {
+    return Math.min(ACCEPTED_MAX, (this.#work.countMax ?? Infinity) - this.#running.size);
+  }
+
   async #accept(worker: string, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { type } = this.#work;
     const dueBySec = Math.floor(this.#clock.nowMs() / 1000);
     const acceptance = await kv.transact((tx) =>
-      jobs.accept(tx, type, { dueBySec, countMax: ACCEPTED_MAX, worker }),
+      jobs.accept(tx, type, { dueBySec, countMax: this.#room(), worker }),
     );
     if (acceptance.kind === "none-due") {
       await this.#wait(acceptance.enqueued, acceptance.firstDueSec, signal);
@@ -118,8 +116,8 @@ class SlotlessJobsOfType {
     }
     const stopped = AbortSignal.any([signal, this.#stopping.signal]);
     for (const [index, held] of acceptance.held.entries()) {
-      const data = acceptance.jobs[index]?.data ?? {};
-      const run = this.#work.run(held, data, stopped).finally(() => {
+      const job = acceptance.jobs[index] as Job;
+      const run = this.#work.run(held, job, stopped).finally(() => {
         this.#running.delete(run);
         this.#changed.notify();
       });
@@ -140,9 +138,14 @@ class SlotlessJobsOfType {
   }
 }
 
+export interface HeartbeatParts extends SlotlessJobsParts {
+  /** Interval for heartbeats. Read at each use, so that changed settings apply. */
+  readonly config: { readonly activityTimeoutSec: number };
+}
+
 /** Sends heartbeats until the signal aborts. Rejects if the job is lost. */
 export async function showLife(
-  { runtime, kv, jobs, config }: SlotlessJobsParts,
+  { runtime, kv, jobs, config }: HeartbeatParts,
   held: HeldJob,
   signal: AbortSignal,
 ): Promise<void> {

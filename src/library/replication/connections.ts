@@ -1,5 +1,4 @@
-/** Endpoints for commands that work without a server. */
-
+/** Endpoints of runs in the caller's process: commands without a server, and the library. */
 import type { Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import {
@@ -20,29 +19,32 @@ import {
 } from "../../http-client/index.ts";
 import {
   type Endpoint,
+  EndpointError,
   type HttpAddress,
   HttpEndpoint,
   HttpServer,
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   ReplicationInvalidError,
+  resolveReferences,
 } from "../../replicator/index.ts";
+import { secretLookup } from "../../server/index.ts";
 
 /**
- * Time for which a command retries a failing request. For a job, this time depends on
- * `health_threshold_sec`, which does not apply to a command.
+ * Time for which a failing request is retried. For a job, this time depends on
+ * `health_threshold_sec`, which does not apply here.
  */
 const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
   /**
-   * Performs one request. The rate limits for logins are shared by all endpoints of the command.
+   * Performs one request. The rate limits for logins are shared by all endpoints.
    */
   readonly fetch: Fetch;
   /** Bytes transferred so far. */
   readonly activity: Activity;
-  /** Secrets that the command has sent. */
+  /** Secrets that were sent. */
   readonly secrets: SecretsInUse;
   open(replication: Replication, side: "source" | "target"): Endpoint;
   /** Opens a connection to a server, to list its databases. */
@@ -96,7 +98,7 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
         throw new ReplicationInvalidError(`\`${side}\` must be an http:// or https:// URL`);
       }
       const { options } = replication;
-      return new HttpEndpoint(partsFor(options), address, options);
+      return new HttpEndpoint(partsFor(options), resolveReferences(address, secretOf), options);
     },
     openServer(address) {
       const { options } = REPLICATOR_CONFIG_DEFAULT;
@@ -104,4 +106,11 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
     },
     close: () => undici.close(),
   };
+}
+
+/** Resolves a reference with the rights of this process. */
+function secretOf(reference: string): string {
+  const found = secretLookup(process.env, ["env:*", "file:*"])(reference);
+  if (found.kind === "found") return found.secret;
+  throw new EndpointError("secret_missing", found.reason);
 }

@@ -5,23 +5,36 @@ import {
   NO_OWN_CHECKPOINT,
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
+  type ReplicationIdContext,
   ReplicationRun,
   readFilterCode,
   replicationId,
   type TargetOrigin,
 } from "../../replicator/index.ts";
+import { CaughtUp } from "./caught-up.ts";
 import type { Connections } from "./connections.ts";
 
 /**
- * Fixed uuid for runs from the shell, so that a run finds the checkpoints of a run on any other
- * machine.
+ * Fixed uuid, so that a run finds the checkpoints of an earlier run in any other process.
  */
-const SHELL_UUID = "0".repeat(32);
+const OWN_UUID = "0".repeat(32);
 
-export interface ShellRun {
+export interface OwnRun {
   readonly run: ReplicationRun;
   readonly source: Endpoint;
   readonly target: Endpoint;
+  readonly caughtUp: CaughtUp;
+}
+
+export interface OwnRunParts {
+  readonly connections: Pick<Connections, "runtime" | "secrets" | "open">;
+  readonly failures: MemoryRunFailures;
+  /** Context of the replication id if a side is a database of a node. */
+  readonly ids?: ReplicationIdContext | undefined;
+  /** Called when the progress changes, including that of `caughtUp`. */
+  readonly onProgress?: () => void;
+  /** Whether the pending changes of a one-shot run are needed. Default: yes. */
+  readonly isFollowed?: () => boolean;
 }
 
 class MemoryOrigin implements TargetOrigin {
@@ -33,17 +46,16 @@ class MemoryOrigin implements TargetOrigin {
 }
 
 /** Fetches the code of the replication's filter, if any, from the source. */
-export async function openShellRun(
-  connections: Connections,
+export async function openOwnRun(
+  { connections, failures, ids, onProgress = () => {}, isFollowed = () => true }: OwnRunParts,
   replication: Replication,
-  failures: MemoryRunFailures,
   signal: AbortSignal,
-): Promise<ShellRun> {
-  const { runtime } = connections;
+): Promise<OwnRun> {
+  const { runtime, secrets } = connections;
   const config = REPLICATOR_CONFIG_DEFAULT;
-  const context = {
+  const context = ids ?? {
     digests: runtime.digests,
-    serverUuid: SHELL_UUID,
+    serverUuid: OWN_UUID,
     hostName: "",
     port: 0,
     serverUrl: "",
@@ -61,9 +73,20 @@ export async function openShellRun(
     ids: replicationId(context, replication, filterCode),
     mayWrite: async () => {},
     failures,
-    secrets: connections.secrets,
+    secrets,
     ownCheckpoint: NO_OWN_CHECKPOINT,
     copyLimits: config.copyLimits,
+    onProgress: () => {
+      caughtUp.look();
+      onProgress();
+    },
   });
-  return { run, source, target };
+  const caughtUp = new CaughtUp({
+    clock: runtime.clock,
+    run,
+    source,
+    isNeeded: () => replication.continuous || isFollowed(),
+    onChange: onProgress,
+  });
+  return { run, source, target, caughtUp };
 }
