@@ -18,6 +18,7 @@ const bundle = await rolldown({
     index: "src/library/entries/index.ts",
     jobs: "src/library/entries/jobs.ts",
     kv: "src/library/entries/kv.ts",
+    "kv-conformance": "src/library/entries/kv-conformance.ts",
     "committer-thread": "src/host/lmdb/committer-thread.ts",
     "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
     "lease-process": "src/host/leases/lease-process.ts",

@@ -17,6 +17,7 @@ const ENTRIES = {
   index: "dist/library/entries/index.d.ts",
   jobs: "dist/library/entries/jobs.d.ts",
   kv: "dist/library/entries/kv.d.ts",
+  "kv-conformance": "dist/library/entries/kv-conformance.d.ts",
 };
 
 const OPTIONS = {

@@ -55,6 +55,7 @@ const CONSUMER = `
 import { openNode, replicate, ReplicationError, verify } from "couch-tandem";
 import { openQueue, type JobHandler } from "couch-tandem/jobs";
 import { openKeyValueStore, Subspace } from "couch-tandem/kv";
+import { kvConformance } from "couch-tandem/kv/conformance";
 
 const count: JobHandler = {
   type: "count",
@@ -77,6 +78,8 @@ for await (const { docs_written } of replicate("https://a.example/films", films)
 const { failures } = await replicate(films, { url: new URL("https://b.example/"), auth: { basic: { username: "u", password: "p" } } });
 const rev: string | undefined = failures[0]?.rev;
 const { ok } = await verify(films, "https://b.example/films").catch((error: ReplicationError) => ({ ok: error.status === 404 }));
+const suite = kvConformance({ open: () => Promise.reject(new Error("none")), features: ["watches"] });
+for (const { name } of suite.cases) name.trim();
 // @ts-expect-error: an unknown option is an error.
 replicate(films, films, { forever: true });
 // @ts-expect-error: so is a value of another type.

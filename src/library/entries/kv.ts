@@ -39,4 +39,4 @@ export {
   Versionstamp,
 } from "../../kv/index.ts";
 export type { ClusterPlace, LmdbPlace, Store, StoreLocation } from "../kv/open-store.ts";
-export { openEngineStore, openKeyValueStore } from "../kv/open-store.ts";
+export { openEngineStore, openKeyValueStore, openMemoryEngine } from "../kv/open-store.ts";

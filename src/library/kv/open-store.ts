@@ -1,13 +1,15 @@
 /** Stores in the caller's process, on the engines of a node or on another one. */
 import type { Runtime } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
-import type {
-  Engine,
-  KeyValueError,
-  ReadOptions,
-  ReadTransaction,
-  Transaction,
-  TransactOptions,
+import {
+  type Engine,
+  type KeyValueError,
+  MemoryEngine,
+  MemoryStorage,
+  type ReadOptions,
+  type ReadTransaction,
+  type Transaction,
+  type TransactOptions,
 } from "../../kv/index.ts";
 import { type OpenedStore, openEngine, openStore, type StorePlace } from "../../server/index.ts";
 
@@ -77,6 +79,12 @@ export function partsOf(store: Store): StoreParts {
 export async function openKeyValueStore(location: StoreLocation): Promise<Store> {
   const runtime = createSystemRuntime();
   return knownStore({ runtime, ...(await openStore(runtime, placeOf(location))) });
+}
+
+/** Opens an engine whose data is lost when the process ends. */
+export function openMemoryEngine(): Engine {
+  const storage = new MemoryStorage({ clearsRangesAtOnce: true });
+  return new MemoryEngine({ runtime: createSystemRuntime(), storage });
 }
 
 /** Opens a store on an engine of the caller, which `close` closes. */

@@ -1,8 +1,9 @@
 /** Operations that change a value without reading it. */
-import { expect, test } from "vitest";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import { bytes, type Fixture } from "./fixture.ts";
 
-export function atomicTests(fixture: () => Fixture): void {
+export function atomicTests(fixture: () => Fixture, test: Test): void {
   const counter = bytes("counter");
   const little = (value: bigint): Uint8Array => {
     const encoded = Buffer.alloc(8);

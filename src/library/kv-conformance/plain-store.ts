@@ -2,7 +2,7 @@
  * A store whose transactions write only what their bodies write, for tests that inspect or count
  * all rows.
  */
-import { KeyValueStore, type Transaction, type TransactOptions } from "../../../src/kv/index.ts";
+import { KeyValueStore, type Transaction, type TransactOptions } from "../../kv/index.ts";
 
 export class PlainStore extends KeyValueStore {
   override transact<T>(

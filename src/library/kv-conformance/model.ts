@@ -1,5 +1,5 @@
 /** Reference model: the store as a sorted list in one thread. */
-import { firstGreaterThan, lastLessThan, type Transaction } from "../../../src/kv/index.ts";
+import { firstGreaterThan, lastLessThan, type Transaction } from "../../kv/index.ts";
 import { bytes, put, read, rows, text } from "./fixture.ts";
 
 export type Step =

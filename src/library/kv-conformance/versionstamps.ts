@@ -1,5 +1,5 @@
 /** Versionstamps: the values set by the commit, and their order. */
-import { expect, test } from "vitest";
+
 import {
   packTupleVersionstamped,
   Subspace,
@@ -7,10 +7,12 @@ import {
   type Tuple,
   unpackTuple,
   Versionstamp,
-} from "../../../src/kv/index.ts";
+} from "../../kv/index.ts";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import { bytes, type Fixture, put } from "./fixture.ts";
 
-export function versionstampTests(fixture: () => Fixture): void {
+export function versionstampTests(fixture: () => Fixture, test: Test): void {
   const log = Subspace.fromTuple(["log"]);
 
   const append = (...names: string[]): Promise<void> =>

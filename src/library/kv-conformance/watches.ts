@@ -1,9 +1,11 @@
 /** Watches fire on every change by any transaction, and may fire without one. */
-import { expect, test } from "vitest";
-import type { Watch } from "../../../src/kv/index.ts";
+
+import type { Watch } from "../../kv/index.ts";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import { bytes, type Fixture, put, read } from "./fixture.ts";
 
-export function watchTests(fixture: () => Fixture): void {
+export function watchTests(fixture: () => Fixture, test: Test): void {
   const key = bytes("watched");
   const arm = (): Promise<Watch> => fixture().kv.transact(async (tx) => tx.watch(key));
   const isPending = async (watch: Watch): Promise<boolean> => {

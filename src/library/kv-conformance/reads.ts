@@ -1,5 +1,5 @@
 /** Reads: order, ranges, selectors, pages, and a transaction's own writes. */
-import { expect, test } from "vitest";
+
 import {
   BEHIND_LAST_KEY,
   FIRST_KEY,
@@ -8,7 +8,9 @@ import {
   type KeySelector,
   lastLessOrEqual,
   lastLessThan,
-} from "../../../src/kv/index.ts";
+} from "../../kv/index.ts";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import {
   bytes,
   EVERYTHING,
@@ -21,7 +23,7 @@ import {
   text,
 } from "./fixture.ts";
 
-export function readTests(fixture: () => Fixture): void {
+export function readTests(fixture: () => Fixture, test: Test): void {
   const fill = (...keys: string[]): Promise<void> =>
     fixture().kv.transact(async (tx) => {
       for (const key of keys) put(tx, key, key.toUpperCase());

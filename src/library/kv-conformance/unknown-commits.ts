@@ -2,7 +2,7 @@
  * An engine whose commits succeed or fail, but report an unknown result. Results follow the given
  * list; later commits are reported correctly.
  */
-import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
+import { type Engine, type EngineTransaction, KeyValueError } from "../../kv/index.ts";
 
 export type CommitOutcome = "carried out" | "lost";
 

@@ -1,14 +1,16 @@
 /** Visibility and conflicts between transactions. */
-import { expect, test } from "vitest";
+
 import {
   firstGreaterOrEqual,
   type KeyValueStore,
   lastLessThan,
   type Transaction,
-} from "../../../src/kv/index.ts";
+} from "../../kv/index.ts";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
 
-export function isolationTests(fixture: () => Fixture): void {
+export function isolationTests(fixture: () => Fixture, test: Test): void {
   /**
    * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the
    * first attempt that could commit. Returns whether the attempt conflicted.

@@ -1,7 +1,7 @@
 /** Requirements for an implementation that is tested by the suite. */
 
-import type { Runtime } from "../../../src/base/index.ts";
-import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
+import { hexEncode, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { createSystemRuntime } from "../../host/index.ts";
 import {
   BEHIND_LAST_KEY,
   type Engine,
@@ -11,41 +11,49 @@ import {
   type KeyValueStore,
   type ReadTransaction,
   type Transaction,
-} from "../../../src/kv/index.ts";
-import { PlainStore } from "../../support/kv/plain-store.ts";
+} from "../../kv/index.ts";
+import type { Feature } from "./features.ts";
+import { PlainStore } from "./plain-store.ts";
 
 export interface KvImplementation {
-  readonly name: string;
   /** Opens a new store, which the suite closes. */
   open(): Promise<OpenedEngines>;
-  readonly supports: {
-    /** Number of random cases per property. */
-    readonly propertyRunCount: number;
-  };
+  /** Parts of the contract that the engine supports. Default: all. */
+  readonly features?: readonly Feature[];
+  /** Number of random cases per property. Default: 25. */
+  readonly propertyRunCount?: number;
 }
 
 export interface OpenedEngines {
-  readonly runtime: Runtime;
   readonly engine: Engine;
-  /** Another node of the same store, or the same engine if there is only one. */
-  readonly peer: Engine;
-  /** Resolves when every earlier read version is too old. */
-  passReadVersionAge(): Promise<void>;
+  /** Another node of the same store. Default: the same engine. */
+  readonly peer?: Engine;
+  /**
+   * Resolves when every earlier read version is too old. Required for the feature
+   * `read-version-age`.
+   */
+  passReadVersionAge?(): Promise<void>;
   /** Removes the store after everything was closed. */
-  remove(): Promise<void>;
+  remove?(): Promise<void>;
 }
 
-export interface Fixture extends OpenedEngines {
+export interface Fixture extends Required<OpenedEngines> {
+  readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly peerKv: KeyValueStore;
 }
 
 export async function openFixture(implementation: KvImplementation): Promise<Fixture> {
   const opened = await implementation.open();
-  const { runtime, engine, peer } = opened;
+  const { engine, peer = engine, remove = async () => {} } = opened;
+  const passReadVersionAge = async (): Promise<void> => {
+    if (opened.passReadVersionAge === undefined) throw new Error("passReadVersionAge is missing");
+    await opened.passReadVersionAge();
+  };
+  const runtime = createSystemRuntime();
   const kv = new PlainStore({ runtime, engine });
   const peerKv = peer === engine ? kv : new PlainStore({ runtime, engine: peer });
-  return { ...opened, kv, peerKv };
+  return { engine, peer, passReadVersionAge, remove, runtime, kv, peerKv };
 }
 
 export async function closeFixture({ kv, peerKv, remove }: Fixture): Promise<void> {

@@ -1,9 +1,11 @@
 /** FoundationDB's limits, which apply on every engine. */
-import { expect, test } from "vitest";
-import { Subspace, Versionstamp } from "../../../src/kv/index.ts";
+
+import { Subspace, Versionstamp } from "../../kv/index.ts";
+import { expect } from "./expect.ts";
+import type { Test } from "./features.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
 
-export function limitTests(fixture: () => Fixture): void {
+export function limitTests(fixture: () => Fixture, test: Test): void {
   test("a key of 9,900 bytes is stored, one of more than 10,000 is refused", async () => {
     const largest = new Uint8Array(9_900).fill(1);
     await fixture().kv.transact(async (tx) => tx.set(largest, bytes("x")));
@@ -74,7 +76,7 @@ export function limitTests(fixture: () => Fixture): void {
       for (let number = 0; number < 65_537; number++) tx.nextUserVersion();
     });
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
-  });
+  }, ["versionstamps"]);
 
   test("a read version is too old after five seconds, and the next attempt has a new one", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
@@ -97,7 +99,7 @@ export function limitTests(fixture: () => Fixture): void {
         { retryCountMax: 0 },
       ),
     ).rejects.toMatchObject({ code: "KV_TOO_OLD" });
-  });
+  }, ["read-version-age"]);
 
   test("a transaction that read more than five seconds ago cannot commit", async () => {
     let attemptCount = 0;
@@ -109,5 +111,5 @@ export function limitTests(fixture: () => Fixture): void {
     });
     expect(attemptCount).toBe(2);
     expect(await fixture().kv.read((tx) => read(tx, "b"))).toBe("2");
-  });
+  }, ["read-version-age"]);
 }
