@@ -15,6 +15,7 @@ const DRAFTS = `${ROOT}dist/declarations`;
 /** Declarations that `tsc -b` has written, by the name of the bundled file. */
 const ENTRIES = {
   index: "dist/library/entries/index.d.ts",
+  client: "dist/client/entry.d.ts",
   jobs: "dist/library/entries/jobs.d.ts",
   kv: "dist/library/entries/kv.d.ts",
   "kv-conformance": "dist/library/entries/kv-conformance.d.ts",

@@ -5,6 +5,7 @@ export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
   "base",
   "cli",
+  "client",
   "contract",
   "dashboard",
   "databases",

@@ -89,7 +89,7 @@ class SlotlessJobsOfType {
     try {
       while (!over.aborted) {
         if (this.#stopping.signal.aborted || this.#room() === 0) {
-          await this.#changed.notified(over).catch(() => {});
+          await this.#changed.notified(stop.signal).catch(() => {});
         } else await this.#accept(worker, stop.signal);
       }
     } finally {

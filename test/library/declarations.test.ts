@@ -27,7 +27,7 @@ const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
 
 beforeAll(() => {
   // Tests run without type checks, so the declarations may be older than the sources.
-  expect(run(ROOT, TSC, "-b", "src/library")).toEqual({ status: 0, output: "" });
+  expect(run(ROOT, TSC, "-b", "src/library", "src/client")).toEqual({ status: 0, output: "" });
   expect(run(ROOT, "tools/declarations.mjs")).toEqual({ status: 0, output: "" });
 });
 
@@ -53,6 +53,7 @@ test.each(entries)(
 /** A program of a user, who has only this package and the compiler. */
 const CONSUMER = `
 import { openNode, replicate, ReplicationError, verify } from "couch-tandem";
+import { createClient } from "couch-tandem/client";
 import { openQueue, type JobHandler } from "couch-tandem/jobs";
 import { openKeyValueStore, Subspace } from "couch-tandem/kv";
 import { kvConformance } from "couch-tandem/kv/conformance";
@@ -78,6 +79,8 @@ for await (const { docs_written } of replicate("https://a.example/films", films)
 const { failures } = await replicate(films, { url: new URL("https://b.example/"), auth: { basic: { username: "u", password: "p" } } });
 const rev: string | undefined = failures[0]?.rev;
 const { ok } = await verify(films, "https://b.example/films").catch((error: ReplicationError) => ({ ok: error.status === 404 }));
+const client = createClient({ url: "http://localhost:5984/", fetch: node.fetch });
+for await (const job of client.jobs.list({ failing: true })) job.last_failure?.reason.trim();
 const suite = kvConformance({ open: () => Promise.reject(new Error("none")), features: ["watches"] });
 for (const { name } of suite.cases) name.trim();
 // @ts-expect-error: an unknown option is an error.

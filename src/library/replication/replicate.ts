@@ -2,7 +2,7 @@
  * A replication in the caller's process. It has checkpoints on both sides, as a job has, but no
  * store of its own.
  */
-import { append, backoff } from "../../base/index.ts";
+import { append, backoff, LatestValues } from "../../base/index.ts";
 import {
   type DocumentFailure,
   isoTime,
@@ -13,7 +13,6 @@ import {
 import { VERSION } from "../../server/index.ts";
 import { type Connections, openConnections } from "./connections.ts";
 import { isFinal, type OwnReplication, parseOwnReplication } from "./endpoints.ts";
-import { LatestValues } from "./latest-values.ts";
 import type {
   FailedRevision,
   ReplicateOptions,

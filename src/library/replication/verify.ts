@@ -1,10 +1,10 @@
 /** Compares two databases in the caller's process. */
+import { LatestValues } from "../../base/index.ts";
 import type { Comparison } from "../../replicator/index.ts";
 import { VERSION } from "../../server/index.ts";
 import { compareSides } from "./compare.ts";
 import { openConnections } from "./connections.ts";
 import { parseOwnReplication } from "./endpoints.ts";
-import { LatestValues } from "./latest-values.ts";
 import type { FailedRevision, ReplicationEndpoint } from "./options.ts";
 import { failedRevision, replicationError } from "./replication-error.ts";
 
