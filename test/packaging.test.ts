@@ -95,6 +95,8 @@ test("the package contains program, dashboard, docs and examples, no sources or 
     "dist/types",
     "docs",
     "examples",
+    "examples/library",
+    "examples/thumbnails",
   ]);
   const own = (folder: string): readonly string[] =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })

@@ -117,3 +117,48 @@ test("a strict consumer without other packages compiles, also with isolated modu
     rmSync(directory, { recursive: true });
   }
 });
+
+test("the code on the pages of the library passes the compiler's checks", () => {
+  const folder = mkdtempSync(join(ROOT, "dist/pages-"));
+  try {
+    const files = ["library", "client", "queue"].flatMap((page) => {
+      const text = readFileSync(join(ROOT, `docs/${page}.md`), "utf8");
+      return [...text.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code = ""], index) => {
+        const file = join(folder, `${page}-${index}.mts`);
+        writeFileSync(file, code);
+        return file;
+      });
+    });
+    expect(files).toHaveLength(3);
+    const flags = [
+      "--strict",
+      "--noEmit",
+      "--target",
+      "es2022",
+      "--module",
+      "nodenext",
+      "--noImplicitAny",
+      "false",
+    ];
+    const { status, output } = run(
+      ROOT,
+      TSC,
+      ...flags,
+      "--types",
+      "node",
+      "--skipLibCheck",
+      ...files,
+    );
+    expect({ status, output }).toEqual({ status: 0, output: "" });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("the examples pass the compiler's checks", () => {
+  const flags = ["--checkJs", "--noEmit", "--target", "es2022", "--module", "nodenext"];
+  const lenient = ["--skipLibCheck", "--strict", "--noImplicitAny", "false", "--types", "node"];
+  const names = ["library/copy.mjs", "library/pause-failing.mjs", "thumbnails/add.mjs"];
+  const files = names.map((name) => join(ROOT, "examples", name));
+  expect(run(ROOT, TSC, ...flags, ...lenient, ...files)).toEqual({ status: 0, output: "" });
+});

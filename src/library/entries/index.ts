@@ -6,6 +6,14 @@ export type { NodeDatabase, NodeDatabases } from "../node/node-database.ts";
 export type { ListenOptions, OpenNodeOptions, TandemNode } from "../node/open-node.ts";
 export { openNode } from "../node/open-node.ts";
 export type {
+  PouchEvents,
+  PouchProgress,
+  PouchReplicateOptions,
+  PouchReplication,
+  PouchResult,
+} from "../pouchdb/pouch-replicate.ts";
+export { pouchReplicate } from "../pouchdb/pouch-replicate.ts";
+export type {
   DocumentOptions,
   FailedRevision,
   RemoteDatabase,
