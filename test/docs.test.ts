@@ -76,7 +76,9 @@ test("every page and example names FoundationDB versions tested in clusters.md, 
   expect(tried).toHaveLength(4);
   const [install, ...others] = new Set(clusters.match(INSTALLATION));
   expect([install, others]).toEqual([expect.stringContaining("--omit=dev"), []]);
-  const examples = readdirSync(join(ROOT, "examples")).map((name) => join(ROOT, "examples", name));
+  const examples = readdirSync(join(ROOT, "examples"), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
   const message = join(ROOT, "src/host/foundationdb/package.ts");
   const named = [...pages.filter((page) => !page.startsWith(DECISIONS)), ...examples, message];
   for (const page of named) {

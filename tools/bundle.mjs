@@ -1,7 +1,7 @@
 /**
- * Bundles the sources into the program `dist/program/main.js`: few files instead of several
- * hundred, which Node.js loads in half the time. Its threads and child processes are separate files
- * next to it, with the names that `builtFile` expects. Installed packages are not bundled.
+ * Bundles the sources into the program `dist/program/main.js` and the library: few files instead of
+ * several hundred, which Node.js loads in half the time. Threads and child processes are separate
+ * files next to it, with the names that `builtFile` expects. Installed packages are not bundled.
  */
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
@@ -10,10 +10,22 @@ import { writeFolder } from "./write-folder.mjs";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PROGRAM = `${ROOT}dist/program`;
 
-const bundle = await rolldown({
+const OPTIONS = {
   cwd: ROOT,
+  external: /^[^./]/,
+  // A command loads only the modules that it uses: none of ours has side effects when it is loaded.
+  treeshake: { moduleSideEffects: false },
+};
+
+const bundle = await rolldown({
+  ...OPTIONS,
   input: {
     main: "src/cli/main.ts",
+    // Entry points of the library (`exports` in package.json).
+    index: "src/library/entries/index.ts",
+    jobs: "src/library/entries/jobs.ts",
+    kv: "src/library/entries/kv.ts",
+    "kv-conformance": "src/library/entries/kv-conformance.ts",
     "committer-thread": "src/host/lmdb/committer-thread.ts",
     "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
     "lease-process": "src/host/leases/lease-process.ts",
@@ -23,14 +35,22 @@ const bundle = await rolldown({
     "function-thread": "src/host/sandbox/function-thread.ts",
   },
   platform: "node",
-  external: /^[^./]/,
-  // A command loads only the modules that it uses: none of ours has side effects when it is loaded.
-  treeshake: { moduleSideEffects: false },
 });
 const { output } = await bundle.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
 await bundle.close();
+// The client also runs in browsers, so it shares no file with the program.
+const client = await rolldown({
+  ...OPTIONS,
+  input: { client: "src/client/entry.ts" },
+  platform: "browser",
+});
+const browser = await client.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
+await client.close();
 
 writeFolder(
   PROGRAM,
-  output.map((file) => [file.fileName, file.type === "chunk" ? file.code : file.source]),
+  [...output, ...browser.output].map((file) => [
+    file.fileName,
+    file.type === "chunk" ? file.code : file.source,
+  ]),
 );

@@ -60,11 +60,26 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
-  // Runs in browsers, so it may use only the API and its contract.
-  dashboard: ["base", "contract"],
+  library: [
+    "base",
+    "contract",
+    "kv",
+    "jobs",
+    "databases",
+    "protocol",
+    "http-client",
+    "replicator",
+    "api",
+    "host",
+    "server",
+  ],
+  // These run in browsers, so they may use only the API and its contract.
+  client: ["base", "contract"],
+  dashboard: ["base", "contract", "client"],
   cli: [
     "base",
     "contract",
+    "client",
     "kv",
     "databases",
     "protocol",
@@ -72,6 +87,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "replicator",
     "host",
     "server",
+    "library",
   ],
 };
 
@@ -79,7 +95,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
 const REPLICATION_RESOURCES = "api/replication/";
 
 /** Layers that may use the machine directly. */
-const OUTER = new Set(["host", "server", "cli", "dashboard"]);
+const OUTER = new Set(["host", "server", "library", "cli", "client", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bDate\.now\b/, "Date.now: inject a Clock"],
@@ -128,8 +144,12 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The dashboard imports no other layer.
-    if (coder !== undefined && layer !== "dashboard" && !URI_COMPONENTS.has(path)) {
+    // The client and the dashboard do not import the protocol.
+    if (
+      coder !== undefined &&
+      !["client", "dashboard"].includes(layer) &&
+      !URI_COMPONENTS.has(path)
+    ) {
       report(`${coder} throws for invalid text: use percentEncode or percentDecode of protocol`);
     }
     for (const [pattern, what] of SOURCE_BANS) if (pattern.test(line)) report(what);

@@ -61,6 +61,7 @@ export {
   printJson,
   sortMembers,
 } from "./json/json-value.ts";
+export { LatestValues } from "./latest-values.ts";
 export { append, largest, replaceAll, smallest } from "./lists.ts";
 export { forbidCopies, valuesNow } from "./live-values.ts";
 export { Notifier } from "./notifier.ts";

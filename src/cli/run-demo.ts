@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { createLogWriter } from "../host/index.ts";
+import { openConnections } from "../library/index.ts";
 import { compareDatabases, describeDifference, parseReplication } from "../replicator/index.ts";
 import { openServer, readConfig, VERSION } from "../server/index.ts";
-import { openConnections } from "./replicate/connections.ts";
 import { describe } from "./replicate/verify.ts";
 import { Progress } from "./terminal/progress.ts";
 

@@ -43,6 +43,8 @@ export { openNodeServer, openTlsServer } from "./http/node-server.ts";
 export { StaticFolder } from "./http/static-folder.ts";
 export type { UndiciFetch } from "./http/undici-fetch.ts";
 export { openUndiciFetch } from "./http/undici-fetch.ts";
+export type { WebFetch, WebRequestInit } from "./http/web-fetch.ts";
+export { WebRequests } from "./http/web-fetch.ts";
 export { LmdbLeaseRenewer } from "./leases/lmdb-lease-renewer.ts";
 export { ProcessLeaseRenewer } from "./leases/process-lease-renewer.ts";
 export { LmdbCopyTarget } from "./lmdb/copy-target.ts";

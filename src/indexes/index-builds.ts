@@ -8,7 +8,7 @@
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
-import type { HeldJob, JobData, Jobs, Worker } from "../jobs/index.ts";
+import type { HeldJob, Job, JobData, Jobs, Worker } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import type { Indexes, ScheduleBuild } from "./indexes.ts";
 
@@ -101,7 +101,7 @@ export class IndexBuilds {
    * Runs a job until the signal aborts, then returns it to the queue. Never rejects: a job that
    * cannot be returned is detected by its missing heartbeats.
    */
-  async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
+  async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     try {
       await this.#build(held, data, signal);

@@ -3,7 +3,8 @@
  *
  * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts,
  * groups.ts, group-index.ts, group-queue.ts, run-meter.ts; activity-monitor.ts,
- * job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
+ * job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts,
+ * slotless-jobs.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
 export type { Groups } from "./groups.ts";
@@ -31,6 +32,8 @@ export type {
 export { InLoopLeaseRenewer, keepLease, remainingMs, usedLeaseMs } from "./lease.ts";
 export { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 export { RunMeter } from "./run-meter.ts";
+export type { HeartbeatParts, SlotlessJobsParts, SlotlessJobType } from "./slotless-jobs.ts";
+export { SlotlessJobs, showLife } from "./slotless-jobs.ts";
 export type { FairShare, Standing } from "./standing.ts";
 export {
   FAIR_SHARE_DEFAULT,

@@ -15,7 +15,6 @@
  *   job-changes    adding, replacing and removing jobs; ownership of a replication
  *   failures       lists of documents that did not arrive
  *   commands       operator commands for one job and for many
- *   slotless       jobs that a node runs outside its slots
  *   questions      requests to other servers, delegated by frontends to replication nodes
  *   parking        watchers that wake parked jobs
  *   nodes          reports of processes that run jobs, and drain orders
@@ -75,7 +74,7 @@ export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { HttpServer } from "./endpoints/http/http-server.ts";
 export { LocalEndpoint } from "./endpoints/local/local-endpoint.ts";
-export { describeFailure } from "./failures/failure.ts";
+export { describeFailure, statusOfFailure } from "./failures/failure.ts";
 export type { FailureCount } from "./failures/failure-lists.ts";
 export { FailureLists, fitsRetryRequest, RETRY_IDS_MAX } from "./failures/failure-lists.ts";
 export type { ListedFailure } from "./failures/failure-record.ts";
@@ -155,6 +154,7 @@ export {
   withExactMembers,
 } from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";
+export { resolveReferences } from "./request/references.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
@@ -179,5 +179,4 @@ export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export { isSameSecurity } from "./run/same-security.ts";
 export type { SchedulerParts } from "./scheduling/scheduler.ts";
 export { Scheduler } from "./scheduling/scheduler.ts";
-export { SlotlessJobs } from "./slotless/slotless-jobs.ts";
 export { httpDate, isoTime } from "./times.ts";

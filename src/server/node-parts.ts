@@ -7,7 +7,7 @@ import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
 import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
-import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
+import { Jobs, JobWorker, type LeaseRenewer, SlotlessJobs } from "../jobs/index.ts";
 import { type KeyValueStore, Remover } from "../kv/index.ts";
 import {
   AbandonedReplications,
@@ -51,7 +51,6 @@ import {
   RuleStore,
   type RunCounts,
   Scheduler,
-  SlotlessJobs,
   SourceWatches,
   StoredLoginGates,
   SweepPace,
@@ -179,19 +178,33 @@ export function joinNodeParts({
   };
 }
 
+/** Access to databases, local and remote. */
+export type Reach = Pick<
+  EndpointsParts,
+  | "functions"
+  | "resolveUser"
+  | "documentLimits"
+  | "serverUrl"
+  | "fetch"
+  | "parseMultipart"
+  | "userAgent"
+  | "lookUpSecret"
+>;
+
+export function joinEndpoints(parts: NodeParts, reach: Reach): Endpoints {
+  return new Endpoints({
+    ...parts,
+    ...reach,
+    // The URL may change until the node listens.
+    get serverUrl() {
+      return reach.serverUrl;
+    },
+    spendingFor: (address) => parts.budgets.spendingFor(address),
+  });
+}
+
 export interface JoinReplicationOptions {
-  /** Access to databases, local and remote. */
-  readonly reach: Pick<
-    EndpointsParts,
-    | "functions"
-    | "resolveUser"
-    | "documentLimits"
-    | "serverUrl"
-    | "fetch"
-    | "parseMultipart"
-    | "userAgent"
-    | "lookUpSecret"
-  >;
+  readonly reach: Reach;
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;
   readonly processId: string;
@@ -205,13 +218,9 @@ export function joinReplication(
   parts: NodeParts,
   { reach, renewer, nodeName: node, processId, version, ...measures }: JoinReplicationOptions,
 ) {
-  const { runtime, kv, jobs, controls, config, budgets } = parts;
+  const { runtime, kv, jobs, controls, config } = parts;
   const subspace = SUBSPACES.replicator;
-  const endpoints = new Endpoints({
-    ...parts,
-    ...reach,
-    spendingFor: (address) => budgets.spendingFor(address),
-  });
+  const endpoints = joinEndpoints(parts, reach);
   const worker = new JobWorker({
     runtime,
     kv,

@@ -6,10 +6,21 @@
  * store closes.
  */
 import { setMaxListeners } from "node:events";
-import { AssertionError, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
+import type { Api } from "../api/index.ts";
+import {
+  AssertionError,
+  assert,
+  errorCode,
+  type Runtime,
+  type Spans,
+  type Trace,
+} from "../base/index.ts";
 import { createSystemRuntime, openUndiciFetch } from "../host/index.ts";
 import type { Fetch } from "../http-client/index.ts";
+import type { Endpoints } from "../replicator/index.ts";
 import { type AssembledNode, assembleNode, ensureSystemDatabases } from "./assemble-node.ts";
+import { SUBSPACES } from "./layout.ts";
+import { type Listening, listen } from "./listen.ts";
 import { EventCounts } from "./metrics/metrics.ts";
 import {
   commonServices,
@@ -19,11 +30,11 @@ import {
 } from "./node-services.ts";
 import { tlsUrlOf, urlOf } from "./node-urls.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
-import { askingParts, serveApi } from "./serve-api.ts";
+import { askingParts, nodeApi, openEndpoints } from "./serve-api.ts";
 import { FILE_SETTINGS, type ServerConfig } from "./settings/config.ts";
 import { egressRules } from "./settings/egress-settings.ts";
 import { announceIneffectiveSettings } from "./settings/settings-advice.ts";
-import { supervise } from "./supervise.ts";
+import { type Service, supervise } from "./supervise.ts";
 
 export interface RunningServer {
   /** `http://HOST:PORT`; absent for a node without an API. */
@@ -40,29 +51,77 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
+/** Context of a node other than its configuration. */
+export interface NodeOptions {
+  readonly family?: ProcessFamily;
+  readonly spans?: Spans | undefined;
+}
+
+/** A node that has been assembled. Jobs run once it is started; it listens if asked to. */
+export interface OpenedNode {
+  readonly parts: AssembledNode;
+  /** The API; undefined for a node without the role. */
+  readonly api: Api | undefined;
+  readonly store: OpenedStore;
+  /** Opens the endpoints of replications that the caller runs. */
+  readonly endpoints: Endpoints;
+  /** Starts the services of the node, and more of the caller's. */
+  start(more?: readonly Service[]): void;
+  /** Opens the ports. Rejects as `listen.ts` describes. */
+  listen(config?: ServerConfig): Promise<Listening>;
+  /** Shuts down gracefully. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Opens a node that listens and runs jobs. */
 export async function openServer(
   config: ServerConfig,
   trace: Trace,
   family: ProcessFamily = {},
   spans?: Spans,
 ): Promise<RunningServer> {
+  const node = await openNode(config, trace, { family, spans });
+  const { shown, kv } = node.parts;
+  let listening: Listening | undefined;
+  try {
+    if (node.api !== undefined) listening = await node.listen();
+    node.start();
+  } catch (error) {
+    await node.stop();
+    throw error;
+  }
+  return {
+    url: listening && shown.url.replace(/\/$/, ""),
+    tlsUrl: listening?.tlsPort === undefined ? undefined : tlsUrlOf(config, listening.tlsPort),
+    administrators: config.configuration.section("admins").size > 0,
+    failed: kv.failed,
+    stop: () => node.stop(),
+  };
+}
+
+/** Opens a node that neither listens nor runs jobs yet. */
+export async function openNode(
+  config: ServerConfig,
+  trace: Trace,
+  { family = {}, spans }: NodeOptions = {},
+): Promise<OpenedNode> {
   const counts = new EventCounts(trace, createSystemRuntime().clock);
   const runtime = createSystemRuntime(counts, spans);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config, { counts, family });
+    return await prepareNode(runtime, store, config, { counts, family });
   } catch (error) {
     await store.kv.close();
     throw error;
   }
 }
 
-async function startNode(
+async function prepareNode(
   runtime: Runtime,
   store: OpenedStore,
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
-): Promise<RunningServer> {
+): Promise<OpenedNode> {
   // A child process leaves it to its parent to report settings without effect.
   if (family.tellParent === undefined) {
     announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
@@ -72,33 +131,45 @@ async function startNode(
   await parts.replicator.prepare();
   await ensureSystemDatabases(kv, parts.databases);
   const connections = openConnections(node);
+  const endpoints = openEndpoints(node, connections.fetch);
   const isFrontend = config.nodeTypes.has("api_frontend");
-  const asking = isFrontend ? askingParts(node, connections.fetch) : undefined;
-  const listening = asking && (await serveApi(node, asking));
-  if (listening !== undefined) shown.url = urlOf(config, listening.port);
-  const services = [
-    ...commonServices(node),
-    ...(listening?.services ?? []),
-    ...familyServices(node, family),
-    ...jobServices(node, store.renewer, connections.fetch),
-  ];
+  const api = isFrontend ? nodeApi(node, askingParts(node, connections.fetch)) : undefined;
   const stopping = new AbortController();
   // Allows any number of listeners, because every service listens to this signal.
   setMaxListeners(0, stopping.signal);
-  const supervised = supervise(runtime, services, stopping.signal, (error) => {
-    return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());
-  });
+  const supervised: Promise<void>[] = [];
+  const sockets: Listening[] = [];
+  const run = (services: readonly Service[]): void => {
+    const isReported = (error: unknown): boolean =>
+      errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());
+    supervised.push(supervise(runtime, services, stopping.signal, isReported));
+  };
   let stopped: Promise<void> | undefined;
   return {
-    url: listening && shown.url.replace(/\/$/, ""),
-    tlsUrl: listening?.tlsPort === undefined ? undefined : tlsUrlOf(config, listening.tlsPort),
-    administrators: config.configuration.section("admins").size > 0,
-    failed: kv.failed,
+    parts: node,
+    api,
+    store,
+    endpoints,
+    start: (more = []) =>
+      run([
+        ...commonServices(node),
+        ...familyServices(node, family),
+        ...jobServices(node, store.renewerOf(SUBSPACES.jobs), connections.fetch),
+        ...more,
+      ]),
+    async listen(place = config) {
+      assert(api !== undefined, "A node without an API must not listen");
+      const listening = await listen(runtime, place, api);
+      sockets.push(listening);
+      shown.url = urlOf(place, listening.port);
+      run(listening.services);
+      return listening;
+    },
     stop: () => {
       stopped ??= (async () => {
         stopping.abort(new Error("The node is stopping"));
-        await listening?.close();
-        await supervised;
+        await Promise.all(sockets.map((listening) => listening.close()));
+        await Promise.all(supervised);
         await connections.close();
         await sandbox.close();
         await kv.close();

@@ -9,17 +9,20 @@ import {
   ProcessLeaseRenewer,
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
-import { KeyValueStore, MemoryEngine } from "../kv/index.ts";
-import { SUBSPACES } from "./layout.ts";
+import { type Engine, KeyValueStore, MemoryEngine, type Subspace } from "../kv/index.ts";
 import type { ServerConfig, StoreName } from "./settings/config.ts";
 import { checkOpenedStore } from "./whole-store.ts";
 
-type StorePlace = Pick<ServerConfig, "store" | "dataDirectory" | "clusterFile" | "foundationDb">;
+/** Location of a store. */
+export type StorePlace = Pick<
+  ServerConfig,
+  "store" | "dataDirectory" | "clusterFile" | "foundationDb"
+>;
 
 export interface OpenedStore {
   readonly kv: KeyValueStore;
-  /** Renews the leases of this store's workers. */
-  readonly renewer: LeaseRenewer;
+  /** Creates the renewer of leases for a queue in this subspace. */
+  renewerOf(jobs: Subspace): LeaseRenewer;
 }
 
 interface StoreKind {
@@ -27,7 +30,7 @@ interface StoreKind {
   readonly isShared: boolean;
   /** Name of the store in messages. */
   place(config: StorePlace): string;
-  open(runtime: Runtime, config: ServerConfig): Promise<OpenedStore>;
+  open(runtime: Runtime, config: StorePlace): Promise<OpenedStore>;
 }
 
 /** The stores, by the value of `[tandem] store`. */
@@ -38,18 +41,15 @@ export const STORES: Readonly<Record<StoreName, StoreKind>> = {
     async open(runtime, { dataDirectory }) {
       const directory = resolve(dataDirectory);
       const engine = await openLmdbEngine({ runtime, directory });
-      const renewer = new LmdbLeaseRenewer(directory, SUBSPACES.jobs);
-      return { kv: new KeyValueStore({ runtime, engine }), renewer };
+      const renewerOf = (jobs: Subspace) => new LmdbLeaseRenewer(directory, jobs);
+      return { kv: new KeyValueStore({ runtime, engine }), renewerOf };
     },
   },
   memory: {
     isShared: false,
     place: () => "the memory",
-    // Leases are renewed by this process's own event loop, which must not be blocked for long.
     async open(runtime) {
-      const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-      const workers = new Workers(runtime, SUBSPACES.jobs);
-      return { kv, renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }) };
+      return openEngine(runtime, new MemoryEngine({ runtime }));
     },
   },
   foundationdb: {
@@ -61,14 +61,26 @@ export const STORES: Readonly<Record<StoreName, StoreKind>> = {
     async open(runtime, config) {
       const { clusterFile, foundationDb } = config;
       const store = { kind: "foundationdb", clusterFile, ...foundationDb } as const;
-      const renewer = new ProcessLeaseRenewer(store, SUBSPACES.jobs);
-      return { kv: await openCluster(runtime, config), renewer };
+      const renewerOf = (jobs: Subspace) => new ProcessLeaseRenewer(store, jobs);
+      return { kv: await openCluster(runtime, config), renewerOf };
     },
   },
 };
 
+/**
+ * Opens a store on any engine. Leases are renewed by this process's own event loop, which must not
+ * be blocked for long.
+ */
+export function openEngine(runtime: Runtime, engine: Engine): OpenedStore {
+  const kv = new KeyValueStore({ runtime, engine });
+  const { clock } = runtime;
+  const renewerOf = (jobs: Subspace) =>
+    new InLoopLeaseRenewer({ clock, kv, workers: new Workers(runtime, jobs) });
+  return { kv, renewerOf };
+}
+
 /** Opens the configured store. Rejects if the checks of the whole store fail. */
-export async function openStore(runtime: Runtime, config: ServerConfig): Promise<OpenedStore> {
+export async function openStore(runtime: Runtime, config: StorePlace): Promise<OpenedStore> {
   const opened = await STORES[config.store].open(runtime, config);
   try {
     await checkOpenedStore(opened.kv, placeOf(config));
@@ -82,7 +94,7 @@ export async function openStore(runtime: Runtime, config: ServerConfig): Promise
 /** Opens the store at its prefix in the cluster, without reading it. */
 export async function openCluster(
   runtime: Runtime,
-  { clusterFile, foundationDb }: ServerConfig,
+  { clusterFile, foundationDb }: StorePlace,
 ): Promise<KeyValueStore> {
   const engine = await openFoundationDbEngine({ runtime, clusterFile, ...foundationDb });
   return new KeyValueStore({ runtime, engine });

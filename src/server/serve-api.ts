@@ -1,12 +1,17 @@
-/** Serves the API of a node. */
+/** The API of a node. */
 import { fileURLToPath } from "node:url";
-import { createApi, pausingOf, UuidSource } from "../api/index.ts";
+import { type Api, createApi, pausingOf, UuidSource } from "../api/index.ts";
 import { parseMultipart, StaticFolder } from "../host/index.ts";
 import type { Fetch } from "../http-client/index.ts";
-import { AskedQuestions, Endpoints, ReplicationChecks, RulePlans } from "../replicator/index.ts";
+import {
+  AskedQuestions,
+  type Endpoints,
+  ReplicationChecks,
+  RulePlans,
+} from "../replicator/index.ts";
 import type { AssembledNode } from "./assemble-node.ts";
-import { type Listening, listen } from "./listen.ts";
 import { Metrics } from "./metrics/metrics.ts";
+import { joinEndpoints } from "./node-parts.ts";
 import { routes } from "./routes.ts";
 import { apiSettings } from "./settings/authentication-settings.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
@@ -28,15 +33,12 @@ const DASHBOARD_DIRECTORY = fileURLToPath(
 /** CouchDB version reported to clients. */
 const COUCHDB_VERSION = "3.5.0";
 
-/** Starts listening. */
-export function serveApi(
-  node: AssembledNode,
-  asking: ReturnType<typeof askingParts>,
-): Promise<Listening> {
+/** Creates the API, which needs no socket. */
+export function nodeApi(node: AssembledNode, asking: ReturnType<typeof askingParts>): Api {
   const { runtime, kv, config, parts, functions, accounts, reclaimer } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
   const settings = apiSettings(configuration);
-  const api = createApi({
+  return createApi({
     runtime,
     kv,
     databases: parts.databases,
@@ -65,7 +67,6 @@ export function serveApi(
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node, asking),
   });
-  return listen(runtime, config, api);
 }
 
 /** Routes other than those of databases and documents. */
@@ -113,16 +114,7 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
  * owner.
  */
 export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
-  const { parts, shown } = node;
-  return new Endpoints({
-    ...parts,
-    ...reachOf(node, fetch),
-    // The URL is final only once the node listens.
-    get serverUrl() {
-      return shown.url;
-    },
-    spendingFor: (address) => parts.budgets.spendingFor(address),
-  });
+  return joinEndpoints(node.parts, reachOf(node, fetch));
 }
 
 /** Access of the node to databases, local and remote. */
@@ -131,7 +123,10 @@ export function reachOf({ config, functions, accounts, shown }: AssembledNode, f
     functions,
     resolveUser: (userName: string | null) => accounts.users.resolve(userName),
     documentLimits: apiSettings(config.configuration),
-    serverUrl: shown.url,
+    // The URL is final only once the node listens.
+    get serverUrl() {
+      return shown.url;
+    },
     fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,

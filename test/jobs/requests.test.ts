@@ -4,8 +4,8 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
 import { jobKeys } from "../../src/jobs/job-keys.ts";
 import { MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
+import { PlainStore } from "../../src/library/kv-conformance/plain-store.ts";
 import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
-import { PlainStore } from "../support/kv/plain-store.ts";
 
 const TYPE = "test";
 const JOB = { type: TYPE, id: "j" };

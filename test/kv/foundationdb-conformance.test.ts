@@ -5,8 +5,8 @@
 import { describe, test } from "vitest";
 import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
 import { READ_VERSION_AGE_MS_MAX, Subspace, SubspaceEngine } from "../../src/kv/index.ts";
-import { EVERYTHING } from "../conformance/kv/fixture.ts";
-import { kvConformance, type OpenedEngines } from "../conformance/kv/index.ts";
+import { EVERYTHING, type OpenedEngines } from "../../src/library/kv-conformance/fixture.ts";
+import { testConformance } from "../support/kv/conformance.ts";
 
 const clusterFile = process.env.FDB_CLUSTER_FILE;
 
@@ -15,10 +15,8 @@ if (clusterFile === undefined) {
     test.skip("skipped: FDB_CLUSTER_FILE does not name a live cluster", () => {});
   });
 } else {
-  kvConformance({
-    name: "foundationdb, in a subspace",
+  testConformance("foundationdb, in a subspace", {
     open: () => openFoundationDb(clusterFile),
-    supports: { propertyRunCount: 25 },
   });
 }
 
@@ -32,7 +30,6 @@ async function openFoundationDb(file: string): Promise<OpenedEngines> {
     new SubspaceEngine(await openFoundationDbEngine({ runtime, clusterFile: file }), prefix);
   const engine = await open();
   return {
-    runtime,
     engine,
     peer: await open(),
     async passReadVersionAge() {

@@ -10,7 +10,7 @@ import {
   writeBackup,
 } from "../../src/host/index.ts";
 import { type KeyValue, KeyValueStore, Versionstamp } from "../../src/kv/index.ts";
-import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { bytes, EVERYTHING } from "../../src/library/kv-conformance/fixture.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
 import { withDirectory } from "../support/with-directory.ts";
 

@@ -10,7 +10,8 @@ import {
   Subspace,
   SubspaceEngine,
 } from "../../src/kv/index.ts";
-import { kvConformance, type OpenedEngines } from "../conformance/kv/index.ts";
+import type { OpenedEngines } from "../../src/library/kv-conformance/fixture.ts";
+import { testConformance } from "../support/kv/conformance.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
 import { movableClock } from "../support/movable-clock.ts";
 
@@ -24,7 +25,6 @@ async function openLmdb(
   const runtime: Runtime = { ...system, clock };
   const engine = decorate(await openLmdbEngine({ runtime, directory }));
   return {
-    runtime,
     engine,
     peer: openPeer === undefined ? engine : decorate(await openPeer(directory)),
     async passReadVersionAge() {
@@ -34,34 +34,30 @@ async function openLmdb(
   };
 }
 
-const supports = { propertyRunCount: 25 };
+const propertyRunCount = 25;
 
-kvConformance({
-  name: "lmdb, one process",
+testConformance("lmdb, one process", {
   open: () => openLmdb((engine) => engine),
-  supports,
+  propertyRunCount,
 });
 
-kvConformance({
-  name: "lmdb, in a subspace",
+testConformance("lmdb, in a subspace", {
   open: () => {
     const { prefix } = Subspace.fromTuple(["tandem", 1]);
     return openLmdb((engine) => new SubspaceEngine(engine, prefix));
   },
-  supports,
+  propertyRunCount,
 });
 
-kvConformance({
-  name: "lmdb, two processes",
+testConformance("lmdb, two processes", {
   open: () => openLmdb((engine) => engine, openRemoteLmdbEngine),
-  supports,
+  propertyRunCount,
 });
 
-kvConformance({
-  name: "lmdb, two processes in a subspace",
+testConformance("lmdb, two processes in a subspace", {
   open: () => {
     const { prefix } = Subspace.fromTuple(["tandem", 2]);
     return openLmdb((engine) => new SubspaceEngine(engine, prefix), openRemoteLmdbEngine);
   },
-  supports,
+  propertyRunCount,
 });

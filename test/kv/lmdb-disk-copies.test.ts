@@ -13,7 +13,7 @@ import { expect, test } from "vitest";
 import { utf8Decode } from "../../src/base/index.ts";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
-import { bytes } from "../conformance/kv/fixture.ts";
+import { bytes } from "../../src/library/kv-conformance/fixture.ts";
 import { canMountFiles, fileDisk, makeFileDisk, withMount } from "../support/mounts.ts";
 import { stopWhollyByPolling } from "../support/stop-process.ts";
 import { withDirectory } from "../support/with-directory.ts";

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
-import { bytes } from "../conformance/kv/fixture.ts";
+import { bytes } from "../../src/library/kv-conformance/fixture.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));

@@ -15,8 +15,8 @@ import {
   type Transaction,
   Versionstamp,
 } from "../../src/kv/index.ts";
-import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
-import { PlainStore } from "../support/kv/plain-store.ts";
+import { bytes, EVERYTHING } from "../../src/library/kv-conformance/fixture.ts";
+import { PlainStore } from "../../src/library/kv-conformance/plain-store.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 /** Number of runs. Set `TANDEM_POWER_FAILURES=500` for a longer test. */

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
-import { bytes } from "../conformance/kv/fixture.ts";
+import { bytes } from "../../src/library/kv-conformance/fixture.ts";
 import { Ledger } from "../support/kv/ledger.ts";
 
 /** Number of kills. Set `TANDEM_KILLS=200` for a longer test. */

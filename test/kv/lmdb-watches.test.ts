@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
-import { bytes } from "../conformance/kv/fixture.ts";
+import { bytes } from "../../src/library/kv-conformance/fixture.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
 import { withDirectory } from "../support/with-directory.ts";
 

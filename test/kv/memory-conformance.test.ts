@@ -11,8 +11,10 @@ import {
   Subspace,
   SubspaceEngine,
 } from "../../src/kv/index.ts";
-import { kvConformance, type OpenedEngines } from "../conformance/kv/index.ts";
+import type { OpenedEngines } from "../../src/library/kv-conformance/fixture.ts";
+
 import { spuriousConflicts } from "../support/faults/spurious-conflicts.ts";
+import { testConformance } from "../support/kv/conformance.ts";
 import { movableClock } from "../support/movable-clock.ts";
 
 function openMemory(decorate: (engine: Engine) => Engine): OpenedEngines {
@@ -21,35 +23,30 @@ function openMemory(decorate: (engine: Engine) => Engine): OpenedEngines {
   const runtime: Runtime = { ...system, clock };
   const storage = new MemoryStorage({ clearsRangesAtOnce: true });
   return {
-    runtime,
     engine: decorate(new MemoryEngine({ runtime, storage })),
     peer: decorate(new MemoryEngine({ runtime, storage })),
     async passReadVersionAge() {
       move(READ_VERSION_AGE_MS_MAX + 1);
     },
-    async remove() {},
   };
 }
 
-const supports = { propertyRunCount: 100 };
+const propertyRunCount = 100;
 
-kvConformance({
-  name: "memory",
+testConformance("memory", {
   open: async () => openMemory((engine) => engine),
-  supports,
+  propertyRunCount,
 });
 
-kvConformance({
-  name: "memory, in a subspace",
+testConformance("memory, in a subspace", {
   open: async () => {
     const { prefix } = Subspace.fromTuple(["tandem", 1]);
     return openMemory((engine) => new SubspaceEngine(engine, prefix));
   },
-  supports,
+  propertyRunCount,
 });
 
-kvConformance({
-  name: "memory, every body at least twice",
+testConformance("memory, every body at least twice", {
   open: async () => openMemory(spuriousConflicts),
-  supports,
+  propertyRunCount,
 });

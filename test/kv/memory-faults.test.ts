@@ -8,7 +8,7 @@ import {
   type MemoryFaults,
   MemoryStorage,
 } from "../../src/kv/index.ts";
-import { put, read } from "../conformance/kv/fixture.ts";
+import { put, read } from "../../src/library/kv-conformance/fixture.ts";
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
 const FAULTS: Omit<MemoryFaults, "random"> = {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
-import { gate, put, read } from "../conformance/kv/fixture.ts";
+import { gate, put, read } from "../../src/library/kv-conformance/fixture.ts";
 
 const runtime = createSystemRuntime();
 

@@ -25,8 +25,8 @@ import {
   SubspaceEngine,
   Versionstamp,
 } from "../../src/kv/index.ts";
-import { bytes, clearAll, EVERYTHING } from "../conformance/kv/fixture.ts";
-import { PlainStore } from "../support/kv/plain-store.ts";
+import { bytes, clearAll, EVERYTHING } from "../../src/library/kv-conformance/fixture.ts";
+import { PlainStore } from "../../src/library/kv-conformance/plain-store.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 const runtime = createSystemRuntime();

@@ -9,10 +9,10 @@ import {
   type KeyValueStore,
   MemoryEngine,
 } from "../../src/kv/index.ts";
+import { EVERYTHING } from "../../src/library/kv-conformance/fixture.ts";
+import { PlainStore } from "../../src/library/kv-conformance/plain-store.ts";
 import { LAYOUT_KEY, openLayout } from "../../src/server/layout.ts";
 import { checkOpenedStore, copyWholeStore, StoreRowsCheck } from "../../src/server/whole-store.ts";
-import { EVERYTHING } from "../conformance/kv/fixture.ts";
-import { PlainStore } from "../support/kv/plain-store.ts";
 
 const runtime = createSystemRuntime();
 

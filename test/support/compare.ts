@@ -1,5 +1,5 @@
 /** Compares two databases by URL with the program's own comparison. */
-import { openConnections } from "../../src/cli/replicate/connections.ts";
+import { openConnections } from "../../src/library/index.ts";
 import {
   type Comparison,
   compareDatabases,

@@ -118,12 +118,6 @@ export const EXPLAINED_FAULTS = [
     reason: "the length worth compressing is an estimate",
   },
   {
-    path: "src/replicator/slotless/slotless-jobs.ts",
-    text: "        this.#running.delete(run);\n",
-    replacement: "        ;\n",
-    reason: "only settled promises stay in the set, and awaiting them takes no time",
-  },
-  {
     path: "src/host/lmdb/environment.ts",
     text: 'linkSync(copy, file);\n  } catch (error) {\n    // EEXIST: another process may have created the store.\n    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;',
     replacement:

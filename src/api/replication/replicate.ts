@@ -8,6 +8,7 @@ import {
   type ReplicationFailure,
   type Replicator,
   type Requester,
+  statusOfFailure,
   withExactMembers,
   withStoredSecrets,
 } from "../../replicator/index.ts";
@@ -115,17 +116,7 @@ async function cancelJob(
   return json(200, { ok: true, _local_id: cancelled });
 }
 
-/**
- * HTTP statuses for the reasons that ended a run, as in CouchDB where possible; 500 for all others.
- */
-const STATUSES: Readonly<Record<string, number>> = {
-  unauthorized: 401,
-  forbidden: 403,
-  egress_denied: 403,
-  filter_fetch_error: 404,
-};
-
 function failed({ error, reason }: ReplicationFailure, id: string): ApiResponse {
   const shownError = error === "filter_fetch_error" ? "not_found" : error;
-  return json(STATUSES[error] ?? 500, { error: shownError, reason, _local_id: id });
+  return json(statusOfFailure(error), { error: shownError, reason, _local_id: id });
 }

@@ -3,6 +3,7 @@
  * Reads both servers and changes nothing.
  */
 import { forEachConcurrent, printJson } from "../../base/index.ts";
+import type { Connections } from "../../library/index.ts";
 import { maskCredentials, percentEncode } from "../../protocol/index.ts";
 import {
   describeFailure,
@@ -13,7 +14,6 @@ import {
   readFilterCode,
   replicationMembers,
 } from "../../replicator/index.ts";
-import type { Connections } from "../replicate/connections.ts";
 import { type IdMatch, matchIds, type Uuids } from "./match-ids.ts";
 import {
   hasEndedThere,

@@ -1,8 +1,8 @@
 /** `tandem move …`: runs a step between two servers, and prints the outcome of each document. */
 import { append } from "../../base/index.ts";
+import { type Connections, openConnections } from "../../library/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { VERSION } from "../../server/index.ts";
-import { type Connections, openConnections } from "../replicate/connections.ts";
 import { systemCredentialSources } from "../server/credentials.ts";
 import { openServer, parseServer, type ServerFlags } from "../server/server-client.ts";
 import { counted } from "../terminal/counted.ts";

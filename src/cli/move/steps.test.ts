@@ -1,6 +1,6 @@
 /** Moves from servers that behave differently from Tandem. */
 import { expect, test } from "vitest";
-import type { Connections } from "../replicate/connections.ts";
+import type { Connections } from "../../library/index.ts";
 import { AnswerError } from "../server/server-client.ts";
 import { ReplicatorServer } from "./replicator-server.ts";
 import { back, type Outcome, type StepParts, start, stop, writtenBack } from "./steps.ts";

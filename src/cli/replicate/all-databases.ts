@@ -1,5 +1,6 @@
 /** The databases of a server, for commands with `--all`, selected by patterns as in rules. */
 import { append } from "../../base/index.ts";
+import type { Connections } from "../../library/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import {
   listNames,
@@ -11,7 +12,6 @@ import {
   ruleReplication,
 } from "../../replicator/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
-import type { Connections } from "./connections.ts";
 import { type GivenEndpoint, withCredentials } from "./endpoint-credentials.ts";
 
 export interface AllFlags {

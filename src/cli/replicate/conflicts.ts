@@ -4,6 +4,7 @@
  * tell which of them are deleted.
  */
 import type { JsonText } from "../../base/index.ts";
+import { openConnections } from "../../library/index.ts";
 import {
   type ChangedDocument,
   type Endpoint,
@@ -17,7 +18,6 @@ import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { reportError, retryReporter } from "../terminal/describe-error.ts";
 import { printable } from "../terminal/table.ts";
-import { openConnections } from "./connections.ts";
 import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 
 interface ConflictsFlags {

@@ -1,5 +1,6 @@
 /** `tandem replicate --all`: copies all databases of a server once, in this process. */
 import { forEachConcurrent } from "../../base/index.ts";
+import { type Connections, type OwnRun, openConnections, openOwnRun } from "../../library/index.ts";
 import {
   describeFailure,
   isSameSecurity,
@@ -18,9 +19,7 @@ import {
   chooseDatabases,
   refuseWithAll,
 } from "./all-databases.ts";
-import { type Connections, openConnections } from "./connections.ts";
 import { loginAdvice, withLoginAdvice } from "./endpoint-credentials.ts";
-import { openShellRun, type ShellRun } from "./shell-run.ts";
 
 /** Number of databases copied concurrently. */
 const AT_ONCE_MAX = 4;
@@ -126,7 +125,11 @@ class Round {
     if (database.kind === "invalid") return { error: "invalid_name", reason: database.reason };
     const failures = new MemoryRunFailures();
     const { replication } = database;
-    const shell = await openShellRun(this.#connections, replication, failures, this.#signal);
+    const shell = await openOwnRun(
+      { connections: this.#connections, failures },
+      replication,
+      this.#signal,
+    );
     const { run } = shell;
     try {
       const { kind } = await run.run(this.#signal);
@@ -143,7 +146,7 @@ class Round {
     return { error: "security", reason: KEPT_SECURITY };
   }
 
-  async #isSameSecurity({ source, target }: ShellRun): Promise<boolean> {
+  async #isSameSecurity({ source, target }: OwnRun): Promise<boolean> {
     const [wanted, actual] = await Promise.all(
       [source, target].map((endpoint) => endpoint.security(this.#signal)),
     );

@@ -1,6 +1,7 @@
 /** `tandem replicate`: a replication in this process, with the same parts as on a node. */
 import { readFileSync } from "node:fs";
 import { parseJson } from "../../base/index.ts";
+import { type Connections, type OwnRun, openConnections, openOwnRun } from "../../library/index.ts";
 import {
   type DocumentFailure,
   describeFailure,
@@ -23,14 +24,10 @@ import {
 import { Progress } from "../terminal/progress.ts";
 import { onStopSignal } from "../terminal/stop-signals.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
-import { type Connections, openConnections } from "./connections.ts";
 import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
-import { openShellRun, type ShellRun } from "./shell-run.ts";
 
 const DRAW_INTERVAL_MS = 100;
-/** Interval for asking the source how many changes are pending. */
-const PENDING_INTERVAL_MS = 2000;
 /** JSON output of an interrupted run. */
 const STOPPED = { ok: false, error: "stopped", reason: "it was interrupted" };
 
@@ -61,13 +58,13 @@ export async function replicate(
   onStopSignal(stop);
   const failureLog = new MemoryRunFailures();
   const startedAtMs = performance.now();
-  let opened: ShellRun | undefined;
+  let opened: OwnRun | undefined;
   try {
     refuseWithoutAll(flags);
     checkUrls({ SOURCE: source, TARGET: target });
     const sides = await withCredentials(source, target);
     const replication = parseReplication({ ...sides, ...optionsOf(flags) });
-    opened = await openShellRun(connections, replication, failureLog, stopping.signal);
+    opened = await openOwnRun({ connections, failures: failureLog }, replication, stopping.signal);
     const ending = await showing(opened, { connections, failureLog, flags }, stopping.signal);
     const { failures } = failureLog;
     report(ending, failures, flags.json === true);
@@ -92,7 +89,7 @@ export async function replicate(
 }
 
 /** Whether the error means that the target does not exist. */
-function isMissingTarget(error: unknown, opened: ShellRun | undefined): boolean {
+function isMissingTarget(error: unknown, opened: OwnRun | undefined): boolean {
   if (opened === undefined || !isMissing(error)) return false;
   const { source, target } = opened;
   return source.shownUrl !== target.shownUrl && describeError(error).includes(target.shownUrl);
@@ -105,7 +102,7 @@ function withTargetAdvice(error: unknown): Error {
 
 /** Runs the replication and shows its progress, unless JSON was requested. */
 async function showing(
-  { run, source }: ShellRun,
+  { run, caughtUp }: OwnRun,
   {
     connections,
     failureLog,
@@ -119,44 +116,29 @@ async function showing(
 ): Promise<ReplicationEnding> {
   if (flags.json === true) return run.run(signal);
   const progress = new Progress("copying", process.stderr);
-  const { runtime, activity } = connections;
-  let pendingChangeCount: number | undefined;
-  /**
-   * Number of changes according to the last response of the source; later writes are not included.
-   */
-  let total: number | undefined;
-  const ended = new AbortController();
-  const ask = async (): Promise<void> => {
-    while (!ended.signal.aborted) {
-      await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
-      if (ended.signal.aborted || !run.hasBegun) continue;
-      const { throughSequence, statistics } = run.progress;
-      pendingChangeCount = await source
-        .pendingChangeCount(throughSequence, ended.signal)
-        .catch(() => undefined);
-      if (pendingChangeCount !== undefined) total = statistics.docsWritten + pendingChangeCount;
-    }
+  const { activity } = connections;
+  /** Number of changes according to the last response of the source. */
+  const totalOf = (): number | undefined => {
+    const { pendingChangeCount: pending } = caughtUp;
+    return pending === undefined ? undefined : run.progress.statistics.docsWritten + pending;
   };
   const figures = () => ({
     byteCount: activity.byteCount,
     failureCount: failureLog.failures.length,
-    isWaiting: flags.continuous === true && pendingChangeCount === 0 && !run.hasWork,
+    isWaiting: flags.continuous === true && caughtUp.isCaughtUp,
   });
   const timer = setInterval(() => {
-    progress.show(run.progress.statistics.docsWritten, total, figures());
+    progress.show(run.progress.statistics.docsWritten, totalOf(), figures());
   }, DRAW_INTERVAL_MS);
-  const asked = ask();
   let isWhole = false;
   try {
-    const ending = await run.run(signal);
+    const ending = await caughtUp.during(() => run.run(signal));
     isWhole = ending.kind === "completed";
     return ending;
   } finally {
     clearInterval(timer);
-    ended.abort();
-    await asked;
     const { docsWritten } = run.progress.statistics;
-    progress.end(docsWritten, isWhole ? docsWritten : total, figures());
+    progress.end(docsWritten, isWhole ? docsWritten : totalOf(), figures());
   }
 }
 

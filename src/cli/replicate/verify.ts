@@ -3,18 +3,18 @@
  * differences with `--repair`.
  */
 import {
-  BatchCopier,
+  type ComparisonFinding,
+  type Connections,
+  compareSides,
+  openConnections,
+} from "../../library/index.ts";
+import {
   type Comparison,
-  type ComparisonObserver,
-  compareDatabases,
-  type Difference,
   describeDifference,
   describeFailure,
   isMissing,
   isSameSecurity,
-  MemoryRunFailures,
   parseReplication,
-  REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   type ReplicationFailure,
 } from "../../replicator/index.ts";
@@ -28,7 +28,6 @@ import {
   chooseDatabases,
   refuseWithoutAll,
 } from "./all-databases.ts";
-import { type Connections, openConnections } from "./connections.ts";
 import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 
@@ -158,55 +157,14 @@ class Comparer {
     return false;
   }
 
-  /** The remaining differences, after the repair if requested. */
-  async compare(replication: Replication): Promise<Comparison> {
+  compare(replication: Replication): Promise<Comparison> {
     const { write, signal, connections } = this;
     const sides = {
       source: connections.open(replication, "source"),
       target: connections.open(replication, "target"),
+      options: replication.options,
     };
-    const failures = new MemoryRunFailures();
-    const { options } = replication;
-    const { runtime } = connections;
-    const { copyLimits } = REPLICATOR_CONFIG_DEFAULT;
-    const batchCopier = new BatchCopier(
-      { runtime, ...sides, options, copyLimits },
-      {
-        count: () => {},
-        failures,
-        secrets: connections.secrets,
-      },
-    );
-    let triedCount = 0;
-    let failedCount = 0;
-    let attachmentCount = 0;
-    const observer: ComparisonObserver = {
-      difference: (difference) => {
-        write({ difference });
-        if (difference.attachment !== undefined) attachmentCount++;
-      },
-      // Documents that exist only on the target are kept, because they may be intentional.
-      lacking: async (documents, repairSignal) => {
-        if (!this.#isRepairing) return;
-        const failed = await batchCopier.tryOnce(documents, repairSignal);
-        triedCount += documents.length;
-        failedCount += new Set(failed.map(({ id }) => id)).size;
-      },
-    };
-    let comparison = await compareDatabases(sides.source, sides.target, signal, observer);
-    if (this.#isRepairing && attachmentCount > 0) {
-      write({ notRepaired: { attachmentCount, reason: SAME_REVISION } });
-    }
-    if (triedCount > 0) {
-      write({ comparison });
-      const documentCount = triedCount - failedCount;
-      write({ repaired: { documentCount, failures: failures.failures } });
-      comparison = await compareDatabases(sides.source, sides.target, signal, {
-        difference: (difference) => write({ difference }),
-      });
-    }
-    write({ comparison });
-    return comparison;
+    return compareSides(connections, sides, { repairs: this.#isRepairing, write }, signal);
   }
 }
 
@@ -215,29 +173,13 @@ const MISSING_AT_TARGET: ReplicationFailure = {
   reason: "missing at the target; use --repair or `tandem replicate --all` to create it",
 };
 
-/**
- * Reason why differing attachments of a common revision are not repaired. A write with `new_edits:
- * false` ignores existing revisions, so an operator has to decide.
- */
-const SAME_REVISION =
-  "both sides have this revision, and an existing revision cannot be overwritten; attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
-
 /** Results of a comparison, printed as they are found. */
 type Finding =
   | { readonly database: string }
   | { readonly onlyAtTarget: string }
   | { readonly failure: ReplicationFailure }
   | { readonly servers: { readonly databaseCount: number; readonly differingCount: number } }
-  | { readonly difference: Difference }
-  | { readonly comparison: Comparison }
-  | { readonly notRepaired: { readonly attachmentCount: number; readonly reason: string } }
-  | {
-      readonly repaired: {
-        /** Number of documents whose revisions were all copied. */
-        readonly documentCount: number;
-        readonly failures: MemoryRunFailures["failures"];
-      };
-    };
+  | ComparisonFinding;
 
 /** Prints one JSON object per line. */
 function writeJson(finding: Finding): void {

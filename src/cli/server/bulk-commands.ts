@@ -4,24 +4,20 @@
  */
 
 import { createInterface } from "node:readline/promises";
-import { setTimeout } from "node:timers/promises";
-import type { BulkCommand, CommandedJobs, CommandPage, JobPage } from "../../contract/index.ts";
+import { continuedCommand, countJobs, followCommand } from "../../client/index.ts";
+import type { BulkCommand, CommandedJobs, CommandPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { Progress } from "../terminal/progress.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
-import { answerWith } from "./answers.ts";
+import { answerWith, asClient } from "./answers.ts";
 import type { Created, CreatingServer, Printer, Server } from "./server-client.ts";
 
 /** Number of jobs named as examples when a command has to be confirmed. */
 const EXAMPLES = 3;
-/** Page size for counting jobs whose total the server does not know. */
-const COUNT_PAGE_ROWS = 1_000;
 /** Number of jobs above which a destructive command is confirmed by typing the number. */
 const TYPED_COUNT_MIN = 100;
-/** Interval between two requests for the progress of a command. */
-const POLL_MS = 500;
 
 /** Commands whose effect cannot be undone. */
 const DESTRUCTIVE: ReadonlySet<string> = new Set(["reset", "cancel"]);
@@ -92,27 +88,11 @@ interface Preview {
 }
 
 async function previewOf(server: Server, query: URLSearchParams): Promise<Preview> {
-  const filter = new URLSearchParams(query);
-  filter.delete("all");
-  const page = async (more: Readonly<Record<string, string>>) => {
-    const parameters = new URLSearchParams([...filter, ...Object.entries(more)]);
-    const answer = await server.ask("GET", `/_tandem/jobs?${parameters}`);
-    return answerWith<JobPage>(answer, { jobs: "array" });
-  };
-  const first = await page({ limit: String(EXAMPLES) });
-  const examples = first.jobs.map(({ name }) => name);
-  let matched = first.total_rows;
-  if (matched === null) {
-    matched = 0;
-    let bookmark: string | null = "";
-    while (bookmark !== null) {
-      const limit = String(COUNT_PAGE_ROWS);
-      const next: JobPage = await page(bookmark === "" ? { limit } : { limit, bookmark });
-      matched += next.jobs.length;
-      bookmark = next.bookmark;
-    }
-  }
-  return { matched, examples };
+  const { all: _, ...filter } = Object.fromEntries(query);
+  const { count, first } = await countJobs(asClient(server, { jobs: "array" }), filter, {
+    limit: EXAMPLES,
+  });
+  return { matched: count, examples: first.map(({ name }) => name) };
 }
 
 function described({ matched, examples }: Preview): string {
@@ -144,20 +124,19 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
 /** Waits for the end of a command that continues after its response (202). */
 async function ended(server: Server, { answer }: Created): Promise<unknown> {
   const members = { ok: "boolean", matched: "number" } as const;
-  const { changed, id = "" } = answerWith<CommandedJobs>(answer, members);
-  return changed === undefined ? followCommand(server, id) : answer;
+  const id = continuedCommand(answerWith<CommandedJobs>(answer, members));
+  return id === undefined ? answer : shownCommand(server, id);
 }
 
 /** Waits until a command has ended, showing its progress. Returns the ended command. */
-export async function followCommand(server: Server, id: string): Promise<unknown> {
+export async function shownCommand(server: Server, id: string): Promise<unknown> {
   const progress = new Progress("command", process.stderr, "jobs");
-  for (;;) {
-    const shown = await server.ask("GET", pathOf(id));
-    const command = answerWith<BulkCommand>(shown, { state: "string", done: "number" });
-    if (command.state !== "running") return command;
-    progress.show(command.done, command.matched);
-    await setTimeout(POLL_MS);
+  let last: BulkCommand | undefined;
+  const requests = asClient(server, { state: "string", done: "number" });
+  for await (last of followCommand(requests, id)) {
+    if (last.state === "running") progress.show(last.done, last.matched);
   }
+  return last;
 }
 
 /** The last command of this user. Commands of other operators can only be undone by their ids. */

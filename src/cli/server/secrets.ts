@@ -11,7 +11,7 @@ import { counted } from "../terminal/counted.ts";
 import { printable } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
-import { followCommand } from "./bulk-commands.ts";
+import { shownCommand } from "./bulk-commands.ts";
 import type { CreatingServer, Printer, Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
@@ -109,7 +109,7 @@ async function replace(
   );
   const print: Printer = (answer) => printReplaced(answer) + (otherCount === 0 ? "" : hint);
   if (found.id === undefined) return [found, print];
-  const { changed, failed: refused } = (await followCommand(server, found.id)) as BulkCommand;
+  const { changed, failed: refused } = (await shownCommand(server, found.id)) as BulkCommand;
   return [{ ...found, changed, refused }, print];
 }
 

@@ -1,25 +1,23 @@
 /** HTTP client of a single command. */
 import { parseJson, printJson } from "../../base/index.ts";
+import { type Method, Requests } from "../../client/index.ts";
 import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
-import { type FetchRequest, readText } from "../../http-client/index.ts";
+import { readText } from "../../http-client/index.ts";
 import { maskCredentials, percentDecode } from "../../protocol/index.ts";
 import { reportError } from "../terminal/describe-error.ts";
 import { printableLines } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
-import { answerWith, ForeignAnswerError } from "./answers.ts";
+import { answerWith, ForeignAnswerError, type Server } from "./answers.ts";
 import { describeAsker, findCredentials, systemCredentialSources } from "./credentials.ts";
 
-/** Time after which a silent server counts as unresponsive. */
+export type { Server } from "./answers.ts";
+
+/** Time after which a silent server counts as unresponsive: twice the heartbeats of a feed. */
 const SILENCE_MS_MAX = 60_000;
 
 export interface ServerFlags {
   readonly server: string;
   readonly json?: boolean;
-}
-
-export interface Server {
-  /** Returns the response. Throws if it is an error, or if no response arrives. */
-  ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
 }
 
 /** A server client that also returns the paths of resources created by its requests. */
@@ -65,25 +63,15 @@ export function reportRefusal(error: unknown): void {
 
 /** Uses the credentials in the URL, or else those from `sources`. */
 export async function openServer(
-  { fetch }: Pick<UndiciFetch, "fetch">,
+  undici: Pick<UndiciFetch, "fetch">,
   url: URL,
   sources = systemCredentialSources(),
 ): Promise<CreatingServer> {
   const asker = await askerOf(url, sources);
-  const send: (...asked: Parameters<Server["ask"]>) => Promise<Created> = async (
-    method,
-    path,
-    body,
-  ) => {
-    const response = await fetch({
-      method,
-      url: url.origin + path,
-      headers: asker.headers,
-      ...(body === undefined ? {} : { body: printJson(body) }),
-      inactivityTimeoutMs: SILENCE_MS_MAX,
-      signal: new AbortController().signal,
-    });
-    const answer = answerOf(response.status, await readText(response), asker);
+  const requests = requestsOf(undici, url, asker);
+  const send = async (method: Method, path: string, body?: unknown): Promise<Created> => {
+    const response = await requests.send(method, path.slice(1), { body });
+    const answer = answerOf(response.status, await response.text(), asker);
     return { answer, location: response.headers.get("location") ?? undefined };
   };
   return {
@@ -92,9 +80,33 @@ export async function openServer(
   };
 }
 
+/** The client's requests on the connections of a command. */
+export function requestsOf(
+  { fetch }: Pick<UndiciFetch, "fetch">,
+  url: URL,
+  { headers }: Pick<Asker, "headers">,
+): Requests {
+  return new Requests({
+    root: () => `${url.origin}/`,
+    headers,
+    fetch: async (target, { method, ...init }) => {
+      const response = await fetch({
+        signal: new AbortController().signal,
+        ...init,
+        method: method as Method,
+        url: target,
+        inactivityTimeoutMs: SILENCE_MS_MAX,
+      });
+      const { status, body } = response;
+      const headers = { get: (name: string) => response.headers.get(name) ?? null };
+      return { status, statusText: "", headers, body, text: () => readText(response) };
+    },
+  });
+}
+
 /** Credentials and headers of a command for a server. */
 export interface Asker {
-  /** Headers of a JSON request, including credentials. */
+  /** Headers with the credentials. */
   readonly headers: Readonly<Record<string, string>>;
   /**
    * Hint for the error message of a 401: which credentials were sent, and where to specify them.
@@ -105,14 +117,13 @@ export interface Asker {
 export async function askerOf(url: URL, sources = systemCredentialSources()): Promise<Asker> {
   const credentials = await findCredentials(url, sources);
   const described = describeAsker(url, credentials, sources);
-  const plain = { accept: "application/json", "content-type": "application/json" };
-  if (credentials === undefined) return { headers: plain, described };
+  if (credentials === undefined) return { headers: {}, described };
   const pair = Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64");
-  return { headers: { ...plain, authorization: `Basic ${pair}` }, described };
+  return { headers: { authorization: `Basic ${pair}` }, described };
 }
 
 /** The parsed response. Throws an AnswerError with the server's message if it is an error. */
-export function answerOf(status: number, text: string, { described }: Asker): unknown {
+function answerOf(status: number, text: string, { described }: Asker): unknown {
   let answer: unknown;
   try {
     answer = parseJson(text);
@@ -120,9 +131,16 @@ export function answerOf(status: number, text: string, { described }: Asker): un
     throw new Error(`the server responded with ${status} but no JSON; is it a Tandem server?`);
   }
   if (status < 400) return answer;
-  const { error, reason } = errorOf(status, answer);
+  throw refusal({ status, ...errorOf(status, answer) }, { described });
+}
+
+/** The error of a response, with a hint for a 401. */
+export function refusal(
+  { status, error, reason }: { status: number; error: string; reason: unknown },
+  { described }: Pick<Asker, "described">,
+): AnswerError {
   const hint = status === 401 ? ` (${described})` : "";
-  throw new AnswerError(status, `${status} ${error}: ${reason}${hint}`);
+  return new AnswerError(status, `${status} ${error}: ${reason}${hint}`);
 }
 
 function errorOf(

@@ -1,6 +1,12 @@
 /** Lists of jobs, single jobs, and commands. */
 import { parseJson } from "../../base/index.ts";
-import type { BulkCommand, CommandedJobs, Job, JobPage } from "../../contract/index.ts";
+import {
+  countJobs as count,
+  followCommand,
+  type JobCount,
+  type JobPreview,
+} from "../../client/index.ts";
+import type { BulkCommand, CommandedJobs, JobPage } from "../../contract/index.ts";
 import {
   type Exchanged,
   exchange,
@@ -16,13 +22,13 @@ import type { Command, Query } from "./types.ts";
 const PAGE_ROWS = 200;
 /** Page size for later pages, for users who scroll far. */
 const LATER_PAGE_ROWS = 1_000;
-/** Page size for counting jobs whose total the node does not know. */
-const COUNT_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
-/** Interval between two requests for the progress of a command. */
-const POLL_MS = 500;
+/** Number of jobs shown of those that a command would affect. */
+const PREVIEW_ROWS = 5;
 /** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
+
+export type { JobCount };
 
 /** Targets of a command: all jobs that match a filter, or some by name. */
 export type Targets =
@@ -59,61 +65,22 @@ export function readJobs(
   return get<JobPage>(withQuery("_tandem/jobs", page), signal);
 }
 
-export interface JobCount {
-  readonly count: number;
-  /** Whether `count` is exact. If not, there are more jobs. */
-  readonly isExact: boolean;
-}
-
 /**
  * Counts the jobs that match a filter. If the node does not know the total, reads up to `pagesMax`
  * pages.
  */
-export async function countJobs(
+export function countJobs(
   query: Query,
   signal?: AbortSignal,
   pagesMax = COUNT_PAGES_MAX,
 ): Promise<JobCount> {
-  const filter = filterPart(query);
-  const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "0" }), signal);
-  if (page.total_rows !== null) return { count: page.total_rows, isExact: true };
-  return countByPages(filter, signal, pagesMax);
+  return count({ ask: request }, filterPart(query), { pagesMax, signal });
 }
 
-/**
- * The jobs that a command would affect: their number, whether it is exact, and the first of them.
- */
-export async function previewJobs(
-  query: Query,
-  signal: AbortSignal,
-): Promise<JobCount & { readonly first: readonly Job[] }> {
-  const filter = filterPart(query);
-  const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "5" }), signal);
-  if (page.total_rows !== null) {
-    return { count: page.total_rows, isExact: true, first: page.jobs };
-  }
-  return { ...(await countByPages(filter, signal, COUNT_PAGES_MAX)), first: page.jobs };
-}
-
-async function countByPages(
-  filter: Query,
-  signal: AbortSignal | undefined,
-  pagesMax: number,
-): Promise<JobCount> {
-  let count = 0;
-  let bookmark: string | null = null;
-  for (let pageCount = 0; pageCount < pagesMax; pageCount++) {
-    const asked: Query = {
-      ...filter,
-      limit: String(COUNT_PAGE_ROWS),
-      ...(bookmark === null ? {} : { bookmark }),
-    };
-    const page: JobPage = await get<JobPage>(withQuery("_tandem/jobs", asked), signal);
-    count += page.jobs.length;
-    bookmark = page.bookmark;
-    if (bookmark === null) return { count, isExact: true };
-  }
-  return { count, isExact: false };
+/** The jobs that a command would affect. */
+export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPreview> {
+  const options = { limit: PREVIEW_ROWS, pagesMax: COUNT_PAGES_MAX, signal };
+  return count({ ask: request }, filterPart(query), options);
 }
 
 /** Query parameters for order and paging. */
@@ -203,12 +170,11 @@ export async function endedCommand(
   id: string,
   onProgress: (command: BulkCommand) => void,
 ): Promise<BulkCommand> {
-  for (;;) {
-    const command = await get<BulkCommand>(`_tandem/commands/${segmentOf(id)}`);
+  for await (const command of followCommand({ ask: request }, id)) {
     if (command.state !== "running") return command;
     onProgress(command);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+  throw new Error("the progress of a command ended before the command");
 }
 
 function commandPath(command: Command, name: string): string {

@@ -243,7 +243,7 @@ async function answer(
     repeated !== undefined
       ? badRequest(`The header ${JSON.stringify(repeated)} occurs twice`)
       : request === undefined
-        ? badRequest("The query string is not UTF-8 encoded")
+        ? QUERY_UNREADABLE
         : await api(request);
   // Closing the connection after the response frees the reserved slot for the next administrator.
   if (isReserved) outgoing.shouldKeepAlive = false;
@@ -259,6 +259,9 @@ function badRequest(reason: string): ApiResponse {
     body: `${JSON.stringify({ error: "bad_request", reason })}\n`,
   };
 }
+
+/** Response to a request whose query string cannot be decoded. */
+export const QUERY_UNREADABLE = badRequest("The query string is not UTF-8 encoded");
 
 /** Headers that are lists, that proxies append to, or that affect no response. */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([

@@ -8,7 +8,7 @@ import {
   remainingMs,
 } from "../../jobs/index.ts";
 import type { Subspace } from "../../kv/index.ts";
-import { builtFile } from "../system/built-file.ts";
+import { BUILT_FILE_OPTIONS, builtFile } from "../system/built-file.ts";
 import {
   type LeaseAnswer,
   type LeaseMessage,
@@ -35,7 +35,7 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
       prefix: this.#prefix,
       shared: time.shared,
     };
-    const thread = new Worker(THREAD_FILE, { workerData });
+    const thread = new Worker(THREAD_FILE, { ...BUILT_FILE_OPTIONS, workerData });
     const send = (message: LeaseMessage): void => thread.postMessage(message);
     let ending: LeaseEnding = "lapsed";
     let failure: unknown = new Error("The thread of the lease ended before it was ready");

@@ -13,7 +13,7 @@ import {
   remainingMs,
 } from "../../jobs/index.ts";
 import type { Subspace } from "../../kv/index.ts";
-import { builtFile } from "../system/built-file.ts";
+import { BUILT_FILE_OPTIONS, builtFile } from "../system/built-file.ts";
 import type { LeaseBeatData } from "./lease-beat-thread.ts";
 import {
   BEATS_PER_LEASE,
@@ -36,6 +36,7 @@ export class ProcessLeaseRenewer implements LeaseRenewer {
   async prepare(): Promise<ReadyRenewer> {
     const times = SharedTimes.create();
     const child = fork(builtFile(import.meta.url, "lease-process.js"), {
+      ...BUILT_FILE_OPTIONS,
       stdio: ["ignore", "inherit", "inherit", "ipc", times.descriptor],
     });
     let ending: LeaseEnding = "lapsed";
@@ -73,7 +74,10 @@ export class ProcessLeaseRenewer implements LeaseRenewer {
           intervalMs: leaseMs / BEATS_PER_LEASE,
         };
         times.setAge("alive", 0);
-        beat = new Worker(builtFile(import.meta.url, "lease-beat-thread.js"), { workerData: data });
+        beat = new Worker(builtFile(import.meta.url, "lease-beat-thread.js"), {
+          ...BUILT_FILE_OPTIONS,
+          workerData: data,
+        });
         beat.unref();
         send({ kind: "start", worker, leaseMs });
         return {

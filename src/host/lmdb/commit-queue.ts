@@ -11,7 +11,7 @@ import {
   Versionstamp,
   writeVersionstamp,
 } from "../../kv/index.ts";
-import { builtFile } from "../system/built-file.ts";
+import { BUILT_FILE_OPTIONS, builtFile } from "../system/built-file.ts";
 import { ByteWriter } from "./byte-writer.ts";
 import type { CommitterThreadData } from "./committer-thread.ts";
 import type { CommitterProgress } from "./lock-wake-ups.ts";
@@ -139,7 +139,7 @@ export class LmdbCommitQueue {
   }
 
   #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
-    const thread = new Worker(THREAD_FILE, { workerData: this.#data });
+    const thread = new Worker(THREAD_FILE, { ...BUILT_FILE_OPTIONS, workerData: this.#data });
     let reason = "the committer thread ended";
     thread.on("message", (answer: CommitterAnswer) => {
       if (answer.kind === "group") this.#settle(answer);

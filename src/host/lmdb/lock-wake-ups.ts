@@ -14,7 +14,7 @@
  * docs/decisions/0174-locks-of-dead-processes.md
  */
 import { Worker } from "node:worker_threads";
-import { builtFile } from "../system/built-file.ts";
+import { BUILT_FILE_OPTIONS, builtFile } from "../system/built-file.ts";
 import type { LockWakeUpData } from "./lock-wake-up-thread.ts";
 
 /**
@@ -74,7 +74,10 @@ export class LockWakeUps {
 
   /** Resolves when the thread has ended. Failures are retried while the committer waits. */
   #wakeUp(meeting: Int32Array): Promise<void> {
-    const thread = new Worker(THREAD_FILE, { workerData: { ...this.#store, meeting } });
+    const thread = new Worker(THREAD_FILE, {
+      ...BUILT_FILE_OPTIONS,
+      workerData: { ...this.#store, meeting },
+    });
     thread.unref();
     thread.on("error", () => {});
     this.#threads.add(thread);

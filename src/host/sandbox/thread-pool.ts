@@ -6,6 +6,7 @@
 import { Worker } from "node:worker_threads";
 import type { Runtime } from "../../base/index.ts";
 import { SandboxError, type Share } from "../../databases/index.ts";
+import { BUILT_FILE_OPTIONS } from "../system/built-file.ts";
 import { FairQueue } from "./fair-queue.ts";
 
 export interface ThreadCall<Request> {
@@ -220,7 +221,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
       youngMibMax === undefined ? {} : { maxYoungGenerationSizeMb: youngMibMax };
     const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     const workerData: ThreadData = { stopped: stopped.buffer };
-    const handle = new Worker(file, { resourceLimits, workerData });
+    const handle = new Worker(file, { ...BUILT_FILE_OPTIONS, resourceLimits, workerData });
     const ready = new Promise<void>((resolve) => handle.once("message", () => resolve()));
     const reason = "The process of the function ended.";
     const thread: Thread<Request, Answer> = {

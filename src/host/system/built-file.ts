@@ -10,3 +10,9 @@ export function builtFile(importer: string, name: string): string {
   const beside = isSource ? importer.replace("/src/host/", "/dist/host/") : importer;
   return fileURLToPath(new URL(`./${name}`, beside));
 }
+
+/**
+ * Options of threads and processes that run compiled code. They need none of the flags with which a
+ * program was started, some of which (`--input-type`) even prevent them from starting.
+ */
+export const BUILT_FILE_OPTIONS: { readonly execArgv: string[] } = { execArgv: [] };

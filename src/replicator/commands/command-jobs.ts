@@ -3,19 +3,20 @@
  * returned.
  */
 import { abortWith, errorCode } from "../../base/index.ts";
-import type { HeldJob, JobData } from "../../jobs/index.ts";
-import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
 import {
-  type SlotlessJobsParts,
+  type HeartbeatParts,
+  type HeldJob,
+  type Job,
   type SlotlessJobType,
   showLife,
-} from "../slotless/slotless-jobs.ts";
+} from "../../jobs/index.ts";
+import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
 import type { BulkCommands } from "./bulk-commands.ts";
 
 /** Pause before a command is continued after an error. */
 const PAUSE_SEC = 5;
 
-export interface CommandJobsParts extends SlotlessJobsParts {
+export interface CommandJobsParts extends HeartbeatParts {
   readonly bulk: Pick<BulkCommands, "finish">;
 }
 
@@ -27,7 +28,7 @@ export class CommandJobs implements SlotlessJobType {
     this.#parts = parts;
   }
 
-  async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
+  async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { runtime, kv, jobs, bulk } = this.#parts;
     const over = new AbortController();
     const unfollow = abortWith(signal, over);

@@ -41,6 +41,8 @@ export interface ComparisonObserver {
   difference(difference: Difference): void;
   /** Called with each page of leaves that the target lacks, before the comparison continues. */
   lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
+  /** Called with the counts so far, after each page of documents. */
+  progress?(counts: Comparison): void;
 }
 
 /**
@@ -71,6 +73,7 @@ export async function compareDatabases(
       counts.documentCount += documents.length;
       for (const { revisions } of documents) counts.leafCount += revisions.length;
       counts.attachmentCount += await attachments.compare(without(documents, lacking), taskSignal);
+      observer.progress?.({ ...counts });
     }
   };
   const backward = async (taskSignal: AbortSignal): Promise<void> => {

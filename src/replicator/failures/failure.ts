@@ -36,6 +36,20 @@ export function hostOfFailedProxy(error: unknown): string | undefined {
   return undefined;
 }
 
+/**
+ * HTTP statuses for the reasons that ended a run, as in CouchDB where possible; 500 for all others.
+ */
+const STATUSES: Readonly<Record<string, number>> = {
+  unauthorized: 401,
+  forbidden: 403,
+  egress_denied: 403,
+  filter_fetch_error: 404,
+};
+
+export function statusOfFailure(error: string): number {
+  return STATUSES[error] ?? 500;
+}
+
 /** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;

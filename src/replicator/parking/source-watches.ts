@@ -1,7 +1,13 @@
 /** Source watchers run by this node (`source-watcher.ts`), outside its slots. */
 import { backoff, type Clock, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
-import type { HeldJob, JobData } from "../../jobs/index.ts";
+import {
+  type HeartbeatParts,
+  type HeldJob,
+  type Job,
+  type SlotlessJobType,
+  showLife,
+} from "../../jobs/index.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../job-watching/parked-jobs.ts";
@@ -9,11 +15,6 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
-import {
-  type SlotlessJobsParts,
-  type SlotlessJobType,
-  showLife,
-} from "../slotless/slotless-jobs.ts";
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
 import type { SweepPace } from "./sweep-pace.ts";
@@ -22,7 +23,7 @@ import { type WatchedServer, WatchedStore } from "./watched-server.ts";
 /** Pause before an unreachable source is retried; doubled each time. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
-export interface SourceWatchesParts extends SlotlessJobsParts {
+export interface SourceWatchesParts extends HeartbeatParts {
   readonly controls: JobControls;
   readonly parked: ParkedJobs;
   readonly databases: DatabaseRegistry;
@@ -52,7 +53,7 @@ export class SourceWatches implements SlotlessJobType {
     this.#clock = parts.runtime.clock;
   }
 
-  async run(held: HeldJob, data: JobData, stopped: AbortSignal): Promise<void> {
+  async run(held: HeldJob, { data }: Pick<Job, "data">, stopped: AbortSignal): Promise<void> {
     const { trace } = this.#parts.runtime;
     const fields = { source: serverUrlOf(held.id) };
     let ending: Ending = "unwatched";

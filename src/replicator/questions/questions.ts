@@ -1,13 +1,19 @@
 /** Answers questions of API-only nodes from the queue, on a replication node. */
 import { abortWith, errorCode, type JsonText, runTogether, Utf8Text } from "../../base/index.ts";
 import type { Authority, WriteContext } from "../../databases/index.ts";
-import { type HeldJob, type JobData, JobHaltedError } from "../../jobs/index.ts";
+import {
+  type HeldJob,
+  type Job,
+  type JobData,
+  JobHaltedError,
+  type SlotlessJobsParts,
+  type SlotlessJobType,
+} from "../../jobs/index.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { QUESTION_TYPE } from "../job-watching/parked-jobs.ts";
 import type { ReplicationChecks } from "../replication-checks.ts";
 import { replicationMembers } from "../request/parse-fields.ts";
 import type { RulePlans } from "../rules/rule-plans.ts";
-import type { SlotlessJobsParts, SlotlessJobType } from "../slotless/slotless-jobs.ts";
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
@@ -43,7 +49,7 @@ export class Questions implements SlotlessJobType {
     this.#parts = parts;
   }
 
-  async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
+  async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { runtime, kv, jobs } = this.#parts;
     const ageMs = runtime.clock.nowMs() - Number(data.askedMs ?? 0);
     try {

@@ -1,15 +1,16 @@
 /** Rules followed by this node (`rule-follower.ts`), outside its slots. */
 import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
-import type { HeldJob, JobData } from "../../jobs/index.ts";
+import {
+  type HeartbeatParts,
+  type HeldJob,
+  type Job,
+  type SlotlessJobType,
+  showLife,
+} from "../../jobs/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import { classifyFailure, describeFailure, hostOfFailedProxy } from "../failures/failure.ts";
 import type { RULE_TYPES } from "../jobs/rule-jobs.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
-import {
-  type SlotlessJobsParts,
-  type SlotlessJobType,
-  showLife,
-} from "../slotless/slotless-jobs.ts";
 import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { parseRule } from "./rule.ts";
 import {
@@ -30,9 +31,9 @@ const PAUSE_SEC = { min: 1, max: 60 };
 
 export interface RuleFollowersParts
   extends RuleFollowerParts,
-    SlotlessJobsParts,
+    HeartbeatParts,
     Omit<ListedServerParts, "kv"> {
-  readonly config: RuleFollowerParts["config"] & SlotlessJobsParts["config"];
+  readonly config: RuleFollowerParts["config"] & HeartbeatParts["config"];
 }
 
 export class RuleFollowers implements SlotlessJobType {
@@ -44,7 +45,7 @@ export class RuleFollowers implements SlotlessJobType {
     this.#parts = parts;
   }
 
-  async run(held: HeldJob, data: JobData, stopped: AbortSignal): Promise<void> {
+  async run(held: HeldJob, { data }: Pick<Job, "data">, stopped: AbortSignal): Promise<void> {
     const { trace } = this.#parts.runtime;
     let progress = decodeRuleProgress(data);
     let failure: RuleFailure | undefined;

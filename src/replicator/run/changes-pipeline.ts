@@ -37,6 +37,8 @@ export interface ChangesPipelineParts {
   /** Lag of the run; updated when changes are read, and when they have arrived. */
   readonly lag: LagMeter;
   readonly secrets: BatchObserver["secrets"];
+  /** Called when a batch has finished. */
+  readonly onBatch?: (() => void) | undefined;
 }
 
 export class ChangesPipeline {
@@ -111,7 +113,7 @@ export class ChangesPipeline {
 
   /** Copies a batch. Returns false if the feed has ended and no batch is left to start. */
   async #copyBatch(signal: AbortSignal): Promise<boolean> {
-    const { replication, batchCopier, sequence, lag, secrets } = this.#parts;
+    const { replication, batchCopier, sequence, lag, secrets, onBatch } = this.#parts;
     const { workerBatchSize } = replication.options;
     let number = 0;
     // The batch is numbered as it leaves the queue, so that numbers follow feed order.
@@ -128,6 +130,7 @@ export class ChangesPipeline {
     await batchCopier.copy(changes, signal);
     if (changes.length > 0) this.#hasCopied = true;
     lag.arrived(sequence.finish(number));
+    onBatch?.();
     return true;
   }
 }

@@ -77,6 +77,8 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly targetOrigin?: TargetOrigin;
   /** Measures the lag of the run, if that is needed. */
   readonly lag?: LagMeter;
+  /** Called when the run has begun, and when its progress changes. */
+  readonly onProgress?: () => void;
 }
 
 /**
@@ -362,6 +364,7 @@ export class ReplicationRun {
     this.#begun = true;
     this.#statistics = statistics;
     this.#statisticsBefore = statistics;
+    this.#parts.onProgress?.();
   }
 
   /**
@@ -416,6 +419,7 @@ export class ReplicationRun {
       sequence,
       lag: this.#lag,
       secrets,
+      onBatch: this.#parts.onProgress,
     });
     this.#pipeline = pipeline;
     const since = sequence.through;
@@ -439,6 +443,7 @@ export class ReplicationRun {
       {
         count: (more) => {
           this.#statistics = addStatistics(this.#statistics, more);
+          this.#parts.onProgress?.();
         },
         failures,
         secrets,

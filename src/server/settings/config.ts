@@ -40,6 +40,8 @@ export interface ServeOptions {
   readonly bindAddress?: string;
   readonly dataDirectory?: string;
   readonly configFile?: string;
+  /** Settings instead of those of a configuration file, by section and key. */
+  readonly sections?: IniSections;
   readonly store?: string;
   readonly clusterFile?: string;
   readonly nodeType?: string;
@@ -250,8 +252,9 @@ export function readStorePlace(
 
 function readPlaces(options: ServeOptions, environment: Environment) {
   checkOptions(options);
-  const configFile = options.configFile ?? environment.TANDEM_CONFIG;
-  const file: IniSections = configFile === undefined ? new Map() : readIni(configFile);
+  const { sections } = options;
+  const configFile = sections ? undefined : (options.configFile ?? environment.TANDEM_CONFIG);
+  const file = sections ?? (configFile === undefined ? new Map() : readIni(configFile));
   const dataDirectory =
     options.dataDirectory ??
     environment.TANDEM_DATA_DIR ??
@@ -309,13 +312,16 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
   if (replicationProcesses > 0 && store === "memory") {
     throw new ConfigError("--replication-processes: a store in memory cannot be shared");
   }
-  const isOpen = config.nodeTypes.has("api_frontend") && !isLoopback(config.bindAddress);
-  if (isOpen && configuration.section("admins").size === 0) {
-    throw new ConfigError(
-      `bind address ${config.bindAddress} without an administrator: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or serve 127.0.0.1`,
-    );
-  }
+  if (config.nodeTypes.has("api_frontend")) checkBindAddress(config);
   return config;
+}
+
+/** Throws a ConfigError if everybody who reaches the address would be an administrator. */
+export function checkBindAddress({ bindAddress, configuration }: ServerConfig): void {
+  if (isLoopback(bindAddress) || configuration.section("admins").size > 0) return;
+  throw new ConfigError(
+    `bind address ${bindAddress} without an administrator: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or serve 127.0.0.1`,
+  );
 }
 
 /** The available keys. The store determines which of them seals. */

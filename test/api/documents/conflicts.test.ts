@@ -1,7 +1,10 @@
 /** Handlers give the same response if their transactions run twice or their commits are unknown. */
 import { expect, test } from "vitest";
+import {
+  type CommitOutcome,
+  unknownCommits,
+} from "../../../src/library/kv-conformance/unknown-commits.ts";
 import { spuriousConflicts } from "../../support/faults/spurious-conflicts.ts";
-import { type CommitOutcome, unknownCommits } from "../../support/faults/unknown-commits.ts";
 import { openFilms } from "../api.fixture.ts";
 
 test("repeated edits appear once", async () => {

@@ -108,7 +108,9 @@ test("a failure of a command that continues in the background has the id of its 
   const config = { activityTimeoutSec: 60 };
   const commands = new CommandJobs({ runtime, kv: node.kv, jobs: node.jobs, config, bulk });
   const held = { type: COMMAND_TYPE, id: "c0", lock: "none" } as unknown as HeldJob;
-  void commands.run(held, { requestId: "r0" }, new AbortController().signal).catch(() => {});
+  void commands
+    .run(held, { data: { requestId: "r0" } }, new AbortController().signal)
+    .catch(() => {});
   expect(await logged.promise).toEqual({
     command: "c0",
     requestId: "r0",

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { type JobName, Jobs } from "../../../src/jobs/index.ts";
 import { MemoryEngine, type Transaction } from "../../../src/kv/index.ts";
+import { PlainStore } from "../../../src/library/kv-conformance/plain-store.ts";
 import {
   NEVER_SEC,
   parseReplication,
@@ -16,7 +17,6 @@ import { jobOutcome, newJobData } from "../../../src/replicator/jobs/job-data.ts
 import { encodeProgress, encodeRequest } from "../../../src/replicator/jobs/job-data-record.ts";
 import { composeNode, JOBS_SUBSPACE } from "../../support/compose-node.ts";
 import { countingEngine } from "../../support/kv/counting-engine.ts";
-import { PlainStore } from "../../support/kv/plain-store.ts";
 
 const FAILURE = { error: "error", reason: "refused" };
 const OUTCOMES = ["pending", "crashing", "completed", "failed"] as const;

@@ -1,0 +1,74 @@
+/** Commands for many jobs, which may continue after their response. */
+import type { BulkCommand, CommandedJobs, JobPage } from "../contract/index.ts";
+import { type QueryParameters, type Requests, segmentOf } from "./requests.ts";
+
+/** Interval between two requests for the progress of a command. */
+const POLL_MS = 500;
+/** Page size for counting jobs whose total the server does not know. */
+const COUNT_PAGE_ROWS = 1_000;
+
+type Asker = Pick<Requests, "ask">;
+
+/** Yields a command until it has ended, with its last state. */
+export async function* followCommand(
+  requests: Asker,
+  id: string,
+  signal?: AbortSignal,
+): AsyncGenerator<BulkCommand, void, undefined> {
+  for (;;) {
+    const path = `_tandem/commands/${segmentOf(id)}`;
+    const command = await requests.ask<BulkCommand>("GET", path, { signal });
+    yield command;
+    if (command.state !== "running") return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    signal?.throwIfAborted();
+  }
+}
+
+/** The id of a command that continues after its response; undefined if it has ended. */
+export function continuedCommand(answer: CommandedJobs): string | undefined {
+  return answer.changed === undefined ? answer.id : undefined;
+}
+
+export interface JobCount {
+  readonly count: number;
+  /** Whether `count` is exact. If not, there are more jobs. */
+  readonly isExact: boolean;
+}
+
+/** Jobs that a command would affect: their number, and some of them. */
+export interface JobPreview extends JobCount {
+  readonly first: JobPage["jobs"];
+}
+
+/**
+ * Counts the jobs that a filter selects, and returns the first `limit` of them. If the server does
+ * not know the total, reads up to `pagesMax` pages.
+ */
+export async function countJobs(
+  requests: Asker,
+  filter: QueryParameters,
+  {
+    limit = 0,
+    pagesMax = Number.POSITIVE_INFINITY,
+    signal,
+  }: {
+    readonly limit?: number;
+    readonly pagesMax?: number;
+    readonly signal?: AbortSignal | undefined;
+  } = {},
+): Promise<JobPreview> {
+  const page = (query: QueryParameters): Promise<JobPage> =>
+    requests.ask("GET", "_tandem/jobs", { query: { ...filter, ...query }, signal });
+  const { total_rows: total, jobs: first } = await page({ limit });
+  if (total !== null) return { count: total, isExact: true, first };
+  let count = 0;
+  let bookmark: string | undefined;
+  for (let pageCount = 0; pageCount < pagesMax; pageCount++) {
+    const next = await page({ limit: COUNT_PAGE_ROWS, bookmark });
+    count += next.jobs.length;
+    if (next.bookmark === null) return { count, isExact: true, first };
+    bookmark = next.bookmark;
+  }
+  return { count, isExact: false, first };
+}

@@ -1,0 +1,26 @@
+/** `couch-tandem/client`: a client of the HTTP API, for Node.js and browsers. */
+export type {
+  BulkCommand,
+  DocumentFailure,
+  FailingPage,
+  Job,
+  JobEvent,
+  JobRun,
+  NodeRow,
+  Rule,
+  RulePlan,
+} from "../contract/index.ts";
+export type {
+  Client,
+  ClientEvent,
+  ClientOptions,
+  CommandResult,
+  EventFilter,
+  JobAction,
+  JobFilter,
+  JobListQuery,
+  RunningCommand,
+} from "./client.ts";
+export { createClient } from "./client.ts";
+export type { Fetch, FetchedResponse, FetchInit } from "./requests.ts";
+export { ApiError } from "./requests.ts";

@@ -1,0 +1,42 @@
+/** `couch-tandem/kv`: the transactional key-value store, on LMDB, FoundationDB and in memory. */
+export type {
+  Commit,
+  CommitEffect,
+  Engine,
+  EngineTransaction,
+  Key,
+  KeyRange,
+  KeySelector,
+  KeyValue,
+  KeyValueErrorCode,
+  RangeOptions,
+  ReadOptions,
+  ReadTransaction,
+  SetOptions,
+  Transaction,
+  TransactOptions,
+  Tuple,
+  TupleItem,
+  Value,
+  VersionstampedBytes,
+  Watch,
+} from "../../kv/index.ts";
+export {
+  Double,
+  Float,
+  firstGreaterOrEqual,
+  firstGreaterThan,
+  isRetryable,
+  KeyValueError,
+  keyAfter,
+  lastLessOrEqual,
+  lastLessThan,
+  packTuple,
+  prefixEnd,
+  Subspace,
+  Uuid,
+  unpackTuple,
+  Versionstamp,
+} from "../../kv/index.ts";
+export type { ClusterPlace, LmdbPlace, Store, StoreLocation } from "../kv/open-store.ts";
+export { openEngineStore, openKeyValueStore, openMemoryEngine } from "../kv/open-store.ts";

@@ -1,0 +1,15 @@
+/** Parts of the contract, by which the suite is gated. */
+
+/** A part of the contract that an engine may lack. The rest is required. */
+export type Feature = "atomics" | "versionstamps" | "watches" | "limits" | "read-version-age";
+
+export const FEATURES: readonly Feature[] = [
+  "atomics",
+  "versionstamps",
+  "watches",
+  "limits",
+  "read-version-age",
+];
+
+/** Declares a test, and the features that it needs in addition to those of its group. */
+export type Test = (name: string, run: () => Promise<void>, needs?: readonly Feature[]) => void;

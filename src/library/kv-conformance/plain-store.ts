@@ -1,0 +1,14 @@
+/**
+ * A store whose transactions write only what their bodies write, for tests that inspect or count
+ * all rows.
+ */
+import { KeyValueStore, type Transaction, type TransactOptions } from "../../kv/index.ts";
+
+export class PlainStore extends KeyValueStore {
+  override transact<T>(
+    body: (tx: Transaction) => Promise<T>,
+    options: TransactOptions = {},
+  ): Promise<T> {
+    return super.transact(body, { whenUnknown: "throw", ...options });
+  }
+}

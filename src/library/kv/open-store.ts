@@ -1,0 +1,106 @@
+/** Stores in the caller's process, on the engines of a node or on another one. */
+import type { Runtime } from "../../base/index.ts";
+import { createSystemRuntime } from "../../host/index.ts";
+import {
+  type Engine,
+  type KeyValueError,
+  MemoryEngine,
+  MemoryStorage,
+  type ReadOptions,
+  type ReadTransaction,
+  type Transaction,
+  type TransactOptions,
+} from "../../kv/index.ts";
+import { type OpenedStore, openEngine, openStore, type StorePlace } from "../../server/index.ts";
+
+export interface LmdbPlace {
+  readonly kind: "lmdb";
+  /** Folder of the store, created if missing. */
+  readonly directory: string;
+}
+
+/** Requires the package `foundationdb`. */
+export interface ClusterPlace {
+  readonly kind: "foundationdb";
+  /** Default: FoundationDB's own default. */
+  readonly clusterFile?: string;
+  /** Prefix of every key. Default: the store has the cluster to itself. */
+  readonly prefix?: string;
+  readonly apiVersion?: number;
+  readonly headerVersion?: number;
+}
+
+/**
+ * Location of a store. Processes on one machine may share a folder of LMDB, and machines a cluster
+ * of FoundationDB.
+ */
+export type StoreLocation = "memory" | { readonly kind: "memory" } | LmdbPlace | ClusterPlace;
+
+/** An ordered transactional key-value store with FoundationDB's semantics. */
+export interface Store {
+  /**
+   * Runs `body` in a transaction and commits it, repeatedly after conflicts. Resolves with the
+   * result of the committed attempt.
+   */
+  transact<T>(body: (tx: Transaction) => Promise<T>, options?: TransactOptions): Promise<T>;
+  /** Runs `body` on a snapshot of the store, without a commit and therefore without conflicts. */
+  read<T>(body: (tx: ReadTransaction) => Promise<T>, options?: ReadOptions): Promise<T>;
+  /** Resolves with the reason when the store can no longer serve this process. */
+  readonly failed: Promise<KeyValueError>;
+  /** Whether the store responds. */
+  isAvailable(): boolean;
+  /** Whether the store refuses writes because the disk is full. It recovers by itself. */
+  isFull(): boolean;
+  /** Ends running calls, waits for commits in progress, and closes the engine. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** The parts of a store that queues need. */
+export interface StoreParts extends OpenedStore {
+  readonly runtime: Runtime;
+}
+
+const parts = new WeakMap<Store, StoreParts>();
+
+/** Makes the parts of a store available to `partsOf`. */
+export function knownStore(store: StoreParts): Store {
+  parts.set(store.kv, store);
+  return store.kv;
+}
+
+/** Throws a TypeError for a store that this package has not opened. */
+export function partsOf(store: Store): StoreParts {
+  const found = parts.get(store);
+  if (found === undefined) throw new TypeError("expected a store of openKeyValueStore or openNode");
+  return found;
+}
+
+/** Opens a store. Rejects with a KeyValueError if it cannot be used. */
+export async function openKeyValueStore(location: StoreLocation): Promise<Store> {
+  const runtime = createSystemRuntime();
+  return knownStore({ runtime, ...(await openStore(runtime, placeOf(location))) });
+}
+
+/** Opens an engine whose data is lost when the process ends. */
+export function openMemoryEngine(): Engine {
+  const storage = new MemoryStorage({ clearsRangesAtOnce: true });
+  return new MemoryEngine({ runtime: createSystemRuntime(), storage });
+}
+
+/** Opens a store on an engine of the caller, which `close` closes. */
+export function openEngineStore(engine: Engine): Store {
+  const runtime = createSystemRuntime();
+  return knownStore({ runtime, ...openEngine(runtime, engine) });
+}
+
+function placeOf(location: StoreLocation): StorePlace {
+  const place = typeof location === "string" ? { kind: location } : location;
+  const { clusterFile, apiVersion, headerVersion, prefix }: Partial<ClusterPlace> =
+    place.kind === "foundationdb" ? place : {};
+  return {
+    store: place.kind,
+    dataDirectory: place.kind === "lmdb" ? place.directory : "",
+    clusterFile,
+    foundationDb: { apiVersion, headerVersion, prefix },
+  };
+}
