@@ -26,7 +26,7 @@ const withTag = (tag: string, options: Parameters<Asked["ask"]>[1] = {}) => ({
   headers: { "If-None-Match": tag, ...options.headers },
 });
 
-describe("a client with the current version is not sent it again", () => {
+describe("the API does not send a document again if the client has its current version", () => {
   for (const path of [
     "/films/a",
     "/films/a?revs=true",

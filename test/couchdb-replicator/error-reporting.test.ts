@@ -1,4 +1,7 @@
-/** `couch_replicator_error_reporting_tests`: errors of an endpoint, and their names in the job. */
+/**
+ * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the names of these
+ * errors in the job.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";

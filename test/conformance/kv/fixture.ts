@@ -1,4 +1,4 @@
-/** Requirements for an implementation that is tested by the suite. */
+/** What the suite requires of an implementation. */
 
 import type { Runtime } from "../../../src/base/index.ts";
 import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
@@ -16,10 +16,10 @@ import { PlainStore } from "../../support/kv/plain-store.ts";
 
 export interface KvImplementation {
   readonly name: string;
-  /** Opens a new store, which the suite closes. */
+  /** Opens a new store. The suite closes it. */
   open(): Promise<OpenedEngines>;
   readonly supports: {
-    /** Number of random cases per property. */
+    /** Number of random cases for each property. */
     readonly propertyRunCount: number;
   };
 }
@@ -27,11 +27,13 @@ export interface KvImplementation {
 export interface OpenedEngines {
   readonly runtime: Runtime;
   readonly engine: Engine;
-  /** Another node of the same store, or the same engine if there is only one. */
+  /**
+   * Engine of another node of the same store, or the same engine if the store has only one node.
+   */
   readonly peer: Engine;
-  /** Resolves when every earlier read version is too old. */
+  /** Resolves when every read version obtained so far is too old. */
   passReadVersionAge(): Promise<void>;
-  /** Removes the store after everything was closed. */
+  /** Removes the store after all engines have been closed. */
   remove(): Promise<void>;
 }
 
@@ -54,7 +56,7 @@ export async function closeFixture({ kv, peerKv, remove }: Fixture): Promise<voi
   await remove();
 }
 
-/** The whole store, for a test that begins with an empty one. */
+/** The range of all keys, which a test clears to begin with an empty store. */
 export const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 
 export async function clearAll(kv: KeyValueStore): Promise<void> {
@@ -75,7 +77,7 @@ export async function read(tx: ReadTransaction, key: string): Promise<string | u
   return text(await tx.get(bytes(key)));
 }
 
-/** The rows of a range as `key=value`. */
+/** Returns the rows of a range as `key=value`. */
 export async function rows(
   tx: ReadTransaction,
   begin: string,
@@ -96,7 +98,10 @@ export function hexKeys(entries: readonly { readonly key: Key }[]): string[] {
   return entries.map(({ key }) => hexEncode(key));
 }
 
-/** A promise and its resolver, to hold one transaction while another runs. */
+/**
+ * Returns a promise and a function that resolves it. A test uses this to hold one transaction while
+ * another runs.
+ */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = (): void => {};
   const opened = new Promise<void>((resolve) => {

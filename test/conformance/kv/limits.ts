@@ -1,10 +1,10 @@
-/** FoundationDB's limits, which apply on every engine. */
+/** FoundationDB's limits, which every engine enforces. */
 import { expect, test } from "vitest";
 import { Subspace, Versionstamp } from "../../../src/kv/index.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
 
 export function limitTests(fixture: () => Fixture): void {
-  test("a key of 9,900 bytes is stored, one of more than 10,000 is refused", async () => {
+  test("a key of 9,900 bytes is stored, and a key of more than 10,000 bytes is refused", async () => {
     const largest = new Uint8Array(9_900).fill(1);
     await fixture().kv.transact(async (tx) => tx.set(largest, bytes("x")));
     expect(await fixture().peerKv.read((tx) => tx.get(largest))).toEqual(bytes("x"));
@@ -35,7 +35,7 @@ export function limitTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a value of 100,000 bytes is stored, a larger one is refused", async () => {
+  test("a value of 100,000 bytes is stored, and a larger value is refused", async () => {
     const largest = new Uint8Array(100_000).fill(7);
     await fixture().kv.transact(async (tx) => tx.set(bytes("v"), largest));
     const stored = await fixture().peerKv.read((tx) => tx.get(bytes("v")));
@@ -46,7 +46,7 @@ export function limitTests(fixture: () => Fixture): void {
     ).rejects.toMatchObject({ code: "KV_VALUE_TOO_LARGE" });
   });
 
-  test("a transaction of 9 MB is committed, one above 10 MB is refused whole", async () => {
+  test("a transaction of 9 MB is committed, and a transaction of more than 10 MB is refused completely", async () => {
     const fill = (count: number): Promise<void> =>
       fixture().kv.transact(async (tx) => {
         for (let index = 0; index < count; index++) put(tx, `big/${index}`, "x".repeat(90_000));
@@ -60,7 +60,7 @@ export function limitTests(fixture: () => Fixture): void {
     expect(after.entries).toEqual([]);
   });
 
-  test("65,536 versionstamps are committed, one more is refused", async () => {
+  test("a transaction may have 65,536 versionstamps but not one more", async () => {
     const log = Subspace.fromTuple(["log"]);
     await fixture().kv.transact(async (tx) => {
       for (let number = 0; number < 65_536; number++) {
@@ -76,7 +76,7 @@ export function limitTests(fixture: () => Fixture): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   });
 
-  test("a read version is too old after five seconds, and the next attempt has a new one", async () => {
+  test("a read version is too old after five seconds, and the next attempt has a new read version", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {
@@ -99,7 +99,7 @@ export function limitTests(fixture: () => Fixture): void {
     ).rejects.toMatchObject({ code: "KV_TOO_OLD" });
   });
 
-  test("a transaction that read more than five seconds ago cannot commit", async () => {
+  test("a transaction whose read version is more than five seconds old cannot commit", async () => {
     let attemptCount = 0;
     await fixture().kv.transact(async (tx) => {
       attemptCount++;

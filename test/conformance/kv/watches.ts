@@ -1,4 +1,4 @@
-/** Watches fire on every change by any transaction, and may fire without one. */
+/** A watch fires on a change by any transaction, and may also fire without a change. */
 import { expect, test } from "vitest";
 import type { Watch } from "../../../src/kv/index.ts";
 import { bytes, type Fixture, put, read } from "./fixture.ts";
@@ -30,7 +30,7 @@ export function watchTests(fixture: () => Fixture): void {
     }
   });
 
-  test("a watch does not fire for its own transaction's write", async () => {
+  test("a watch does not fire for a write of its own transaction", async () => {
     const watch = await fixture().kv.transact(async (tx) => {
       put(tx, "watched", "mine");
       return tx.watch(key);
@@ -41,7 +41,7 @@ export function watchTests(fixture: () => Fixture): void {
     await watch.fired();
   });
 
-  test("a change between the read and the commit is not missed", async () => {
+  test("a watch fires if its key changes between the read and the commit", async () => {
     const watch = await fixture().kv.transact(async (tx) => {
       await read(tx.snapshot, "watched");
       const armed = tx.watch(key);
@@ -53,13 +53,13 @@ export function watchTests(fixture: () => Fixture): void {
     await watch.fired();
   });
 
-  test("many watches on one key fire together", async () => {
+  test("one change fires all watches on its key", async () => {
     const watches = await Promise.all([arm(), arm(), arm()]);
     await fixture().peerKv.transact(async (tx) => put(tx, "watched", "1"));
     await Promise.all(watches.map((watch) => watch.fired()));
   });
 
-  test("waiting for a watch ends with the signal, and can be repeated", async () => {
+  test("a signal ends waiting for a watch, and the caller can wait for the watch again", async () => {
     const watch = await arm();
     const controller = new AbortController();
     const waiting = watch.fired(controller.signal);
@@ -69,7 +69,7 @@ export function watchTests(fixture: () => Fixture): void {
     await watch.fired();
   });
 
-  test("a cancelled watch ends, and may be cancelled twice", async () => {
+  test("a cancelled watch ends, and cancelling it again has no effect", async () => {
     const watch = await arm();
     const waiting = watch.fired();
     const ended = expect(waiting).rejects.toMatchObject({ code: "KV_CLOSED" });
