@@ -1,5 +1,5 @@
 /**
- * * Which role may send which request. Statuses and reasons were compared with CouchDB 3.5.0. A
+ * Which role may send which request. Statuses and reasons were compared with CouchDB 3.5.0. A
  * comment precedes each row in which CouchDB's response differs.
  */
 import { describe, expect, test } from "vitest";
@@ -17,7 +17,7 @@ const SECURITY = {
 };
 
 /**
- * * Databases: `films` with alice as a member and bob's role as an admin, `secrets` without a
+ * Databases: `films` with alice as a member and bob's role as an admin, `secrets` without a
  * security object, and `open` with an empty security object.
  */
 async function openAs(user: User): Promise<OpenApi> {

@@ -1,7 +1,7 @@
 /**
- * * A real CouchDB, which the row tables test as well as this API. `COUCHDB_URL` contains its
- * address and an administrator's credentials. Each database name gets a prefix in requests, which
- * is removed from responses, so that the same rows apply and no other database is changed.
+ * A real CouchDB, which the row tables test as well as this API. `COUCHDB_URL` contains its address
+ * and an administrator's credentials. Each database name gets a prefix in requests, which is
+ * removed from responses, so that the same rows apply and no other database is changed.
  */
 import { randomBytes } from "node:crypto";
 import { request as sendRequest } from "node:http";
@@ -13,8 +13,8 @@ export const COUCHDB_URL = process.env.COUCHDB_URL;
 const SYSTEM_NAMES = ["_users", "_replicator", "_global_changes"];
 
 /**
- * * Connects to CouchDB and creates a database `films`. Databases created by a test are removed
- * after the test.
+ * Connects to CouchDB and creates a database `films`. Databases created by a test are removed after
+ * the test.
  */
 export async function openCouchdbFilms(): Promise<Asked> {
   const prefix = `tandem-${randomBytes(6).toString("hex")}-`;

@@ -1,5 +1,5 @@
 /**
- * * Responses of CouchDB 3.5 to the rows of the API's tables, recorded in one file per test file.
+ * Responses of CouchDB 3.5 to the rows of the API's tables, recorded in one file per test file.
  * `record-couchdb.mjs` records the responses. Every other test run compares the rows with them and
  * therefore needs no CouchDB.
  */
@@ -33,7 +33,7 @@ interface RecordedAnswer {
 }
 
 /**
- * * JSON bodies contain ids and sequences, whose length differs between servers. Attachments have a
+ * JSON bodies contain ids and sequences, whose length differs between servers. Attachments have a
  * fixed length.
  */
 function hasChance({ headers }: Answer): boolean {
@@ -44,7 +44,7 @@ function hasChance({ headers }: Answer): boolean {
 const recordings = new Map<string, Map<string, RecordedAnswer>>();
 
 /**
- * * Stores the response to the row of the current test. The file is written when all tests of the
+ * Stores the response to the row of the current test. The file is written when all tests of the
  * file have run.
  */
 export function record(ask: string, options: AskOptions, answer: Answer): void {
@@ -63,7 +63,7 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
 }
 
 /**
- * * Returns the recorded response to the row of the current test. Throws if this request was not
+ * Returns the recorded response to the row of the current test. Throws if this request was not
  * recorded.
  */
 export function recordedAnswer(ask: string, options: AskOptions): Answer {
@@ -114,7 +114,7 @@ function digest(ask: string, { headers = {}, body }: AskOptions): string {
 }
 
 /**
- * * Replaces random and time-dependent values: new ids and boundaries get numbers, sequences keep
+ * Replaces random and time-dependent values: new ids and boundaries get numbers, sequences keep
  * only their number, and times, durations, and etags that are not revisions become constants.
  */
 function withoutChance(answer: RecordedAnswer): RecordedAnswer {

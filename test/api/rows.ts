@@ -1,5 +1,5 @@
 /**
- * * Requests and expected responses as data, so that one table tests this API and CouchDB 3.5.
+ * Requests and expected responses as data, so that one table tests this API and CouchDB 3.5.
  * CouchDB's responses come from the server in `COUCHDB_URL` if this is set, and otherwise from
  * recordings (`recording.ts`).
  */
@@ -39,8 +39,8 @@ export type Scene = (open: () => Promise<Asked>) => Promise<Asked>;
 export const FILMS: Scene = (open) => open();
 
 /**
- * * Runs the rows one by one, each in a new scene. `openOurs` opens this API with a database
- * `films`. If `onlyHere` gives a reason, the rows are not tested with CouchDB.
+ * Runs the rows one by one, each in a new scene. `openOurs` opens this API with a database `films`.
+ * If `onlyHere` gives a reason, the rows are not tested with CouchDB.
  */
 export function testRows(
   scene: Scene,

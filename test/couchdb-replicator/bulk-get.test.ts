@@ -1,6 +1,6 @@
 /**
- * * CouchDB's `couch_replicator_bulk_get_tests`: whether documents are read in bulk or
- * individually, and the option that decides this.
+ * CouchDB's `couch_replicator_bulk_get_tests`: whether documents are read in bulk or individually,
+ * and the option that decides this.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ATTACHED, count, documents, openPair, type Pair } from "./pair.fixture.ts";

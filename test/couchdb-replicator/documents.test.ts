@@ -1,6 +1,5 @@
 /**
- * * Limits of the target on documents, documents with many leaves, filters, and creating the
- * target.
+ * Limits of the target on documents, documents with many leaves, filters, and creating the target.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
@@ -20,7 +19,7 @@ async function differences(database: string): Promise<readonly string[]> {
 
 describe("attachments_too_large", () => {
   /**
-   * * Makes the target enforce this size limit for attachments. Like CouchDB, it refuses a whole
+   * Makes the target enforce this size limit for attachments. Like CouchDB, it refuses a whole
    * request that contains a larger attachment.
    */
   function takeAttachmentsOf(bytesMax: number): void {

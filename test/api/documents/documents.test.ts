@@ -3,7 +3,7 @@ import { type Asked, openFilms } from "../api.fixture.ts";
 import { refusal, testRows } from "../rows.ts";
 
 /**
- * * Database `films` with a document `a` that has one leaf, and a document `b` with two leaves: the
+ * Database `films` with a document `a` that has one leaf, and a document `b` with two leaves: the
  * winner `2-y` and the losing leaf `2-x`.
  */
 async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {

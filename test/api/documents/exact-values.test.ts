@@ -1,12 +1,12 @@
 /**
- * * Comparison of numbers, member order and strings in selectors: as in CouchDB, whichever code
- * path evaluates the selector.
+ * Comparison of numbers, member order and strings in selectors: as in CouchDB, whichever code path
+ * evaluates the selector.
  */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
 
 /**
- * * Document bodies as JSON text, because `JSON.stringify` would change numbers and the order of
+ * Document bodies as JSON text, because `JSON.stringify` would change numbers and the order of
  * members.
  */
 const BODIES: Readonly<Record<string, string>> = {

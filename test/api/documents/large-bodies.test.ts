@@ -1,5 +1,5 @@
 /**
- * * Bodies that could block the event loop. Bodies above a limit are refused; the others are
+ * Bodies that could block the event loop. Bodies above a limit are refused; the others are
  * processed in steps.
  */
 import { gzipSync } from "node:zlib";

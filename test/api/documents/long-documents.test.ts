@@ -1,5 +1,5 @@
 /**
- * * Long documents and slow selectors, which could block other requests. Matching runs in a thread,
+ * Long documents and slow selectors, which could block other requests. Matching runs in a thread,
  * and responses stream long documents.
  */
 import { expect, test } from "vitest";

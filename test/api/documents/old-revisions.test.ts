@@ -1,13 +1,13 @@
 /**
- * * Superseded revisions whose bodies are still stored. Requests can read them, as in CouchDB
- * before a compaction.
+ * Superseded revisions whose bodies are still stored. Requests can read them, as in CouchDB before
+ * a compaction.
  */
 import { beforeEach, expect, test } from "vitest";
 import { type OpenApi, openFilms } from "../api.fixture.ts";
 
 let api: OpenApi;
 /**
- * * Revisions of the document `moon`. The first has an attachment, the third is a deletion, and the
+ * Revisions of the document `moon`. The first has an attachment, the third is a deletion, and the
  * last re-creates the document.
  */
 let revisions: string[];

@@ -1,5 +1,5 @@
 /**
- * * Unpaired surrogates, which CouchDB allows in no document, sequence or query. Every entry point
+ * Unpaired surrogates, which CouchDB allows in no document, sequence or query. Every entry point
  * refuses them with status 400 rather than 500.
  */
 import { expect, test } from "vitest";

@@ -35,7 +35,7 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 const url = "/films/_changes";
 
 /**
- * * CouchDB responds with `error` and an Erlang term as the reason. This API returns the error and
+ * CouchDB responds with `error` and an Erlang term as the reason. This API returns the error and
  * its message separately.
  */
 const failed = (error: string, reason: string) => refusal(500, error, reason);

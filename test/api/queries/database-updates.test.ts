@@ -26,7 +26,7 @@ testRows(FILMS, [
 ]);
 
 /**
- * * CouchDB serves `_db_updates` only if the database `_global_changes` exists. A complete setup
+ * CouchDB serves `_db_updates` only if the database `_global_changes` exists. A complete setup
  * creates this database.
  */
 const openNoted: Scene = async (open) => {

@@ -3,8 +3,8 @@ import { describe, expect } from "vitest";
 import { type Row, refusal, type Scene, testRows } from "../rows.ts";
 
 /**
- * * Opens a database with six documents and with indexes on `n`, on `n` and `even`, on `o.x`, and
- * on `list`, and with a partial index on `n` for even numbers.
+ * Opens a database with six documents and with indexes on `n`, on `n` and `even`, on `o.x`, and on
+ * `list`, and with a partial index on `n` for even numbers.
  */
 const INDEXED: Scene = async (open) => {
   const api = await open();

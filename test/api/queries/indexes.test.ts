@@ -1,5 +1,5 @@
 /**
- * * `_index`, and queries that use indexes. Where no response was recorded, the expected response
+ * `_index`, and queries that use indexes. Where no response was recorded, the expected response
  * follows from CouchDB's source code (`mango_idx`, `mango_cursor`).
  */
 import { describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
 /**
- * * Contract tests of the replicator's endpoint interface. Every implementation has to pass these
+ * Contract tests of the replicator's endpoint interface. Every implementation has to pass these
  * tests.
  */
 import { gzipSync } from "node:zlib";
@@ -26,7 +26,7 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
 }
 
 /**
- * * The second revision of a document, with an attachment whose `revpos` is 0. CouchDB stores this
+ * The second revision of a document, with an attachment whose `revpos` is 0. CouchDB stores this
  * value for an attachment written without a `revpos`.
  */
 export function unplaced(id: string): TextDocument {
@@ -52,7 +52,7 @@ export async function attachmentsRead(
 }
 
 /**
- * * Writes the first revision of a document, with one attachment that is stored compressed or
+ * Writes the first revision of a document, with one attachment that is stored compressed or
  * uncompressed.
  */
 async function writePoster(

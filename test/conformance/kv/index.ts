@@ -1,6 +1,6 @@
 /**
- * * Conformance suite for the contract of the key-value layer. The suite needs only a way to open
- * an implementation.
+ * Conformance suite for the contract of the key-value layer. The suite needs only a way to open an
+ * implementation.
  */
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
 import { atomicTests } from "./atomics.ts";

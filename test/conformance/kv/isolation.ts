@@ -10,7 +10,7 @@ import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
 
 export function isolationTests(fixture: () => Fixture): void {
   /**
-   * * Runs `body` on one node and, in the first attempt that could commit, runs `interfere` on the
+   * Runs `body` on one node and, in the first attempt that could commit, runs `interfere` on the
    * other node between the body's reads and its commit. Returns whether the attempt conflicted.
    */
   async function conflicts(
@@ -30,8 +30,8 @@ export function isolationTests(fixture: () => Fixture): void {
   }
 
   /**
-   * * Returns the number of attempts of a transaction that no other transaction disturbs: one, or
-   * two if each body runs twice.
+   * Returns the number of attempts of a transaction that no other transaction disturbs: one, or two
+   * if each body runs twice.
    */
   async function countAttempts(
     kv: KeyValueStore,

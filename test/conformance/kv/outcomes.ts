@@ -1,5 +1,5 @@
 /**
- * * Outcomes of calls: retries and their limits, abort signals, timeouts, unknown commits, effects
+ * Outcomes of calls: retries and their limits, abort signals, timeouts, unknown commits, effects
  * after a commit, and closing the store.
  */
 import { expect, test } from "vitest";
