@@ -1,5 +1,5 @@
 /**
- * Which role may send which request. Statuses and reasons were compared with CouchDB 3.5.0. A
+ * Requests that each role may send. Statuses and reasons were compared with CouchDB 3.5.0. A
  * comment precedes each row in which CouchDB's response differs.
  */
 import { describe, expect, test } from "vitest";

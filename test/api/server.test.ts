@@ -303,7 +303,7 @@ describe("the server", () => {
     expect(infos.map(({ key }: { key: string }) => key)).toEqual(["b"]);
   });
 
-  test("lists databases in pages, also in descending order", async () => {
+  test("lists databases in pages, in ascending and in descending order", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);
     expect((await ask("GET /_all_dbs?limit=2&skip=1")).json).toEqual(["b", "c"]);

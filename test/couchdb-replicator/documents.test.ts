@@ -1,5 +1,6 @@
 /**
- * Limits of the target on documents, documents with many leaves, filters, and creating the target.
+ * Replication of documents that exceed a limit of the target, of documents with many leaves, with
+ * filters, and with creation of the target.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
@@ -37,15 +38,18 @@ describe("attachments_too_large", () => {
   test.each([
     ["should_succeed", 1000, ["large"]],
     ["should_fail", 999, []],
-  ])("%s: the job completes if the target accepts attachments of up to %i bytes", async (name, bytesMax, arrived) => {
-    const database = `attachments-${bytesMax}`;
-    await pair.fill(database, docs);
-    takeAttachmentsOf(bytesMax);
-    expect((await pair.replicate(database)).body.ok).toBe(true);
-    expect(await pair.ids(database)).toEqual(arrived);
-    const listed = name === "should_fail" ? ["large: 413 attachment_too_large: att"] : [];
-    expect(await pair.failures(database)).toEqual(listed);
-  });
+  ])(
+    "%s: the job completes if the target accepts attachments of up to %i bytes",
+    async (name, bytesMax, arrived) => {
+      const database = `attachments-${bytesMax}`;
+      await pair.fill(database, docs);
+      takeAttachmentsOf(bytesMax);
+      expect((await pair.replicate(database)).body.ok).toBe(true);
+      expect(await pair.ids(database)).toEqual(arrived);
+      const listed = name === "should_fail" ? ["large: 413 attachment_too_large: att"] : [];
+      expect(await pair.failures(database)).toEqual(listed);
+    },
+  );
 });
 
 describe("id_too_long", () => {

@@ -179,7 +179,7 @@ test("a busy pool uses a renewed client certificate within a minute, but only on
   expect(await ask()).toBe("client");
 });
 
-test("a request fails if the server sends too many informational responses, but tolerates a few", async () => {
+test("a request fails if the server sends too many informational responses, and succeeds if the server sends a few", async () => {
   const early = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n";
   const port = await listen(
     createTcpServer((socket) => {
@@ -249,7 +249,7 @@ test("an HTTP proxy forwards plain requests, and tunnels requests over TLS", asy
 });
 
 test.each(["http", "https"])(
-  "an error is attributed to the proxy if the proxy refuses its credentials, for %s",
+  "an error is attributed to the proxy if the proxy rejects the client's credentials, for %s",
   async (scheme) => {
     const { port } = await openProxy();
     const proxyUrl = `http://user:wrong@127.0.0.1:${port}`;
@@ -403,7 +403,7 @@ test.each(["before its answer", "within its answer"])(
   },
 );
 
-test("an unused connection is kept for other requests until its idle time limit", async () => {
+test("an unused connection is kept for other requests, and closed at its idle time limit", async () => {
   const server = createServer((_, response) => response.end("ok"));
   server.keepAliveTimeout = 0;
   const closed: Promise<unknown>[] = [];

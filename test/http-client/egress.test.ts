@@ -193,46 +193,52 @@ test("a redirect to a denied address is not followed", async () => {
   expect(sockets).toEqual([]);
 });
 
-test.each(["http", "https", "socks5"])("egress rules apply to an %s proxy as to a server", async (scheme) => {
-  const { port, sockets } = await listen(createTcpServer());
-  const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
-  const { fetch } = openFetch(
-    () => egress,
-    () => ["10.0.0.1"],
-  );
-  for (const url of ["http://a.example/", "https://a.example/"]) {
-    const byAddress = get(fetch, url, { proxyUrl: `${scheme}://127.0.0.1:${port}` });
-    await expect(byAddress).rejects.toMatchObject(
-      refusal(
-        'the address 127.0.0.1 is denied by the rule "127.0.0.0/8" of [replicator.egress] deny',
-      ),
+test.each(["http", "https", "socks5"])(
+  "egress rules apply to an %s proxy as to a server",
+  async (scheme) => {
+    const { port, sockets } = await listen(createTcpServer());
+    const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
+    const { fetch } = openFetch(
+      () => egress,
+      () => ["10.0.0.1"],
     );
-    const byName = get(fetch, url, { proxyUrl: `${scheme}://proxy.example:${port}` });
-    await expect(byName).rejects.toMatchObject(
-      refusal(
-        'the address 10.0.0.1 of host proxy.example is denied by the rule "10.0.0.0/8" of [replicator.egress] deny',
-      ),
-    );
-    const other = get(fetch, url, { proxyUrl: `${scheme}://proxy.test:${port}` });
-    await expect(other).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
-  }
-  expect(sockets).toEqual([]);
-});
-
-test.each(["http", "socks5"])("an %s proxy receives no request for a denied host", async (scheme) => {
-  const { port, sockets } = await listen(createTcpServer());
-  const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
-  const { fetch } = openFetch(() => egress);
-  const proxyUrl = `${scheme}://127.0.0.1:${port}`;
-  for (const host of ["secret.example", "10.0.0.1", "167772161", "169.254.169.254"]) {
-    for (const url of [`http://${host}/`, `https://${host}/`]) {
-      await expect(get(fetch, url, { proxyUrl })).rejects.toMatchObject({
-        code: "HTTP_EGRESS_REFUSED",
-      });
+    for (const url of ["http://a.example/", "https://a.example/"]) {
+      const byAddress = get(fetch, url, { proxyUrl: `${scheme}://127.0.0.1:${port}` });
+      await expect(byAddress).rejects.toMatchObject(
+        refusal(
+          'the address 127.0.0.1 is denied by the rule "127.0.0.0/8" of [replicator.egress] deny',
+        ),
+      );
+      const byName = get(fetch, url, { proxyUrl: `${scheme}://proxy.example:${port}` });
+      await expect(byName).rejects.toMatchObject(
+        refusal(
+          'the address 10.0.0.1 of host proxy.example is denied by the rule "10.0.0.0/8" of [replicator.egress] deny',
+        ),
+      );
+      const other = get(fetch, url, { proxyUrl: `${scheme}://proxy.test:${port}` });
+      await expect(other).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
     }
-  }
-  expect(sockets).toEqual([]);
-});
+    expect(sockets).toEqual([]);
+  },
+);
+
+test.each(["http", "socks5"])(
+  "an %s proxy receives no request for a denied host",
+  async (scheme) => {
+    const { port, sockets } = await listen(createTcpServer());
+    const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
+    const { fetch } = openFetch(() => egress);
+    const proxyUrl = `${scheme}://127.0.0.1:${port}`;
+    for (const host of ["secret.example", "10.0.0.1", "167772161", "169.254.169.254"]) {
+      for (const url of [`http://${host}/`, `https://${host}/`]) {
+        await expect(get(fetch, url, { proxyUrl })).rejects.toMatchObject({
+          code: "HTTP_EGRESS_REFUSED",
+        });
+      }
+    }
+    expect(sockets).toEqual([]);
+  },
+);
 
 test("a TLS server is checked before the client sends it anything", async () => {
   const options = { cert: pem("server.pem"), key: pem("server-key.pem") };

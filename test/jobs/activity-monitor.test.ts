@@ -43,7 +43,7 @@ async function hold(id: string): Promise<HeldJob> {
   return acceptance.held[0] as HeldJob;
 }
 
-test("a job is not requeued while it sends heartbeats within the timeout, but a silent job is", async () => {
+test("a job that sends heartbeats within the timeout is never requeued, and a silent job is requeued", async () => {
   const silent = await hold("silent");
   const living = await hold("living");
   for (let count = 0; count < 40; count++) {

@@ -261,7 +261,7 @@ test("an acceptor accepts both jobs with a group and jobs without one", async ()
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
-test("preemption stops jobs of groups that have used at least as much as a group with a due job, and begins with the highest usage", async () => {
+test("preemption stops jobs of groups that have used at least as much as a group with a due job, beginning with the group with the highest usage", async () => {
   await charge(["a", 100], ["b", 300], ["c", 50]);
   expect(await givingWay("a", "b", "c")).toEqual([]);
   await add("future", "d", nowSec() + 100);

@@ -151,22 +151,19 @@ test.each([
   ["verify", (tx: Transaction, held: HeldJob) => jobs.verify(tx, held)],
   ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
   ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
-] as const)(
-  "only the worker that accepted a job last may call %s",
-  async (_, call) => {
-    await transact((tx) => jobs.add(tx, J1, { n: 1 }));
-    const { held: lost } = await acceptOne();
-    const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
-    if (last === undefined) throw new Error("A running job has an activity");
-    await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
-    const { held } = await acceptOne();
-    await transact((tx) => jobs.update(tx, held, { by: "new" }));
-    const before = await get(J1);
-    await expect(transact((tx) => call(tx, lost))).rejects.toThrow(JobHaltedError);
-    expect(await get(J1)).toEqual(before);
-    await transact((tx) => call(tx, held));
-  },
-);
+] as const)("only the worker that accepted a job last may call %s", async (_, call) => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  const { held: lost } = await acceptOne();
+  const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
+  if (last === undefined) throw new Error("A running job has an activity");
+  await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
+  const { held } = await acceptOne();
+  await transact((tx) => jobs.update(tx, held, { by: "new" }));
+  const before = await get(J1);
+  await expect(transact((tx) => call(tx, lost))).rejects.toThrow(JobHaltedError);
+  expect(await get(J1)).toEqual(before);
+  await transact((tx) => call(tx, held));
+});
 
 test("removing a job stops the worker's run of the job", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));

@@ -116,7 +116,7 @@ test("a watch on the list of workers fires when a worker registers", async () =>
   expect(await members()).toMatchObject([{ id, ...DESCRIPTION }]);
 });
 
-test("a silent worker's neighbour requeues all of its jobs in batches", async () => {
+test("a silent worker's neighbour requeues all jobs of the silent worker in batches", async () => {
   const silent = await registerSilent();
   await add(2500);
   const held = await acceptAll(silent);

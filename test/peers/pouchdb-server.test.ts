@@ -111,7 +111,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("flags are pulled completely despite faults from a server without multipart, which sends each attachment separately", async () => {
+test("flags are pulled completely despite faults, one attachment per request because the server does not send multipart", async () => {
   const database = "countries";
   const post = (method: string, path: string, body?: unknown) =>
     call(`${pouchUrl}${path}`, method, body);

@@ -39,8 +39,8 @@ beforeAll(async () => {
 afterAll(() => processes.close());
 
 /**
- * Pulls a database into a local PouchDB database, and pushes that one into a new database on the
- * server.
+ * Pulls a database into a local PouchDB database, and pushes the local database into a new database
+ * on the server.
  */
 async function pullAndPush(database: string): Promise<ReplicationResult[]> {
   const local = new PouchDB(join(processes.directory(), "pouch"));

@@ -113,7 +113,7 @@ test("ten saturated nodes share the configured rate, even after it changes", asy
   await stop();
 });
 
-test("reads and writes have separate budgets, as have accounts of one host, and requests without a budget never wait", async () => {
+test("reads and writes have separate budgets, hosts and accounts have separate budgets, and requests without a budget never wait", async () => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));
@@ -144,29 +144,32 @@ const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
 test.each([
   ["couch.example:5984", { anonymous: true, alice: true, bob: true, "other host": false }],
   ["alice@couch.example:5984", { anonymous: false, alice: true, bob: false, "other host": false }],
-] as const)("the budget of %s limits all requests to it, and no others", async (name, expected) => {
-  const { clock, nodes, set, stop } = await openCluster(1);
-  const [node] = nodes as [Budgets];
-  await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
-  const addresses = { anonymous: ADDRESS, alice: ALICE, bob: BOB, "other host": OTHER_HOST };
-  const bound: Record<string, boolean> = {};
-  for (const [who, address] of Object.entries(addresses)) {
-    await clock.advance(clock.nowMs() + 60_000);
-    const startMs = clock.nowMs();
-    const { write } = node.spendingFor(address);
-    let doneAtMs = startMs;
-    const spending = (async () => {
-      await write.spend("documents", 50, FOREVER);
-      await write.spend("documents", 1, FOREVER);
-      doneAtMs = clock.nowMs();
-    })();
-    await clock.advance(startMs + 10_000);
-    await spending;
-    bound[who] = doneAtMs > startMs;
-  }
-  expect(bound).toEqual(expected);
-  await stop();
-});
+] as const)(
+  "the budget of %s limits exactly the requests to this host or account",
+  async (name, expected) => {
+    const { clock, nodes, set, stop } = await openCluster(1);
+    const [node] = nodes as [Budgets];
+    await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
+    const addresses = { anonymous: ADDRESS, alice: ALICE, bob: BOB, "other host": OTHER_HOST };
+    const bound: Record<string, boolean> = {};
+    for (const [who, address] of Object.entries(addresses)) {
+      await clock.advance(clock.nowMs() + 60_000);
+      const startMs = clock.nowMs();
+      const { write } = node.spendingFor(address);
+      let doneAtMs = startMs;
+      const spending = (async () => {
+        await write.spend("documents", 50, FOREVER);
+        await write.spend("documents", 1, FOREVER);
+        doneAtMs = clock.nowMs();
+      })();
+      await clock.advance(startMs + 10_000);
+      await spending;
+      bound[who] = doneAtMs > startMs;
+    }
+    expect(bound).toEqual(expected);
+    await stop();
+  },
+);
 
 test.each([
   [10, 1_000, 10_000],
@@ -224,7 +227,7 @@ test("a run does not count as stalled while it waits for its budget", async () =
   await cluster.stop();
 });
 
-test("a request is charged to the budget, together with the bytes of its own body and of the response body", async () => {
+test("a budget is charged for a request, for the bytes of its body, and for the bytes of the response body", async () => {
   const spent: string[] = [];
   const spending = (direction: string) => ({
     async spend(unit: string, count: number): Promise<void> {

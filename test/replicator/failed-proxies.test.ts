@@ -31,7 +31,7 @@ test.each([
   ["requires credentials", 407, "proxy", "it requires other credentials (407)"],
   ["opens no tunnel", 503, "proxy", "it responded with 503"],
 ])(
-  "a proxy that %s is reported as the cause of all failures behind it",
+  "failures of requests to all servers are attributed to a proxy that %s",
   async (_, answer, failureClass, words) => {
     const proxyUrl =
       typeof answer === "number"

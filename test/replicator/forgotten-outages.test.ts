@@ -66,33 +66,36 @@ test.each([
   [503, false],
   [504, false],
   [599, false],
-])("a server that answers a probe with %i counts as reachable again: %s", async (status, isBack) => {
-  let isAway = true;
-  const requests: string[] = [];
-  const fetch: Fetch = async ({ method, url }) => {
-    requests.push(url);
-    if (isAway || url !== "http://far/") {
-      throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
-    }
-    return { status, headers: new Map(), body: (async function* () {})(), discard: () => {} };
-  };
-  const node = openVirtualNode({ fetch, config: { penaltySecMin: 3_600 } });
-  const { world, replicator } = node;
-  const stopping = new AbortController();
-  const probing = node.outages.run(stopping.signal);
-  await node.start();
-  await node.createDatabase("here");
-  const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
-  const asked = { source: "http://far/db", target: "here", retries_per_request: 0 };
-  await world.until(replicator.start(parseReplication({ ...asked, continuous: true }), JOE));
-  await pass(MINUTE_MS);
-  isAway = false;
-  requests.length = 0;
-  await pass(MINUTE_MS);
-  expect(node.names.includes("replication.outage-over")).toBe(isBack);
-  // A job whose server is reachable again runs long before its pause of an hour ends.
-  expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
-  stopping.abort(new Error("The test is over"));
-  await world.until(probing);
-  await node.stop();
-});
+])(
+  "a server that answers a probe with %i counts as reachable again: %s",
+  async (status, isBack) => {
+    let isAway = true;
+    const requests: string[] = [];
+    const fetch: Fetch = async ({ method, url }) => {
+      requests.push(url);
+      if (isAway || url !== "http://far/") {
+        throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+      }
+      return { status, headers: new Map(), body: (async function* () {})(), discard: () => {} };
+    };
+    const node = openVirtualNode({ fetch, config: { penaltySecMin: 3_600 } });
+    const { world, replicator } = node;
+    const stopping = new AbortController();
+    const probing = node.outages.run(stopping.signal);
+    await node.start();
+    await node.createDatabase("here");
+    const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
+    const asked = { source: "http://far/db", target: "here", retries_per_request: 0 };
+    await world.until(replicator.start(parseReplication({ ...asked, continuous: true }), JOE));
+    await pass(MINUTE_MS);
+    isAway = false;
+    requests.length = 0;
+    await pass(MINUTE_MS);
+    expect(node.names.includes("replication.outage-over")).toBe(isBack);
+    // A job whose server is reachable again runs long before its pause of an hour ends.
+    expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
+    stopping.abort(new Error("The test is over"));
+    await world.until(probing);
+    await node.stop();
+  },
+);

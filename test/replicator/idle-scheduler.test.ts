@@ -69,7 +69,7 @@ test("a job that is due after the next poll does not make a node poll earlier", 
   await node.stop();
 });
 
-test("only one of eight waiting nodes usually tries to accept a new job", async () => {
+test("usually only one of eight waiting nodes tries to accept a new job", async () => {
   const first = await openIdleNode();
   const nodes: IdleNode[] = [first];
   while (nodes.length < 8) nodes.push(await openIdleNode(first.world));

@@ -20,32 +20,35 @@ function live<T extends object>(values: T): { readonly values: T; readonly confi
 test.each([
   { from: 60, to: 4 },
   { from: 4, to: 60 },
-])("changing an activity timeout from $from s to $to s makes no running job lose its lock", async ({ from, to }) => {
-  const world = new World("timeout");
-  const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
-  await node.start();
-  for (const name of ["a", "b"]) await node.createDatabase(name);
-  const body = { source: "a", target: "b", continuous: true };
-  const id = await world.until(node.replicator.start(parseReplication(body), JOE));
-  await world.until(node.replicator.started(id, FOREVER));
-  await world.time.run(world.time.nowMs + 100_000);
-  // The other node has the new timeout, which applies to all nodes. Its monitor has not seen the
-  // earlier timeout.
-  const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
-  await other.start();
-  const fresh = new AbortController();
-  const { runtime, kv, jobs } = other;
-  const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE).run(fresh.signal);
-  await world.time.run(world.time.nowMs + 400_000);
-  expect(node.names).not.toContain("jobs.expired");
-  expect(await world.until(kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE)))).toBe(
-    to,
-  );
-  fresh.abort();
-  await world.until(monitor);
-  await other.stop();
-  await node.stop();
-});
+])(
+  "changing an activity timeout from $from s to $to s makes no running job lose its lock",
+  async ({ from, to }) => {
+    const world = new World("timeout");
+    const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
+    await node.start();
+    for (const name of ["a", "b"]) await node.createDatabase(name);
+    const body = { source: "a", target: "b", continuous: true };
+    const id = await world.until(node.replicator.start(parseReplication(body), JOE));
+    await world.until(node.replicator.started(id, FOREVER));
+    await world.time.run(world.time.nowMs + 100_000);
+    // The other node has the new timeout, which applies to all nodes. Its monitor has not seen the
+    // earlier timeout.
+    const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
+    await other.start();
+    const fresh = new AbortController();
+    const { runtime, kv, jobs } = other;
+    const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE).run(fresh.signal);
+    await world.time.run(world.time.nowMs + 400_000);
+    expect(node.names).not.toContain("jobs.expired");
+    expect(await world.until(kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE)))).toBe(
+      to,
+    );
+    fresh.abort();
+    await world.until(monitor);
+    await other.stop();
+    await node.stop();
+  },
+);
 
 test("a changed timeout applies to a job that is already silent", async () => {
   const world = new World("silence");

@@ -132,18 +132,21 @@ test.each<[string, Answer, object]>([
     { error: "all_dbs_failed" },
   ],
   ["fails", { status: 500, json: { error: "x" } }, { error: expect.any(String) }],
-])("a server that %s is listed again later, and the rule shows the reason", async (_, answer, failure) => {
-  let isFine = false;
-  const { summary, pass } = await open((path, query) => {
-    if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
-    return path === "/_all_dbs" ? answer : NOTHING;
-  });
-  await pass(600);
-  expect(await summary()).toMatchObject({ jobCount: 0, listedMs: undefined, failure });
-  isFine = true;
-  await pass(120);
-  expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
-});
+])(
+  "a server that %s is listed again later, and the rule shows the reason",
+  async (_, answer, failure) => {
+    let isFine = false;
+    const { summary, pass } = await open((path, query) => {
+      if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
+      return path === "/_all_dbs" ? answer : NOTHING;
+    });
+    await pass(600);
+    expect(await summary()).toMatchObject({ jobCount: 0, listedMs: undefined, failure });
+    isFine = true;
+    await pass(120);
+    expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
+  },
+);
 
 test("a replacement of credentials also changes the rejected password of a rule without jobs, if account and server match", async () => {
   const login = (password: string) => `Basic ${btoa(`jan:${password}`)}`;

@@ -127,7 +127,7 @@ test("if a database is deleted, its job fails and is kept, unless the rule requi
   await onceCopied(node, "copy-b", "anew");
 });
 
-test("a rule's job that requests the same replication as a document's job runs after the document is deleted", async () => {
+test("if a rule's job requests the same replication as a document's job, the rule's job runs once the document is deleted", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["_replicator", "user-a", "copy-a"]) await node.createDatabase(name);
@@ -291,7 +291,7 @@ test.each([
   [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
   [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
 ] as const)(
-  "with `security` %j and databases %j, only an existing target that is named receives the security object: %j",
+  "an existing target receives the security object only if the rule names the target (`security` %j, databases %j): %j",
   async (security, patterns, expected) => {
     const node = await open();
     const { world, kv, databases } = node;

@@ -185,21 +185,24 @@ test.each([
 test.each([
   ["watched", {}],
   ["not watched", { parkAfterSec: 0 }],
-])("`retry` runs a job whose source has fewer changes than its threshold (source is %s)", async (_, config) => {
-  const node = await open(new World("asked"), config);
-  await node.createDatabase("a");
-  const id = await startJob(node, "after 3 changes");
-  await node.put("a", "one", {});
-  // Advances time to a moment between two checks of the source for changes.
-  await pass(node, 10.5 * MINUTE_MS);
-  const { commands } = node.replicator;
-  expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
-  await pass(node, MINUTE_MS);
-  expect(await hasArrived(node, "one")).toBe(true);
-  await node.put("a", "two", {});
-  await pass(node, HOUR_MS);
-  expect(await hasArrived(node, "two")).toBe(false);
-});
+])(
+  "`retry` runs a job whose source has fewer changes than its threshold (source is %s)",
+  async (_, config) => {
+    const node = await open(new World("asked"), config);
+    await node.createDatabase("a");
+    const id = await startJob(node, "after 3 changes");
+    await node.put("a", "one", {});
+    // Advances time to a moment between two checks of the source for changes.
+    await pass(node, 10.5 * MINUTE_MS);
+    const { commands } = node.replicator;
+    expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+    await pass(node, MINUTE_MS);
+    expect(await hasArrived(node, "one")).toBe(true);
+    await node.put("a", "two", {});
+    await pass(node, HOUR_MS);
+    expect(await hasArrived(node, "two")).toBe(false);
+  },
+);
 
 test("a job that gets no slot in its daily time window waits for the next window", async () => {
   const world = new World("late");

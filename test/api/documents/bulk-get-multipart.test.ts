@@ -60,7 +60,7 @@ const servers: readonly (readonly [string, () => Promise<Asked>])[] = [
 
 describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   test.each(["multipart/mixed", "multipart/related"])(
-    "%s has one part per requested revision, which contains the document with its attachments or an error",
+    "%s returns one part per requested revision: either the document with its attachments or an error",
     async (type) => {
       const asked = [{ id: "a" }, { id: "b", rev: "1-b" }, { id: "b", rev: "9-x" }, { id: "nope" }];
       const [a, b, missing, unknown, ...rest] = await bulkGet(await open(), type, asked);
@@ -94,7 +94,7 @@ describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   );
 });
 
-test("a response with many documents is read in pages, and returns each document once", async () => {
+test("a response with many documents is read in several pages, and contains each document once", async () => {
   const api = await openFilms();
   const docs = Array.from({ length: 500 }, (_, n) => ({ _id: `d${n}`, n }));
   await api.ask("POST /films/_bulk_docs", { body: { docs } });

@@ -27,7 +27,7 @@ test("an edit whose transaction runs twice is written once", async () => {
 });
 
 test.each<CommitOutcome>(["carried out", "lost"])(
-  "a request succeeds if the outcome of its commit is unknown: %s",
+  "a request succeeds if the outcome of its commit is unknown (the commit was %s)",
   async (outcome) => {
     const outcomes: CommitOutcome[] = [];
     const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, outcomes) });

@@ -285,31 +285,28 @@ describe("writing a document", () => {
     expect(await ask("DELETE /films/a?rev=")).toMatchObject(invalid);
   });
 
-  test.each([null, "", 5, {}])(
-    "every kind of write refuses a `_rev` that is %j",
-    async (_rev) => {
-      const { ask } = await openFilms();
-      const { json } = await ask("PUT /films/deleted", { body: {} });
-      await ask(`DELETE /films/deleted?rev=${json.rev}`);
-      const refusal = { error: "bad_request", reason: "Invalid rev format" };
-      for (const _id of ["new", "deleted", "_local/new"]) {
-        const writes: [request: string, body: object][] = [
-          [`PUT /films/${_id}`, { _rev }],
-          ["POST /films", { _id, _rev }],
-          ["POST /films/_bulk_docs", { docs: [{ _id, _rev }, { _id: "other" }] }],
-          [`PUT /films/${_id}`, { _rev, _deleted: true }],
-        ];
-        for (const [request, body] of writes) {
-          expect(await ask(request, { body }), request).toMatchObject({
-            status: 400,
-            json: refusal,
-          });
-        }
-        expect((await ask(`GET /films/${_id}`)).status).toBe(404);
+  test.each([null, "", 5, {}])("every kind of write refuses a `_rev` that is %j", async (_rev) => {
+    const { ask } = await openFilms();
+    const { json } = await ask("PUT /films/deleted", { body: {} });
+    await ask(`DELETE /films/deleted?rev=${json.rev}`);
+    const refusal = { error: "bad_request", reason: "Invalid rev format" };
+    for (const _id of ["new", "deleted", "_local/new"]) {
+      const writes: [request: string, body: object][] = [
+        [`PUT /films/${_id}`, { _rev }],
+        ["POST /films", { _id, _rev }],
+        ["POST /films/_bulk_docs", { docs: [{ _id, _rev }, { _id: "other" }] }],
+        [`PUT /films/${_id}`, { _rev, _deleted: true }],
+      ];
+      for (const [request, body] of writes) {
+        expect(await ask(request, { body }), request).toMatchObject({
+          status: 400,
+          json: refusal,
+        });
       }
-      expect((await ask("GET /films/other")).status).toBe(404);
-    },
-  );
+      expect((await ask(`GET /films/${_id}`)).status).toBe(404);
+    }
+    expect((await ask("GET /films/other")).status).toBe(404);
+  });
 
   test.each(["?rev=x", "?rev=", "?rev=1", ""])(
     "deleting a missing document answers 404, even if the revision parameter is %j",
@@ -327,7 +324,7 @@ describe("writing a document", () => {
     },
   );
 
-  test("a write to a missing document that names a revision is a conflict", async () => {
+  test("a write that names a revision of a missing document is a conflict", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });
     await ask("PUT /films/purged", { body: {} });

@@ -172,13 +172,16 @@ describe("yields to other requests while", () => {
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
     ["filters", `{"filters":{${list(9_000, (at) => `"${at}":""`)}}}`],
     ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
-  ])("scanning a design document, which takes more steps than scanning another document: %s", async (_, body) => {
-    await api.ask("PUT /films/a", { body, headers });
-    const turnCountOfOthers = turnCount;
-    turnCount = 0;
-    expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
-    expect(turnCount).toBeGreaterThan(turnCountOfOthers);
-  });
+  ])(
+    "scanning a design document, which takes more steps than scanning another document: %s",
+    async (_, body) => {
+      await api.ask("PUT /films/a", { body, headers });
+      const turnCountOfOthers = turnCount;
+      turnCount = 0;
+      expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
+      expect(turnCount).toBeGreaterThan(turnCountOfOthers);
+    },
+  );
 
   test("scanning a long design document for filters and metadata", async () => {
     const code = { filters: { all: "function () { return true; }" } };
@@ -238,7 +241,7 @@ describe("a _bulk_docs request with more documents than are parsed without yield
     expect((await api.ask("GET /films")).json.doc_count).toBe(0);
   });
 
-  test("writes the valid documents and reports the invalid one with new_edits=false", async () => {
+  test("with new_edits=false, writes the valid documents and reports the invalid one", async () => {
     const docs = many(1_100).map((document) => ({ ...document, _rev: "1-a" }));
     const { status, json } = await write([...docs, { _id: "_x", _rev: "1-a" }], {
       new_edits: false,
@@ -256,7 +259,7 @@ describe("a document", () => {
   const write = (docs: readonly object[]) =>
     api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
 
-  test("may have at most a thousand leaves, whose branches can still be extended", async () => {
+  test("may have at most a thousand leaves, and existing leaves can still be extended", async () => {
     const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
     const { json } = await write(leaves);
     const reason = "A document must not have more than 1000 conflicting revisions";

@@ -29,13 +29,16 @@ test.each<[selector: object, ids: string[]]>([
   [{ text: { $regex: "end$" } }, ["long"]],
   [{ "o.p.r": { $exists: false } }, ["short"]],
   [{ _id: { $in: ["long", "other"] }, _rev: { $regex: "^1-" } }, ["long"]],
-])("a selector gives the same result for a long document as for a short one: %j", async (selector, ids) => {
-  const { ask } = await openLong();
-  const found = await ask("POST /films/_find", { body: { selector, fields: ["_id"] } });
-  expect(found.json.docs).toEqual(ids.map((_id) => ({ _id })));
-  const changed = await ask("POST /films/_changes?filter=_selector", { body: { selector } });
-  expect(changed.json.results.map(({ id }: { id: string }) => id).sort()).toEqual(ids);
-});
+])(
+  "a selector gives the same result for a long document as for a short one: %j",
+  async (selector, ids) => {
+    const { ask } = await openLong();
+    const found = await ask("POST /films/_find", { body: { selector, fields: ["_id"] } });
+    expect(found.json.docs).toEqual(ids.map((_id) => ({ _id })));
+    const changed = await ask("POST /films/_changes?filter=_selector", { body: { selector } });
+    expect(changed.json.results.map(({ id }: { id: string }) => id).sort()).toEqual(ids);
+  },
+);
 
 test("requested fields of a long document are returned as stored, including nested fields", async () => {
   const { ask } = await openFilms();
@@ -92,19 +95,22 @@ test.each<[answer: string, request: string, body: object | undefined, isByLines:
   ["a feed", "GET /films/_changes?include_docs=true&feed=continuous&timeout=0", undefined, true],
   ["events", "GET /films/_changes?include_docs=true&feed=eventsource&timeout=0", undefined, true],
   ["a query", "POST /films/_find", { selector: { _id: "spaced" } }, true],
-])("a long document is streamed exactly as it was stored: %s", async (_, request, body, isByLines) => {
-  const { ask, stream } = await openFilms();
-  const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
-  await ask("PUT /films/spaced?new_edits=false", { body: spaced });
-  await ask("PUT /films/_local/spaced", { body: {} });
-  await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
-  const sent: string[] = [];
-  const answer = await stream(request, body === undefined ? {} : { body });
-  for (let { done, value } = await answer.next(); done !== true; ) {
-    sent.push(value);
-    ({ done, value } = await answer.next());
-  }
-  expect(Math.max(...sent.map(({ length }) => length))).toBeLessThan(100_000);
-  const expected = isByLines ? SPACED_LIST.replaceAll("\r\n", "  ") : SPACED_LIST;
-  expect(sent.join("").includes(`"list":${expected},"end":1.0`)).toBe(true);
-});
+])(
+  "a long document is streamed exactly as it was stored: %s",
+  async (_, request, body, isByLines) => {
+    const { ask, stream } = await openFilms();
+    const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
+    await ask("PUT /films/spaced?new_edits=false", { body: spaced });
+    await ask("PUT /films/_local/spaced", { body: {} });
+    await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
+    const sent: string[] = [];
+    const answer = await stream(request, body === undefined ? {} : { body });
+    for (let { done, value } = await answer.next(); done !== true; ) {
+      sent.push(value);
+      ({ done, value } = await answer.next());
+    }
+    expect(Math.max(...sent.map(({ length }) => length))).toBeLessThan(100_000);
+    const expected = isByLines ? SPACED_LIST.replaceAll("\r\n", "  ") : SPACED_LIST;
+    expect(sent.join("").includes(`"list":${expected},"end":1.0`)).toBe(true);
+  },
+);

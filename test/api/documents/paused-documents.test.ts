@@ -1,4 +1,4 @@
-/** Who may use `paused=true`. */
+/** Permission to use `paused=true`. */
 import { expect, test } from "vitest";
 import type { User } from "../../../src/api/index.ts";
 import { ADMIN, openApi } from "../api.fixture.ts";

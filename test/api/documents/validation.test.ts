@@ -194,7 +194,7 @@ describe("validate_doc_update", () => {
     expect((await ask("PUT /films/x", { body: { f: "no" } })).status).toBe(409);
   });
 
-  test("refuses all writes until its design document is removed if it does not compile", async () => {
+  test("that does not compile refuses all writes until its design document is removed", async () => {
     const { ask } = await openValidated(openFilms, "function (a {");
     const answer = await ask("PUT /films/x", { body: {} });
     expect(answer).toMatchObject({ status: 500, json: { error: "compilation_error" } });

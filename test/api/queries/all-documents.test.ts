@@ -318,7 +318,7 @@ describe("_all_docs", () => {
 });
 
 test.each(["startkey", "start_key", "endkey", "key", "keys"])(
-  "refuses a %s with an unpaired surrogate with 400, in the URL or in a body",
+  "answers 400 to a %s that contains an unpaired surrogate, in the URL or in a body",
   async (name) => {
     const { ask } = await openFilms();
     const key = name === "keys" ? ["\ud83d"] : "\ud83d";

@@ -13,8 +13,8 @@ const value = fc.oneof(
   fc
     .constantFrom(
       ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
-      // Integers that no double represents exactly. They differ in their last digit, or in digits
-      // further left.
+      // Integers that no double represents exactly. The index stores their difference from the
+      // nearest double in one, three and five bytes.
       ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
       ...["1234567890123456789012345678", "1234567890123456789012445678"],
     )

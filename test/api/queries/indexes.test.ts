@@ -614,7 +614,7 @@ test("a selector with an empty name below a field is refused", async () => {
   expect((await ask("POST /films/_find", { body })).status).toBe(400);
 });
 
-test("_info describes a design document's indexes as having no views", async () => {
+test("_info describes a design document that defines indexes, and is not implemented for views", async () => {
   const { ask } = await openFilms();
   const index = async (field: string) =>
     ask("POST /films/_index", { body: { index: { fields: [field] }, ddoc: "i", name: field } });

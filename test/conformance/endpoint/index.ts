@@ -107,7 +107,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.commit(FOREVER)).toBe(instanceStartTime);
   });
 
-  test("missingRevisions reports the missing revisions, each with the leaves that may be its ancestors", async () => {
+  test("missingRevisions reports each document's missing revisions, and the leaves that may be their ancestors", async () => {
     const endpoint = await created();
     await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
     const asked = new Map([

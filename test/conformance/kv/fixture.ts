@@ -1,4 +1,4 @@
-/** What the suite requires of an implementation. */
+/** Requirements that the suite has for an implementation. */
 
 import type { Runtime } from "../../../src/base/index.ts";
 import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";

@@ -123,7 +123,7 @@ export function readTests(fixture: () => Fixture): void {
     });
   });
 
-  test("a page of lengths has the stored keys, and values whose length but not content is as stored", async () => {
+  test("a page with lengthsOnly contains the stored keys, and placeholder values of the stored lengths", async () => {
     const key = (length: number): Uint8Array => new Uint8Array(length).fill(0x61);
     const lengths = [
       [100, 0],

@@ -113,13 +113,16 @@ describe.each([
   ["one string", '{"a":"', "x"],
   ["numbers at a depth", '{"a":{"b":{"c":{"d":[', "0,"],
 ])("%s without an end", (_, before, filler) => {
-  test.each(REQUESTS)("fails the request for %s before it has read more than the size limit", async (_, bytesMax, ask) => {
-    const sides = openSides(before, filler);
-    await expect(ask(sides)).rejects.toMatchObject({
-      error: expect.stringMatching(/^(answer_too_long|changes_req_failed)$/),
-    });
-    expect(sides.read.byteCount).toBeLessThanOrEqual(bytesMax + PIECE_BYTES);
-  });
+  test.each(REQUESTS)(
+    "fails the request for %s before it has read more than the size limit",
+    async (_, bytesMax, ask) => {
+      const sides = openSides(before, filler);
+      await expect(ask(sides)).rejects.toMatchObject({
+        error: expect.stringMatching(/^(answer_too_long|changes_req_failed)$/),
+      });
+      expect(sides.read.byteCount).toBeLessThanOrEqual(bytesMax + PIECE_BYTES);
+    },
+  );
 
   test("makes a bulk read fall back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
@@ -131,11 +134,14 @@ describe.each([
 test.each([
   ["values in one row", '{"results":[{"seq":1,"id":"a","changes":[', "{},"],
   ["text around the rows", '{"results":[],"last_seq":[', "0,"],
-])("a feed with endless %s fails before it has read more than the size limit", async (_, before, filler) => {
-  const { endpoint, read } = openSides(before, filler.padEnd(32));
-  await expect(readChanges(endpoint, false)).rejects.toBeDefined();
-  expect(read.byteCount).toBeLessThanOrEqual(64 * MIB);
-});
+])(
+  "a feed with endless %s fails before it has read more than the size limit",
+  async (_, before, filler) => {
+    const { endpoint, read } = openSides(before, filler.padEnd(32));
+    await expect(readChanges(endpoint, false)).rejects.toBeDefined();
+    expect(read.byteCount).toBeLessThanOrEqual(64 * MIB);
+  },
+);
 
 test.each([
   ["members", '"a":0'],

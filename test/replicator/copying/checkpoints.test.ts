@@ -328,7 +328,7 @@ describe("a batch with documents that did not arrive", () => {
     expect(run.progress.throughSequence).not.toBe(0);
   });
 
-  test("does not count as finished before the failure list contains these documents, and no checkpoint includes it", async () => {
+  test("does not count as finished before the failure list contains these documents, and no checkpoint passes this batch", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const stop = new AbortController();
     const running = run.run(stop.signal);

@@ -86,8 +86,8 @@ export async function openEndpoint(
 }
 
 /**
- * Opens a copier whose failure list the test can read. It requests a missing document again without
- * a pause.
+ * Opens a copier whose failure list the test can read. The copier requests a missing document again
+ * without a pause.
  */
 export function openCopier(sides: { readonly source: Endpoint; readonly target: Endpoint }) {
   const failures = new MemoryRunFailures();

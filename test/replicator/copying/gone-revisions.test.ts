@@ -38,7 +38,7 @@ async function leftAfterRetry(source: Endpoint): Promise<string[]> {
   return failures.failures.map(({ revision, error }) => `${revision} ${error}`);
 }
 
-describe.each(["local", "own API"] as const)("with a source that is %s", (place) => {
+describe.each(["local", "own API"] as const)("with a source of the kind %s", (place) => {
   test.each([
     ["the document is gone", []],
     ["only an earlier leaf exists", [film("a")]],

@@ -174,25 +174,29 @@ test.each([
   ["http://host:81/db/_changes", false],
   ["https://host/db/_changes", false],
   ["http://host/moved/_changes", true],
-])("a redirect to %s receives the user's headers and password: %s", async (location, isKept) => {
-  const asked: FetchRequest[] = [];
-  const endpoint = open(
-    (request) => {
-      // A server without sessions receives the password with each request.
-      if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
-      asked.push(request);
-      if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
-      return { status: 200, body: page };
-    },
-    { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
-  );
-  await changesOf(endpoint, { kind: "all" });
-  expect(asked).toHaveLength(2);
-  const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
-  const own = ["secret", `Basic ${btoa("joe:secret")}`];
-  expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
-  expect(asked[1]?.headers?.accept).toBe("application/json");
-});
+])(
+  "the server of a redirect to %s receives the user's headers and password: %s",
+  async (location, isKept) => {
+    const asked: FetchRequest[] = [];
+    const endpoint = open(
+      (request) => {
+        // A server without sessions receives the password with each request.
+        if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
+        asked.push(request);
+        if (request.url.startsWith("http://host/db/"))
+          return { status: 307, headers: { location } };
+        return { status: 200, body: page };
+      },
+      { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
+    );
+    await changesOf(endpoint, { kind: "all" });
+    expect(asked).toHaveLength(2);
+    const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
+    const own = ["secret", `Basic ${btoa("joe:secret")}`];
+    expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
+    expect(asked[1]?.headers?.accept).toBe("application/json");
+  },
+);
 
 test("the replicator filters changes by id itself if the server does not know _doc_ids", async () => {
   const endpoint = open(({ method }) =>
@@ -233,7 +237,7 @@ const row = (id: string) => {
 };
 const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
 
-test("rejects a bulk read whose results have another order or another number", async () => {
+test("rejects a bulk read whose results are incomplete or in another order", async () => {
   for (const [ids, isRead] of [
     [["a", "b"], true],
     [["b", "a"], false],
@@ -574,7 +578,7 @@ test("a server that answers 429 repeatedly is reported as rate-limited", async (
 });
 
 test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
-  "the error for a request of revisions that is answered with %j allows a repetition",
+  "a response %j to a request for a document's revisions causes an error that allows a retry",
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));
     const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -708,25 +712,31 @@ test.each([
   ['"error":"forbidden","reason":null', { error: "forbidden" }],
   ['"error":"forbidden"', { error: "forbidden" }],
   ['"error":7,"reason":"no","status":403', { error: "7", reason: "no" }],
-])("a row that refuses a document may lack members or have members of other types: %s", async (members, expected) => {
-  const body = `[{"id":"a","rev":"1-a",${members}}]`;
-  const endpoint = open(() => ({ status: 201, body }));
-  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const failures = await endpoint.writeDocuments(documents, signal);
-  expect(failures).toMatchObject([{ id: "a", ...expected }]);
-});
+])(
+  "a row that refuses a document may lack members or have members of other types: %s",
+  async (members, expected) => {
+    const body = `[{"id":"a","rev":"1-a",${members}}]`;
+    const endpoint = open(() => ({ status: 201, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    const failures = await endpoint.writeDocuments(documents, signal);
+    expect(failures).toMatchObject([{ id: "a", ...expected }]);
+  },
+);
 
 test.each([
   ['{"error":"too_large","reason":7}', { error: "too_large", reason: "" }],
   ['{"error":7,"reason":null}', { error: "too_large", reason: "" }],
   ['{"error":"big","reason":"no"}', { error: "big", reason: "no" }],
   ["<html>", { error: "too_large", reason: "" }],
-])("a response that refuses all documents may lack members or have members of other types: %s", async (body, expected) => {
-  const endpoint = open(() => ({ status: 413, body }));
-  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const failures = await endpoint.writeDocuments(documents, signal);
-  expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
-});
+])(
+  "a response that refuses all documents may lack members or have members of other types: %s",
+  async (body, expected) => {
+    const endpoint = open(() => ({ status: 413, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    const failures = await endpoint.writeDocuments(documents, signal);
+    expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
+  },
+);
 
 test.each([
   ["http://host/db", "http://host/_users", false],

@@ -76,15 +76,18 @@ describe("a job", () => {
       { CREDENTIAL_A: "two\nlines" },
       "env:CREDENTIAL_A has a character that is not allowed in a header",
     ],
-  ])("crashes if its secret is missing, and the error names the reference", async (environment, reason) => {
-    const { entry, lines } = await ran(
-      PLACES[0]?.[1] as object,
-      secretLookup(environment, ["env:*"]),
-    );
-    expect(entry.data.failure).toEqual({ error: "secret_missing", reason });
-    expect(entry.state).toBe("crashing");
-    expect(lines).toEqual([]);
-  });
+  ])(
+    "crashes if its secret is missing, and the error names the reference",
+    async (environment, reason) => {
+      const { entry, lines } = await ran(
+        PLACES[0]?.[1] as object,
+        secretLookup(environment, ["env:*"]),
+      );
+      expect(entry.data.failure).toEqual({ error: "secret_missing", reason });
+      expect(entry.state).toBe("crashing");
+      expect(lines).toEqual([]);
+    },
+  );
 });
 
 describe("a reference to a node's secret", () => {
@@ -133,15 +136,17 @@ describe("a node", () => {
     ["/none/there", "cannot be read on this node (ENOENT)"],
     ["", "is empty", ""],
     ["", "is too long", "x".repeat(70_000)],
-  ])("reports why it cannot use the file %s as a secret: the file %s", (path, reason, content = "") =>
-    withDirectory(async (directory) => {
-      const file = path === "" ? join(directory, "file") : path;
-      if (path === "") writeFileSync(file, content);
-      expect(secretLookup({}, ["file:*"])(`file:${file}`)).toEqual({
-        kind: "missing",
-        reason: `file:${file} ${reason}`,
-      });
-    }),
+  ])(
+    "reports why it cannot use the file %s as a secret: the file %s",
+    (path, reason, content = "") =>
+      withDirectory(async (directory) => {
+        const file = path === "" ? join(directory, "file") : path;
+        if (path === "") writeFileSync(file, content);
+        expect(secretLookup({}, ["file:*"])(`file:${file}`)).toEqual({
+          kind: "missing",
+          reason: `file:${file} ${reason}`,
+        });
+      }),
   );
 
   describe("never looks up", () => {

@@ -9,7 +9,7 @@ const JOE = { userName: "joe", isAdmin: true };
 const EVENTS_OF_LOSS = ["replication.abandoned", "replication.halted", "jobs.requeued"];
 const FULL = new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
 
-test("a job stores the reason of its failure once the store accepts writes, and runs again within half a minute after there is space", async () => {
+test("a job stores the reason of its failure once the store accepts writes, and runs again within half a minute after the disk has space", async () => {
   let isFull = false;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

@@ -135,17 +135,20 @@ test("refuses a document that could never run, and the error names the field", a
   expect(await node.read("_replicator", "bad")).toBeUndefined();
 });
 
-test.each(["triggered", "error"])("runs a document to which a CouchDB has added the state %s", async (state) => {
-  const node = await open();
-  node.start();
-  await fill(node, "a", 3);
-  await node.createDatabase("_replicator");
-  const document = { source: "a", target: "b", create_target: true, _replication_state: state };
-  await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
-  await node.event("replication.ended", (fields) => fields.state === "completed");
-  const stored = await node.read("_replicator", "job");
-  expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
-});
+test.each(["triggered", "error"])(
+  "runs a document to which a CouchDB has added the state %s",
+  async (state) => {
+    const node = await open();
+    node.start();
+    await fill(node, "a", 3);
+    await node.createDatabase("_replicator");
+    const document = { source: "a", target: "b", create_target: true, _replication_state: state };
+    await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
+    await node.event("replication.ended", (fields) => fields.state === "completed");
+    const stored = await node.read("_replicator", "job");
+    expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
+  },
+);
 
 test("a continuous job removes the state that a CouchDB has added to its document", async () => {
   const node = await open();

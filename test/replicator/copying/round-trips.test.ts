@@ -230,15 +230,18 @@ describe("the first run between two Tandem databases", () => {
     },
   );
 
-  test.each([403, 404, 405])("falls back to the requests for a CouchDB if the server answers %i", async (status) => {
-    const distant = await openDistant(TANDEM);
-    distant.refused.set("POST /b/_local/ID", status);
-    const { requests } = await distant.replicate();
-    const [intoA, intoB] = BEGUN;
-    const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
-    expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
-    expect(await distant.checkpointCount("b")).toBe(1);
-  });
+  test.each([403, 404, 405])(
+    "falls back to the requests for a CouchDB if the server answers %i",
+    async (status) => {
+      const distant = await openDistant(TANDEM);
+      distant.refused.set("POST /b/_local/ID", status);
+      const { requests } = await distant.replicate();
+      const [intoA, intoB] = BEGUN;
+      const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
+      expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
+      expect(await distant.checkpointCount("b")).toBe(1);
+    },
+  );
 });
 
 describe("a run that resumes between two Tandem databases", () => {
@@ -283,13 +286,16 @@ describe("a run that resumes between two Tandem databases", () => {
     expect(await distant.history("b")).toHaveLength(2);
   });
 
-  test.each([403, 404, 405])("falls back to the requests for a CouchDB if the server answers %i", async (status) => {
-    const distant = await openChanged();
-    distant.refused.set("POST /b/_local/ID", status);
-    const { requests } = await distant.replicate();
-    expect(requests.slice(-4)).toEqual([...BEGUN, "GET /b/_local/ID", "PUT /b/_local/ID"]);
-    expect(await distant.history("b")).toHaveLength(2);
-  });
+  test.each([403, 404, 405])(
+    "falls back to the requests for a CouchDB if the server answers %i",
+    async (status) => {
+      const distant = await openChanged();
+      distant.refused.set("POST /b/_local/ID", status);
+      const { requests } = await distant.replicate();
+      expect(requests.slice(-4)).toEqual([...BEGUN, "GET /b/_local/ID", "PUT /b/_local/ID"]);
+      expect(await distant.history("b")).toHaveLength(2);
+    },
+  );
 });
 
 test("the first run into a database with documents requests the changes and the checkpoints of older versions concurrently", async () => {

@@ -96,7 +96,7 @@ test("an undo command cannot be undone, and does not change jobs that another co
   expect(entries).toHaveLength(1);
 });
 
-test("the event of a failure names the request if its command continues in the background", async () => {
+test("if a command that continues in the background fails, the event contains the id of the command's request", async () => {
   const logged = deferred<unknown>();
   const trace: Trace = {
     event(name, fields) {

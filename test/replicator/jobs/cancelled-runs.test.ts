@@ -182,7 +182,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("nothing is written after the response to the request if %s", async (_, make) => {
+test.each(WAYS)("a job writes nothing after the response when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -190,7 +190,7 @@ test.each(WAYS)("nothing is written after the response to the request if %s", as
   await rests();
 });
 
-test.each(WAYS)("the request waits for a slow write if %s", async (_, make) => {
+test.each(WAYS)("the response waits for a job's slow write when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);

@@ -88,7 +88,7 @@ test.each(["persistent", "transient"] as const)(
   },
 );
 
-test("if two users request the same replication concurrently, both requests complete, and each user finds the own job by the replication id", async () => {
+test("if two users request the same replication concurrently, both requests complete, and each user finds their own job by the replication id", async () => {
   let letIn = (): void => {};
   const gate = new Promise<void>((resolve) => {
     letIn = resolve;
@@ -135,8 +135,8 @@ describe("the same replication requested by two users", () => {
   const PROXY = "http://dead.example:3128";
 
   /**
-   * Opens a node and a server, whose valid passwords the test may change. Requests through a proxy
-   * get no response.
+   * Opens a node and a server. The test may change which passwords the server accepts. Requests
+   * through a proxy get no response.
    */
   async function openFar() {
     const valid = new Set(["right"]);

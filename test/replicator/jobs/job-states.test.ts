@@ -154,17 +154,20 @@ test("a transient job fails if a document's job already runs the same replicatio
 test.each([
   ["crashes", {}, "crashing"],
   ["has ended", { create_target: true }, "completed"],
-])("a job that %s does not keep another job from running the same replication", async (_, more, state) => {
-  const node = await open({ config: LONG_PAUSES });
-  node.start();
-  await node.createDatabase("a");
-  const body = JSON.stringify({ source: "a", target: "b", ...more });
-  await node.put("_replicator", "first", body);
-  await ended(node, state);
-  await node.put("_replicator", "second", body);
-  await node.event("replication.ended", ({ jobId }) => String(jobId).endsWith("|second"));
-  expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
-});
+])(
+  "a job that %s does not keep another job from running the same replication",
+  async (_, more, state) => {
+    const node = await open({ config: LONG_PAUSES });
+    node.start();
+    await node.createDatabase("a");
+    const body = JSON.stringify({ source: "a", target: "b", ...more });
+    await node.put("_replicator", "first", body);
+    await ended(node, state);
+    await node.put("_replicator", "second", body);
+    await node.event("replication.ended", ({ jobId }) => String(jobId).endsWith("|second"));
+    expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
+  },
+);
 
 test("an unreadable filter is requested again after a pause, and the job continues", async () => {
   const node = await open({ config: LONG_PAUSES });

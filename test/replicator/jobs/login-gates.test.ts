@@ -153,7 +153,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("causes its accounts with a rejected login and their waiting jobs to be listed until it accepts a password", async () => {
+  test("makes the nodes list accounts whose login it rejected, with their waiting jobs, until it accepts a password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));

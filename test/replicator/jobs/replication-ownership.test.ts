@@ -66,12 +66,15 @@ test.each([
   ["crashing", "owner"],
   ["completed", "owner"],
   ["failed", "owner"],
-] as const)("while the owner is %s, another job that claims the replication becomes its %s", async (state, expected) => {
-  await bringOwnerTo(state);
-  expect((await claim("other")).kind).toBe(expected);
-  const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
-  expect(jobOf).toBe(expected === "owner" ? "other" : owner);
-});
+] as const)(
+  "while the owner is %s, another job that claims the replication becomes its %s",
+  async (state, expected) => {
+    await bringOwnerTo(state);
+    expect((await claim("other")).kind).toBe(expected);
+    const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
+    expect(jobOf).toBe(expected === "owner" ? "other" : owner);
+  },
+);
 
 test("a removed owner does not keep another job from running", async () => {
   await node.kv.transact((tx) => node.jobs.remove(tx, { type: REPLICATION_JOB_TYPE, id: owner }));

@@ -1,6 +1,6 @@
 /**
- * What a short job costs the store from its creation to its end: transactions, reads and timers, in
- * virtual time.
+ * Cost of a short job for the store, from the job's creation to its end: transactions, reads and
+ * timers, in virtual time.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";

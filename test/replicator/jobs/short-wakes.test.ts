@@ -1,5 +1,5 @@
 /**
- * What it costs a job's servers when the watcher wakes the job. The job resumes where it parked,
+ * Cost of a watcher's wake-up of a job for the job's servers. The job resumes where it parked,
  * unless a database was re-created. In virtual time.
  */
 import { afterEach, expect, test, vi } from "vitest";
@@ -53,8 +53,7 @@ afterEach(async () => {
 });
 
 /**
- * Returns the response as a server would send it that does not report when its databases were
- * created.
+ * Returns the response as sent by a server that does not report when its databases were created.
  */
 function withoutStartTimes(answer: Answer): Answer {
   const text = utf8Decode(answer.bytes).replace(/("instance_start_time"):"\d+"/, '$1:"0"');
@@ -74,7 +73,7 @@ async function openParked(
   const asked: string[] = [];
   /** Callbacks by request. Each callback is called once, before its request is served. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** Request that the server executes but whose next response is lost. */
+  /** Request whose next response is lost after the server has executed the request. */
   let lost: string | undefined;
   /**
    * Write whose response was lost. If it is repeated, the server responds with a conflict, as
@@ -329,7 +328,7 @@ test("a run reads both checkpoints between its last write of a document and its 
   }
 });
 
-test("a short run is recorded in the job when it ends, and a longer run already while it runs", async () => {
+test("a short run is recorded in the job when the run ends, and a longer run while it is still in progress", async () => {
   const node = await openParked();
   const { world, replicator } = node;
   const history = async () => {
@@ -425,26 +424,29 @@ test.each([
   ["b", "GET /b/_local/ID"],
   ["a", "POST /a/_local/ID/_continue"],
   ["b", "POST /b/_local/ID/_continue"],
-])("a woken job detects that %s was re-created before %s, and copies everything again", async (name, request) => {
-  const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
-  node.before.set(request, async () => {
-    await node.kv.transact((tx) => node.databases.remove(tx, name));
-    await node.kv.transact((tx) => node.databases.create(tx, name));
-    if (name === "a") {
-      await node.kv.transact(async (tx) =>
-        (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
-      );
+])(
+  "a woken job detects that %s was re-created before %s, and copies everything again",
+  async (name, request) => {
+    const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
+    node.before.set(request, async () => {
+      await node.kv.transact((tx) => node.databases.remove(tx, name));
+      await node.kv.transact((tx) => node.databases.create(tx, name));
+      if (name === "a") {
+        await node.kv.transact(async (tx) =>
+          (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
+        );
+      }
+    });
+    const asked = await node.wake("second");
+    expect(count(asked, "GET /b/")).toBe(1);
+    expect(node.names).toContain("replication.place-lost");
+    for (const id of name === "a" ? ["late"] : ["first", "second"]) {
+      expect(await node.has("b", id)).toBe(true);
     }
-  });
-  const asked = await node.wake("second");
-  expect(count(asked, "GET /b/")).toBe(1);
-  expect(node.names).toContain("replication.place-lost");
-  for (const id of name === "a" ? ["late"] : ["first", "second"]) {
-    expect(await node.has("b", id)).toBe(true);
-  }
-  const entry = await node.world.until(node.replicator.find(node.id));
-  expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
-});
+    const entry = await node.world.until(node.replicator.find(node.id));
+    expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
+  },
+);
 
 test.each([
   [COUCHDB, "POST /b/_bulk_docs"],

@@ -74,7 +74,7 @@ test("a request for a continuous job that gets no slot is answered with the job'
   await frontend.stop();
 });
 
-test("a job whose data says running, as stored by version 0.1, is shown in its state in the queue", async () => {
+test("a job that version 0.1 stored as running is shown in the state that it has in the queue", async () => {
   const { frontend, worker, id, shown } = await open();
   const { world, kv, jobs } = frontend;
   await worker.stop();

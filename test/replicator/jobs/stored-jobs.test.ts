@@ -70,7 +70,7 @@ test("a heartbeat writes no more bytes for a job with 5,000 document ids than fo
   expect(await bytesOf(5000)).toEqual(one);
 });
 
-/** Rewrites a job as versions stored it that kept the request in the job's data. */
+/** Rewrites a job in the format of versions that kept the request in the job's data. */
 async function storeFlat(node: Node, id: string, change: object = {}): Promise<void> {
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {

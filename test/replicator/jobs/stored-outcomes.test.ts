@@ -147,7 +147,7 @@ test("an incoming document with an outcome does not change a job that already ex
   expect(await shown("mine")).toMatchObject({ state: "pending" });
 });
 
-test("deleting such a document removes its job", async () => {
+test("deleting a document that contains an outcome removes its job", async () => {
   await arrive("done", COMPLETED);
   await node.put(DATABASE, "done", "{}", true);
   expect(await found("done")).toBeUndefined();

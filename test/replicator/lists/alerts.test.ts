@@ -121,7 +121,7 @@ async function reported(watch: AlertWatch): Promise<SentAlert[]> {
 
 const whats = async (watch: AlertWatch) => (await reported(watch)).map(({ what }) => what);
 
-test("a job that fails repeatedly causes one alert, its recovery another one, and the next failures a new alert", async () => {
+test("a job that fails repeatedly causes one alert, its recovery causes another alert, and later failures cause a new one", async () => {
   const watch = await begun();
   const id = await addJob("a");
   for (let tries = 0; tries < 3; tries++) {
@@ -195,7 +195,7 @@ test("stalled and ended jobs cause alerts, and removing a job ends its breaches"
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("failed documents cause an alert, and their later arrival another one", async () => {
+test("failed documents cause an alert, which is resolved when they arrive later", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -227,7 +227,7 @@ test("a long lag causes an alert, which is resolved once the lag has halved", as
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("a paused job causes no lag alert, and pausing a job resolves its earlier one", async () => {
+test("a paused job causes no lag alert, and an earlier lag alert is resolved when the job is paused", async () => {
   const watch = await begun();
   const [first, second] = (await Promise.all(["a", "b"].map(addJob))) as [string, string];
   const { commands } = world.node.replicator;

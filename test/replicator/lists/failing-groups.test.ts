@@ -33,8 +33,8 @@ function open() {
 }
 
 /**
- * Of every five jobs, four fail, and two thirds of these because of the same host. Each job is due
- * a thousand seconds after its failure.
+ * Four of every five jobs fail, and two thirds of these because of the same host. Each job is due a
+ * thousand seconds after its failure.
  */
 beforeAll(async () => {
   node = open();

@@ -81,7 +81,7 @@ test("retry requests are merged, and become a request for the whole list if they
   expect(await asked()).toBeUndefined();
 });
 
-test("failures are counted by status and error, and a failure whose reason changes is counted under the new one", async () => {
+test("failures are counted by status and error, and a failure whose error changes is counted under the new error", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const change = (failed: readonly DocumentFailure[]) =>

@@ -270,18 +270,21 @@ test.each([
   ["a pattern", "targetDatabase", "t12*4", (n: number) => /^12\d*4$/.test(String(n))],
   ["a pattern without a literal beginning", "targetDatabase", "*99", (n: number) => n % 100 === 99],
   ["a whole name", "targetDatabase", "t7", (n: number) => n === 7],
-] as const)("a filter by %s of a database finds the matching jobs", async (_, member, pattern, isFound) => {
-  const filter = { [member]: new Glob(pattern) };
-  const found = await pages({ filter, order: "id", descending: false, limit: 100 });
-  const names = await Promise.all(
-    found.map(async (jobId) => {
-      const target = (await node.replicator.find(jobId))?.data.replication?.target;
-      return target?.kind === "local" ? Number(target.database.slice(1)) : Number.NaN;
-    }),
-  );
-  const expected = Array.from({ length: JOBS }, (_, n) => n).filter(isFound);
-  expect(names.toSorted((left, right) => left - right)).toEqual(expected);
-});
+] as const)(
+  "a filter by %s of a database finds the matching jobs",
+  async (_, member, pattern, isFound) => {
+    const filter = { [member]: new Glob(pattern) };
+    const found = await pages({ filter, order: "id", descending: false, limit: 100 });
+    const names = await Promise.all(
+      found.map(async (jobId) => {
+        const target = (await node.replicator.find(jobId))?.data.replication?.target;
+        return target?.kind === "local" ? Number(target.database.slice(1)) : Number.NaN;
+      }),
+    );
+    const expected = Array.from({ length: JOBS }, (_, n) => n).filter(isFound);
+    expect(names.toSorted((left, right) => left - right)).toEqual(expected);
+  },
+);
 
 test("a filter by a database name uses the index instead of reading all jobs", async () => {
   await node.index.foldAll(node.kv);
