@@ -1,4 +1,4 @@
-/** Any request gets a response with CouchDB's error format, and never an internal error. */
+/** Every request gets a response in CouchDB's format and never causes an internal error. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
@@ -147,7 +147,7 @@ const headers = fc.record(
   { requiredKeys: ["content-type"] },
 ) as fc.Arbitrary<Record<string, string>>;
 
-/** Objects with the members of documents, and with values of other types. */
+/** Objects that have the member names of documents but values of any type. */
 const document = fc.dictionary(
   fc.constantFrom("_id", "_rev", "_deleted", "_revisions", "_attachments", "_x", "__proto__", "n"),
   fc.oneof(
@@ -172,7 +172,7 @@ const body = fc.oneof(
   fc.uint8Array({ maxLength: 20 }),
 );
 
-test("any request gets a response", async () => {
+test("every request gets a response", async () => {
   const { ask, events } = await openFilms();
   await fc.assert(
     fc.asyncProperty(
@@ -184,7 +184,7 @@ test("any request gets a response", async () => {
       async (verb, target, asked, sent, text) => {
         const search = new URLSearchParams(asked).toString();
         const request = `${verb} ${target}?${search}`;
-        // Waiting feeds are not included; their query is parsed by the same code.
+        // Waiting feeds are excluded, but the same code parses their queries.
         const answer = await ask(request, { headers: sent, body: text });
         const defects = events.filter(({ name }) => name === "api.request-failed");
         expect(defects, request).toEqual([]);

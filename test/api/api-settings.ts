@@ -1,4 +1,4 @@
-/** Settings of the API in tests: the defaults. */
+/** API settings for tests: the default values. */
 import type { ApiSettings, User } from "../../src/api/index.ts";
 
 /** Defaults of `[chttpd]` and `[couchdb]`. */

@@ -1,4 +1,4 @@
-/** The API on the memory engine, without a socket. */
+/** The API on the in-memory engine, called without a socket. */
 import {
   type Api,
   type ApiParts,
@@ -40,7 +40,7 @@ export interface Answer {
   readonly json: any;
 }
 
-/** Target of a test's requests: this API or a real CouchDB. */
+/** Recipient of a test's requests: this API or a real CouchDB. */
 export interface Asked {
   /** Sends a request such as `GET /films?limit=1`. */
   ask(request: string, options?: AskOptions): Promise<Answer>;
@@ -74,7 +74,7 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  // Queries build their indexes themselves, because the API runs without a node that executes jobs.
+  // The API runs without a node that executes jobs, so each query has to build its own index.
   const functions = {
     runtime,
     sandbox: sandboxes(runtime),
@@ -142,14 +142,17 @@ export async function openApi({
   };
 }
 
-/** Opens the API with a database `films`. */
+/** Opens the API and creates a database `films`. */
 export async function openFilms(...options: Parameters<typeof openApi>): Promise<OpenApi> {
   const api = await openApi(...options);
   await api.ask("PUT /films");
   return api;
 }
 
-/** Shared by all tests of a process: threads start on demand, and end with the process. */
+/**
+ * Sandbox pool shared by all tests of a process. Its threads start on demand and end with the
+ * process.
+ */
 let pool: SandboxPool | undefined;
 
 function sandboxes(runtime: Runtime): SandboxPool {

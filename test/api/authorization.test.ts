@@ -1,6 +1,6 @@
 /**
- * Permissions by role. Statuses and reasons were compared with CouchDB 3.5.0. A comment marks each
- * row in which CouchDB's response differs.
+ * Requests that each role may send. Statuses and reasons were compared with CouchDB 3.5.0. A
+ * comment precedes each row in which CouchDB's response differs.
  */
 import { describe, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
@@ -17,8 +17,8 @@ const SECURITY = {
 };
 
 /**
- * `films` has alice as a member and bob's role as an admin; `secrets` has no security object;
- * `open` has an empty one.
+ * Databases: `films` with alice as a member and bob's role as an admin, `secrets` without a
+ * security object, and `open` with an empty security object.
  */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;
@@ -110,7 +110,7 @@ describe("a member", () => {
   ]);
 });
 
-describe("an admin of a database", () => {
+describe("the permissions of a database admin", () => {
   rowsFor(BOB, [
     { ask: "GET /films", status: 200 },
     { ask: "PUT /films/_design/x", body: {}, status: 201 },
@@ -122,7 +122,7 @@ describe("an admin of a database", () => {
   ]);
 });
 
-test("everyone may list databases if the configuration says so", async () => {
+test("everyone may list databases if the configuration allows it", async () => {
   const settings = { ...SETTINGS, adminOnlyAllDatabases: false };
   const { ask } = await openApi({ user: ANONYMOUS, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);

@@ -1,4 +1,4 @@
-/** Batched requests (decision 304): each gets the same response as on its own. */
+/** Batches of requests (decision 304): each request gets the response that it would get alone. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import {
@@ -19,7 +19,7 @@ interface Sent {
   readonly body?: unknown;
 }
 
-/** Routes that may be called in a batch, in the order of the API's routes. */
+/** Routes that a batch may call, in the order of the API's routes. */
 const BATCHED = [
   "GET /{database}",
   "GET /{database}/_local/{name}",
@@ -66,7 +66,7 @@ async function answersTo(
 
 const text = ({ body }: BatchMessage): string => new TextDecoder().decode(body);
 
-test("each request gets the same response as on its own", async () => {
+test("each request in a batch gets the same response as a request sent alone", async () => {
   const films = await openFilms();
   const post = (path: string, body: unknown): Sent => ({
     method: "POST",
@@ -161,7 +161,7 @@ test("the sender is authenticated once per batch", async () => {
   expect(answer.text).not.toContain("AuthSession");
 });
 
-test("every request in a batch emits the same event as a request sent alone", async () => {
+test("each request in a batch emits the same event as a request sent alone", async () => {
   const films = await openFilms();
   await answersTo(films, [
     { method: "GET", path: "/films" },
@@ -176,7 +176,7 @@ test("every request in a batch emits the same event as a request sent alone", as
   ]);
 });
 
-test("a response too long for a batch must be requested separately", async () => {
+test("the client must repeat a request separately if its response is too long for a batch", async () => {
   const films = await openFilms();
   const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
   await films.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -189,7 +189,7 @@ test("a response too long for a batch must be requested separately", async () =>
   expect(short?.head.status).toBe(200);
 });
 
-test("a response of the maximum length is part of the batch", async () => {
+test("a batch includes a response of the maximum length", async () => {
   const films = await openFilms();
   const request = { method: "GET", path: "/films/_local/long" };
   const writeAndRead = async (length: number): Promise<BatchMessage | undefined> => {
@@ -204,7 +204,7 @@ test("a response of the maximum length is part of the batch", async () => {
   expect((await writeAndRead(longest + 1))?.head).toMatchObject({ alone: true, bytes: 0 });
 });
 
-test("only a few long responses are held at a time; the others must be requested separately", async () => {
+test("a batch holds only a few long responses, and the client must repeat the other requests separately", async () => {
   const films = await openFilms();
   const docs = Array.from({ length: 2_000 }, (_, number) => ({ _id: `film-${number}` }));
   await films.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -252,7 +252,7 @@ test.each<[Sent, string]>([
     { method, path },
     `${method} ${path.replace(/\?.*/, "")} is not allowed in a batch (message 0); allowed are ${BATCHED.join(", ")}, without a feed`,
   ]),
-])("%j refuses the whole batch", async (request, reason) => {
+])("%j makes the API refuse the whole batch", async (request, reason) => {
   const films = await openFilms();
   const well = { method: "PUT", path: "/films/_local/log", headers: JSON_TYPE, body: {} };
   const answer = await send(films, batchOf([request, well]));
@@ -260,7 +260,7 @@ test.each<[Sent, string]>([
   expect((await films.ask("GET /films/_local/log")).status).toBe(404);
 });
 
-test("an invalid batch is refused", async () => {
+test("the API refuses an invalid batch", async () => {
   const films = await openFilms();
   expect(await send(films, "{}", { "content-type": "application/json" })).toMatchObject(
     refusal(415, "bad_content_type", `Content-Type must be ${TYPE}`),

@@ -1,4 +1,4 @@
-/** Responses compressed with gzip for clients that accept it. */
+/** gzip compression of responses for clients that accept it. */
 import { createGunzip, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openFilms, SETTINGS } from "./api.fixture.ts";
@@ -42,14 +42,14 @@ test.each([
   expect(answer.headers).not.toHaveProperty("Content-Encoding");
 });
 
-test("no response is compressed if the configuration disables it", async () => {
+test("the API compresses no response if the configuration disables compression", async () => {
   const settings = { ...SETTINGS, compressesResponses: false };
   const { ask } = await openFull({ parts: { settings } });
   const answer = await ask("GET /films/_all_docs", { headers });
   expect(answer.headers).not.toHaveProperty("Content-Encoding");
 });
 
-test("a waiting feed can be decompressed up to its last heartbeat", async () => {
+test("a client can decompress a waiting feed up to its last heartbeat", async () => {
   const { api } = await openFilms();
   const gone = new AbortController();
   const { body } = await api({

@@ -1,4 +1,4 @@
-/** Continuing a stored replication log: one request adds the latest session to it. */
+/** Continuing a stored replication log: a single request adds the latest session to the log. */
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
 import { refusal } from "./rows.ts";
@@ -9,7 +9,7 @@ function entry(session_id: string, start_last_seq: string, end_last_seq: string)
   return { session_id, start_last_seq, end_last_seq, recorded_seq, docs_read: 3 };
 }
 
-test("a request to continue the stored replication log takes effect once", async () => {
+test("a repeated request to continue the stored replication log adds its session only once", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const first = { session_id: "one", source_last_seq: "5-x", history };
@@ -44,7 +44,7 @@ test("a request to continue the stored replication log takes effect once", async
   expect((await ask("GET /films/_local/log")).json).toEqual(json);
 });
 
-test("a replication log is written only to the database with the given instance_start_time", async () => {
+test("the API writes a replication log only to the database with the given instance_start_time", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const history = [entry("one", "0", "5-x")];
@@ -73,7 +73,7 @@ test("refuses to continue a stored log longer than one megabyte", async () => {
   );
 });
 
-test("a missing log is not continued", async () => {
+test("the API does not continue a missing log", async () => {
   const { ask } = await openFilms();
   const body = { session_id: "two", source_last_seq: "7-x", history: [entry("two", "5-x", "7-x")] };
   expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
@@ -82,7 +82,7 @@ test("a missing log is not continued", async () => {
 });
 
 test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history: [{}] }, []])(
-  "an invalid replication log is refused: %j",
+  "the API refuses an invalid replication log: %j",
   async (body) => {
     const { ask } = await openFilms();
     const reason =
@@ -106,7 +106,7 @@ test.each([
   expect((await ask(`POST ${path}`, { body })).status).toBe(400);
 });
 
-test("refuses a log without the JSON content type, which a page of another site could send", async () => {
+test("refuses a log sent without the JSON content type, because a page of another site could send it", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const body = { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5")] };

@@ -26,7 +26,7 @@ const withTag = (tag: string, options: Parameters<Asked["ask"]>[1] = {}) => ({
   headers: { "If-None-Match": tag, ...options.headers },
 });
 
-describe("a client with the current version is not sent it again", () => {
+describe("the API does not send a document again if the client has its current version", () => {
   for (const path of [
     "/films/a",
     "/films/a?revs=true",
@@ -184,7 +184,7 @@ describe("a range of an attachment", () => {
   ]);
 });
 
-describe("an interval between sequences", () => {
+describe("the seq_interval of a changes feed", () => {
   const invalid = refusal(400, "bad_request", "invalid_seq_interval");
   testRows(openCorners, [
     { name: "is not 0", ask: "GET /films/_changes?seq_interval=0", ...invalid },
@@ -200,7 +200,7 @@ describe("an interval between sequences", () => {
   ]);
 });
 
-describe("a feed of events", () => {
+describe("an eventsource feed", () => {
   testRows(openCorners, [
     {
       name: "begins after the last event that the client has",
@@ -255,7 +255,7 @@ describe("an unusual name", () => {
   ]);
 });
 
-describe("the offset of a list", () => {
+describe("the offset of an _all_docs response", () => {
   testRows(openCorners, [
     { name: "is 0", ask: "GET /films/_all_docs?limit=0", status: 200, has: { offset: 0 } },
     {

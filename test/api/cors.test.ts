@@ -1,4 +1,4 @@
-/** CORS headers for scripts of other origins. */
+/** CORS headers, which let scripts of other origins call the API. */
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import {
@@ -36,7 +36,7 @@ test("sends no CORS headers if CORS is disabled", async () => {
   expect((await headersOf("OPTIONS /", PREFLIGHT)).status).toBe(405);
 });
 
-test("a script of an accepted origin may read the response and its headers", async () => {
+test("a script of an accepted origin may read the response's body and headers", async () => {
   const { headersOf } = await open(ENABLED);
   expect(await headersOf("GET /")).toMatchObject({
     status: 200,
@@ -45,20 +45,20 @@ test("a script of an accepted origin may read the response and its headers", asy
       "content-type, accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
     Vary: "Origin",
   });
-  // Error responses have the headers as well, so that a script can read the reason.
+  // Error responses also have the CORS headers, so that a script can read the reason.
   const refused = await headersOf("GET /nope");
   expect(refused).toMatchObject({ status: 404, "Access-Control-Allow-Origin": ORIGIN });
   expect(refused).not.toHaveProperty("Access-Control-Allow-Credentials");
 });
 
-test("a script of another origin gets a response that it may not read", async () => {
+test("a script of an origin that is not accepted may not read the response", async () => {
   const { headersOf } = await open(ENABLED);
   const headers = await headersOf("GET /", { Origin: "https://evil.example.com" });
   expect(headers.status).toBe(200);
   expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
 });
 
-test("answers the preflight before a browser lets a script write", async () => {
+test("answers the preflight request that a browser sends before a script's write", async () => {
   const { headersOf } = await open(ENABLED);
   const asked = "X-Requested-With, Content-Type";
   expect(
@@ -80,7 +80,7 @@ test("answers the preflight before a browser lets a script write", async () => {
   }
 });
 
-test("applies configuration changes immediately, with a section per host", async () => {
+test("applies configuration changes immediately, and reads the section of the request's host", async () => {
   const { configuration, headersOf } = await open(
     `${ENABLED}credentials = true\nmethods = GET\nheaders = X-Mine\nmax_age = 5\n[cors:127.0.0.1]\nexposed_headers = etag\n`,
   );

@@ -1,7 +1,7 @@
 /**
- * A real CouchDB as the second subject of the tables: `COUCHDB_URL` contains its address and the
- * credentials of an administrator. Database names get a prefix in requests, which is removed from
- * responses, so that the rows are the same and no other databases are touched.
+ * A real CouchDB, which the row tables test as well as this API. `COUCHDB_URL` contains its address
+ * and an administrator's credentials. Each database name gets a prefix in requests, which is
+ * removed from responses, so that the same rows apply and no other database is changed.
  */
 import { randomBytes } from "node:crypto";
 import { request as sendRequest } from "node:http";
@@ -13,8 +13,8 @@ export const COUCHDB_URL = process.env.COUCHDB_URL;
 const SYSTEM_NAMES = ["_users", "_replicator", "_global_changes"];
 
 /**
- * Opens the second subject with a database `films`. Databases created by a test are removed
- * afterwards.
+ * Connects to CouchDB and creates a database `films`. Databases created by a test are removed after
+ * the test.
  */
 export async function openCouchdbFilms(): Promise<Asked> {
   const prefix = `tandem-${randomBytes(6).toString("hex")}-`;
@@ -25,13 +25,13 @@ export async function openCouchdbFilms(): Promise<Asked> {
   const ask = async (request: string, options: AskOptions = {}): Promise<Answer> => {
     const [method = "", target = ""] = split(request);
     const prefixed = withPrefix(target, prefix);
-    // Only databases created here may be removed.
+    // Only databases created by the test may be removed.
     if (method === "PUT" && prefixed !== target && /^\/+[^/?]+\/*(\?q=1)?$/.test(target)) {
       made.add(prefixed.replace(/\?.*/, ""));
     }
     return withoutPrefix(await send(`${method} ${prefixed}`, options), prefix);
   };
-  // One shard, so that changes are in order.
+  // One shard, so that `_changes` returns changes in the order in which they were written.
   await ask("PUT /films?q=1");
   return { ask };
 }

@@ -1,4 +1,4 @@
-/** `/_dashboard/`: the files of the dashboard. */
+/** `/_dashboard/`: serves the files of the dashboard. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ async function openDashboard(user: User = { name: null, roles: [], isAdmin: fals
   return openApi({ user, parts: { dashboard: new StaticFolder(directory) } });
 }
 
-test("everyone gets the page, which may not load external or inline code", async () => {
+test("everyone gets the page, whose policy forbids external and inline code", async () => {
   const { ask } = await openDashboard();
   const { status, text, headers } = await ask("GET /_dashboard/");
   expect([status, text]).toEqual([200, "<p>page"]);
@@ -39,7 +39,7 @@ test("the address without a trailing slash redirects to the folder", async () =>
   expect([status, headers.Location]).toEqual([301, "http://127.0.0.1:5984/_dashboard/"]);
 });
 
-test("a hashed file is cached permanently, and compressed as the browser accepts", async () => {
+test("a file with a hash in its name is cached permanently, and compressed with an encoding that the browser accepts", async () => {
   const { ask } = await openDashboard();
   const unpack: [string | undefined, string | undefined, (bytes: Buffer) => Buffer][] = [
     ["gzip, deflate, br", "br", brotliDecompressSync],
@@ -57,7 +57,7 @@ test("a hashed file is cached permanently, and compressed as the browser accepts
   }
 });
 
-test("unknown files are not found, and nothing can be written", async () => {
+test("an unknown file is not found, and a write request is refused", async () => {
   const { ask } = await openDashboard(ADMIN);
   for (const path of ["/_dashboard/assets/b.js", "/_dashboard/../a", "/_dashboard/assets"]) {
     expect((await ask(`GET ${path}`)).status).toBe(404);

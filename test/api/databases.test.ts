@@ -126,7 +126,7 @@ describe("databases", () => {
     },
   ]);
 
-  test("a name may contain slashes and all characters that the rule allows", async () => {
+  test("a database name may contain slashes and every character that CouchDB's rule allows", async () => {
     const { ask } = await openApi();
     const name = encodeURIComponent("a/b_$()+-/c");
     expect((await ask(`PUT /${name}`)).status).toBe(201);
@@ -138,7 +138,7 @@ describe("databases", () => {
     expect((await ask("GET /_all_dbs")).json).toEqual(["a/b_$()+-/c"]);
   });
 
-  test("a re-created database is a different one", async () => {
+  test("a re-created database has a new instance_start_time", async () => {
     const { ask } = await openFilms();
     const before = (await ask("GET /films")).json.instance_start_time;
     await ask("DELETE /films");
@@ -146,20 +146,20 @@ describe("databases", () => {
     expect((await ask("GET /films")).json.instance_start_time).not.toBe(before);
   });
 
-  test("a security object is returned as it was stored", async () => {
+  test("a security object is returned exactly as it was stored", async () => {
     const { ask } = await openFilms();
     const text = '{"x":1.0,"admins":{"names":["a"]}}';
     expect((await ask("PUT /films/_security", { body: text })).json).toEqual({ ok: true });
     expect((await ask("GET /films/_security")).text).toBe(`${text}\n`);
   });
 
-  test("the revision limit can be changed", async () => {
+  test("a request can change the revision limit", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_revs_limit", { body: "5" });
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
 
-  test("after the revision limit is lowered, histories are returned with at most that many revisions", async () => {
+  test("lowering the revision limit shortens returned histories to that many revisions", async () => {
     const { ask } = await openFilms();
     let rev = "";
     const revisions: string[] = [];

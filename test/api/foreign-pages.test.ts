@@ -1,4 +1,4 @@
-/** Cross-site requests by browsers. */
+/** Cross-site requests sent by browsers. */
 import { expect, test } from "vitest";
 import type { CorsSettings, SessionAuthority, User } from "../../src/api/index.ts";
 import { sessionRoutes } from "../../src/api/index.ts";
@@ -47,7 +47,7 @@ test.each<[string, Sent, boolean]>([
   ],
   ["a client that is not a browser", {}, true],
 ])(
-  "a change requested by %s is accepted only from the same site: %o, %s",
+  "accepts a write unless a browser sent it from another site: %s, %o, %s",
   async (_, headers, isAccepted) => {
     for (const user of SENDERS) {
       const { ask } = await openFilms({ user });
@@ -71,20 +71,20 @@ test.each<[string, Partial<CorsSettings>, Sent, number]>([
     403,
   ],
 ])(
-  "a cross-site change with CORS %s is accepted or refused",
+  "accepts a cross-site write only if CORS allows it: %s",
   async (_, settings, headers, status) => {
     const { ask } = await openFilms({ parts: { cors: () => ({ ...CORS, ...settings }) } });
     expect(await ask("POST /films", { headers, body: {} })).toMatchObject({ status });
   },
 );
 
-test("a method override requires CORS for the overriding method", async () => {
+test("a method override requires that CORS allows the overriding method", async () => {
   const { ask } = await openFilms({ parts: { cors: () => CORS } });
   const headers = { Origin: SITE, "X-HTTP-Method-Override": "DELETE" };
   expect(await ask("POST /films", { headers })).toMatchObject({ status: 403 });
 });
 
-test("a foreign page can neither log in nor log out", async () => {
+test("a page of another site can neither log in nor log out", async () => {
   const asked: string[] = [];
   const authority: SessionAuthority = {
     handlers: ["cookie"],
@@ -107,7 +107,7 @@ test("a foreign page can neither log in nor log out", async () => {
 });
 
 test.each(["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"])(
-  "JSON in a form of type %s is refused, as by CouchDB",
+  "JSON in a request of type %s is refused, as in CouchDB",
   async (type) => {
     const { ask } = await openFilms();
     const headers = { "Content-Type": type };

@@ -1,4 +1,4 @@
-/** Bodies that are too large, too deep, compressed, or unreadable. */
+/** Request bodies that are too large, too deeply nested, compressed, or unreadable. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openApi, SETTINGS } from "./api.fixture.ts";
@@ -162,7 +162,7 @@ describe("bodies", () => {
   ]);
 });
 
-test("preserves duplicate member names of a replicated document, and refuses them in an edit", async () => {
+test("preserves duplicate member names in a replicated document, and refuses them in an edit", async () => {
   const { ask } = await openApi();
   await ask("PUT /films");
   const stored = '"a":1,"a":{"b":1,"b":2}';
@@ -182,7 +182,7 @@ describe("limits", () => {
     return opened;
   };
 
-  test("a document may have the configured size", async () => {
+  test("a document of the maximum size is accepted", async () => {
     const { ask } = await open({ documentBytesMax: 100 });
     const body = (length: number) => ({ text: "x".repeat(length) });
     expect((await ask("PUT /films/a", { body: body(80) })).status).toBe(201);
@@ -195,7 +195,7 @@ describe("limits", () => {
     );
   });
 
-  test("a request may have the configured size, compressed and uncompressed", async () => {
+  test("a request of the maximum size is accepted, compressed or uncompressed", async () => {
     const { ask } = await open({ requestBytesMax: 1_000 });
     const text = JSON.stringify({ text: "x".repeat(5_000) });
     expect(await ask("PUT /films/a", { body: text })).toMatchObject(tooLarge);
@@ -206,7 +206,7 @@ describe("limits", () => {
     expect(await ask("PUT /films/a/b", { body: "x", headers })).toMatchObject(tooLarge);
   });
 
-  test("a node in maintenance mode is up, and reports the mode", async () => {
+  test("a node in maintenance mode reports that it is up and in this mode", async () => {
     const maintained = await open({ maintenanceMode: "true" });
     expect(await maintained.ask("GET /_up")).toMatchObject({
       status: 404,

@@ -1,4 +1,4 @@
-/** Unsupported methods of each resource, and responses for missing databases. */
+/** Responses to methods that a resource does not support, and to requests for missing databases. */
 import { describe } from "vitest";
 import { FILMS, type Row, refusal, testRows } from "./rows.ts";
 
@@ -24,7 +24,7 @@ function nowhere(ask: string, body?: object): Row {
   };
 }
 
-describe("a method that a resource does not support", () => {
+describe("a method that the resource does not support", () => {
   testRows(FILMS, [
     only("POST /", "GET,HEAD"),
     only("DELETE /", "GET,HEAD"),

@@ -214,7 +214,7 @@ describe("the node's configuration", () => {
     },
   );
 
-  test("secrets are masked, which CouchDB does only in its log, and defaults are shown", async () => {
+  test("responses mask secrets, which CouchDB masks only in its log, and include default values", async () => {
     const { openedApi } = await open();
     const { json } = await openedApi.ask(`GET ${root}`);
     const { replicator, ...others } = json as Record<string, Record<string, string>>;
@@ -226,12 +226,12 @@ describe("the node's configuration", () => {
       jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
     });
     expect(replicator).toMatchObject({ max_jobs: "500", request_timeout: "infinity" });
-    // A setting without a default is absent.
+    // A setting that has no default is absent.
     expect(replicator).not.toHaveProperty("cert_file");
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });
 
-  test("setting any default explicitly, in the form in which it is shown, changes no value", () => {
+  test("setting each default explicitly, in the form in which responses show it, changes no value", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
     for (const setting of SETTINGS) {
@@ -244,7 +244,7 @@ describe("the node's configuration", () => {
     }
   });
 
-  test("settings are shown with their defaults, even if unset, and secrets are not", async () => {
+  test("responses show unset settings with their defaults, and no secrets", async () => {
     const { openedApi } = await open();
     await openedApi.ask(`PUT ${root}/replicator/max_jobs`, { body: '"7"' });
     const { json } = await openedApi.ask("GET /_tandem/settings");
@@ -283,13 +283,13 @@ describe("the node's configuration", () => {
     expect(found("admins", "root")).toMatchObject({ value: "****" });
   });
 
-  test("a value is trimmed and takes effect when it is set", async () => {
+  test("setting a value trims it and applies it immediately", async () => {
     const { openedApi, configuration } = await open();
     await openedApi.ask(`PUT ${root}/a/b`, { body: '" 2 "' });
     expect(configuration.get("a", "b")).toBe("2");
   });
 
-  test("a value that cannot be saved has no effect, and can be set later", () =>
+  test("a value that cannot be saved has no effect, and setting it again later succeeds", () =>
     withDirectory(async (directory) => {
       const folder = join(directory, "data");
       const { openedApi, configuration } = await open(ADMIN, join(folder, "local.ini"));

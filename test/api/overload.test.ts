@@ -1,4 +1,4 @@
-/** Tests a node that gets more concurrent requests than it accepts. */
+/** A node that receives more concurrent requests than it accepts. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { json } from "../../src/api/http/responses.ts";
@@ -8,7 +8,7 @@ import { ADMIN, type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
 
 const refused = { error: "service_unavailable", reason: "Too many requests in progress" };
 
-/** An API with a resource `/films/_held/N`, whose responses the test releases. */
+/** Opens an API with a resource `/films/_held/N`, whose responses the test releases. */
 async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {
   const answers: Deferred<void>[] = [];
   const held = defineRoute("GET", "/{database}/_held/{number}", MEMBER, async () => {
@@ -20,7 +20,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
   const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
   return {
     ...api,
-    /** Deferred responses of the held requests, in order of their arrival. */
+    /** Responses to the held requests, in order of the requests' arrival. */
     answers,
     hold: (signal?: AbortSignal): Promise<Answer> =>
       api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),
@@ -30,7 +30,7 @@ async function openHeld(limits: { requestsMax: number; waitingRequestsMax: numbe
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe("an overloaded node", () => {
-  test("queues a limited number of requests, and refuses additional ones with 503 and Retry-After", async () => {
+  test("queues a limited number of requests, and refuses further requests with 503 and Retry-After", async () => {
     const { ask, hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
     const first = hold();
     const second = hold();
@@ -47,7 +47,7 @@ describe("an overloaded node", () => {
     expect((await ask("GET /films")).status).toBe(200);
   });
 
-  test("answers operators, and serves live feeds", async () => {
+  test("still answers /_up and serves live feeds", async () => {
     const { ask, hold, answers, stream } = await openHeld({
       requestsMax: 1,
       waitingRequestsMax: 0,
@@ -64,7 +64,7 @@ describe("an overloaded node", () => {
     expect((await first).status).toBe(200);
   });
 
-  test("gives the place of a disconnected client to the next", async () => {
+  test("gives a disconnected client's place in the queue to the next request", async () => {
     const { hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
     const first = hold();
     const leaving = new AbortController();
@@ -83,7 +83,7 @@ describe("an overloaded node", () => {
     expect((await third).status).toBe(200);
   });
 
-  test("keeps no place for clients that do not read their responses", async () => {
+  test("accepts other requests while a client does not read its response", async () => {
     const { ask, stream } = await openHeld({ requestsMax: 1, waitingRequestsMax: 0 });
     const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
     expect((await ask("POST /films/_bulk_docs", { body: { docs } })).status).toBe(201);
@@ -94,7 +94,7 @@ describe("an overloaded node", () => {
     expect((await ask("GET /films")).status).toBe(200);
   });
 
-  test("counts the decompressed size of a body against the memory limit until its response is sent", async () => {
+  test("counts a body's decompressed size against the memory limit until the response is sent", async () => {
     const MIB = 1_048_576;
     const limits = { bodyMemoryBytesMax: MIB };
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, ...limits } } });
@@ -121,7 +121,7 @@ describe("an overloaded node", () => {
     expect(await statusFor({ name: "joe", roles: [], isAdmin: false })).toBe(503);
   });
 
-  test("lets an administrator log in on a reserved connection, and keeps most of them for requests", async () => {
+  test("lets an administrator log in on a reserved connection, but limits the number of concurrent logins", async () => {
     const logins: Deferred<void>[] = [];
     const authority = {
       handlers: ["cookie"],

@@ -1,4 +1,4 @@
-/** PouchDB 9 as a client over a socket: push, pull and live replication. */
+/** PouchDB 9 as a client over a socket: push, pull and continuous replication. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ async function openPouch() {
   };
 }
 
-/** Every leaf, and the length of every attachment. */
+/** Returns every leaf, and the length of every attachment. */
 async function contentOf(database: Pouch): Promise<unknown> {
   const { results } = await database.changes({ style: "all_docs", since: 0, include_docs: true });
   return results
@@ -52,7 +52,7 @@ async function contentOf(database: Pouch): Promise<unknown> {
     .sort((left: Pouch, right: Pouch) => (left.id < right.id ? -1 : 1));
 }
 
-test("all documents of a PouchDB arrive at this server, and from there at another PouchDB", async () => {
+test("all documents of a PouchDB database replicate to this server, and from the server to another PouchDB", async () => {
   const { local, remote } = await openPouch();
   const source = local("source");
   const data = Buffer.from("hello").toString("base64");
@@ -84,13 +84,13 @@ test("all documents of a PouchDB arrive at this server, and from there at anothe
   expect(await target.replicate.from(remote("hub"))).toMatchObject({ docs_read: 0 });
 });
 
-test("an empty database is replicated", async () => {
+test("replicating an empty database succeeds", async () => {
   const { local, remote } = await openPouch();
   expect(await local("empty").replicate.to(remote("hub"))).toMatchObject({ ok: true });
   expect(await remote("hub").info()).toMatchObject({ doc_count: 0 });
 });
 
-test("two PouchDBs replicate continuously through a database here", async () => {
+test("two PouchDB databases replicate continuously through a database of this server", async () => {
   const { local, remote } = await openPouch();
   const [left, right] = [local("left"), local("right")];
   const arrival = (database: Pouch, id: string): Promise<void> =>
@@ -111,7 +111,7 @@ test("two PouchDBs replicate continuously through a database here", async () => 
   await Promise.all(syncs);
 });
 
-test("PouchDB's find queries this server, page by page", async () => {
+test("PouchDB's find reads the results from this server page by page", async () => {
   const { remote } = await openPouch();
   const films = remote("hub");
   await films.bulkDocs(

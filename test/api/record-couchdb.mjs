@@ -1,8 +1,8 @@
 /**
- * Records the responses of a CouchDB to the rows of the API's tables, for test runs without one:
- * `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user is an
- * administrator. Databases created here are removed. The exit code is 1 if a row expects another
- * response, which is recorded nevertheless.
+ * Records CouchDB's responses to the rows of the API's tables, so that later test runs need no
+ * CouchDB: `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user must be
+ * an administrator. The script removes the databases that it creates. The exit code is 1 if a
+ * response differs from its row; the response is recorded even so.
  */
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
@@ -16,7 +16,8 @@ if (url === undefined || !URL.canParse(url)) {
 }
 const packageFile = createRequire(import.meta.url).resolve("vitest/package.json");
 const vitest = join(dirname(packageFile), "vitest.mjs");
-// Each file runs in its own process, and writes its recording when its tests have run.
+// Each test file runs in its own process, which writes the file's recording when the tests have
+// run.
 const { status } = spawnSync(process.execPath, [vitest, "run", "--isolate", "test/api"], {
   cwd: fileURLToPath(new URL("../..", import.meta.url)),
   env: { ...process.env, COUCHDB_URL: url, COUCHDB_RECORD: "1" },

@@ -1,7 +1,7 @@
 /**
- * Recorded responses of a CouchDB 3.5 to the rows of the API's tables, in a file per test file.
- * `record-couchdb.mjs` records them; every other run compares the rows with them, so that no
- * CouchDB is needed.
+ * Responses of CouchDB 3.5 to the rows of the API's tables, recorded in one file per test file.
+ * `record-couchdb.mjs` records the responses. Every other test run compares the rows with them and
+ * therefore needs no CouchDB.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -10,12 +10,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect } from "vitest";
 import { type Answer, type AskOptions, bodyBytes, parsed } from "./api.fixture.ts";
 
-/** Whether to record responses of a CouchDB, as `record-couchdb.mjs` does. */
+/** Whether this run records CouchDB's responses (`record-couchdb.mjs`). */
 export const IS_RECORDING = process.env.COUCHDB_RECORD === "1";
 
 const FOLDER = new URL("recorded/", import.meta.url);
 
-/** Headers that depend on time or server. */
+/** Response headers that depend on the time or the server. */
 const PASSING_HEADERS = new Set([
   "connection",
   "date",
@@ -25,7 +25,7 @@ const PASSING_HEADERS = new Set([
 ]);
 
 interface RecordedAnswer {
-  /** A digest of the request, so that an outdated response is not used. */
+  /** A digest of the request. A recorded response to a changed request is not used. */
   readonly question: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -33,8 +33,8 @@ interface RecordedAnswer {
 }
 
 /**
- * JSON contains ids and sequences whose length differs between servers. Attachments have a fixed
- * length.
+ * JSON bodies contain ids and sequences, whose length differs between servers. Attachments have a
+ * fixed length.
  */
 function hasChance({ headers }: Answer): boolean {
   return /json|text\/plain|multipart/.test(headers["content-type"] ?? "");
@@ -44,8 +44,8 @@ function hasChance({ headers }: Answer): boolean {
 const recordings = new Map<string, Map<string, RecordedAnswer>>();
 
 /**
- * Stores the response to the row of the current test. The file is written when all its tests have
- * run.
+ * Stores the response to the row of the current test. The file is written when all tests of the
+ * file have run.
  */
 export function record(ask: string, options: AskOptions, answer: Answer): void {
   const recorded = recording(() => new Map());
@@ -63,7 +63,8 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
 }
 
 /**
- * The recorded response to the row of the current test. Throws if this request was not recorded.
+ * Returns the recorded response to the row of the current test. Throws if this request was not
+ * recorded.
  */
 export function recordedAnswer(ask: string, options: AskOptions): Answer {
   const found = recording(readRecording).get(testName());
@@ -83,7 +84,7 @@ afterAll(() => {
   }
 });
 
-/** The responses to the rows of the current test file. */
+/** Returns the responses to the rows of the current test file. */
 function recording(
   begin: (file: string) => Map<string, RecordedAnswer>,
 ): Map<string, RecordedAnswer> {
@@ -113,8 +114,8 @@ function digest(ask: string, { headers = {}, body }: AskOptions): string {
 }
 
 /**
- * Replaces random and time-dependent values: new ids and boundaries are numbered, sequences are
- * reduced to their number, and etags of non-revisions, times and durations are constant.
+ * Replaces random and time-dependent values: new ids and boundaries get numbers, sequences keep
+ * only their number, and times, durations, and etags that are not revisions become constants.
  */
 function withoutChance(answer: RecordedAnswer): RecordedAnswer {
   const { question, ...said } = answer;

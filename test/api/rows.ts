@@ -1,6 +1,7 @@
 /**
- * Requests and expected responses as data, so that one table tests this API and CouchDB 3.5: the
- * one in `COUCHDB_URL` or, without it, recorded responses (`recording.ts`).
+ * Requests and expected responses as data, so that one table tests this API and CouchDB 3.5.
+ * CouchDB's responses come from the server in `COUCHDB_URL` if this is set, and otherwise from
+ * recordings (`recording.ts`).
  */
 import { describe, expect, test } from "vitest";
 import {
@@ -14,32 +15,32 @@ import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 import { IS_RECORDING, record, recordedAnswer } from "./recording.ts";
 
 export interface Row extends AskOptions {
-  /** Name of the test: a sentence about the response. */
+  /** Name of the test: a sentence that describes the response. */
   readonly name: string;
   /** The request, such as `GET /films`. */
   readonly ask: string;
   readonly status: number;
   /** Expected body, as JSON. */
   readonly json?: unknown;
-  /** Members that the body contains, among others. */
+  /** Members that the body must contain; it may contain others. */
   readonly has?: object;
   readonly headers?: Readonly<Record<string, string>>;
   /** Expected headers. */
   readonly answers?: Readonly<Record<string, string>>;
-  /** Reason why CouchDB 3.5 responds differently, which is tested as well. */
+  /** Reason why CouchDB 3.5 responds differently. The test checks that it does. */
   readonly differs?: string;
-  /** Reason why CouchDB is not tested. */
+  /** Reason why the row is not tested with CouchDB. */
   readonly onlyHere?: string;
 }
 
-/** Prepares an API with an empty database `films` for the rows. */
+/** Prepares the database for the rows. `open` opens an API with an empty database `films`. */
 export type Scene = (open: () => Promise<Asked>) => Promise<Asked>;
 
 export const FILMS: Scene = (open) => open();
 
 /**
- * Runs the rows one by one, each in its own scene. `openOurs` opens this API with a database
- * `films`. With `onlyHere`, CouchDB is not tested, for the given reason.
+ * Runs the rows one by one, each in a new scene. `openOurs` opens this API with a database `films`.
+ * If `onlyHere` gives a reason, the rows are not tested with CouchDB.
  */
 export function testRows(
   scene: Scene,
@@ -95,7 +96,7 @@ function lowerCased(headers: Readonly<Record<string, unknown>>): Record<string, 
   );
 }
 
-/** CouchDB's error format. */
+/** Returns an error response in CouchDB's format. */
 export function refusal(status: number, error: string, reason: string) {
   return { status, json: { error, reason } };
 }

@@ -250,7 +250,7 @@ describe("the server", () => {
     );
   });
 
-  test("a document without an id gets a sequential one", async () => {
+  test("gives a document without an id a sequential id", async () => {
     const { ask } = await openApi();
     await ask("PUT /films");
     const made = await ask("POST /films", { body: {} });
@@ -260,7 +260,7 @@ describe("the server", () => {
     expect(new Set(ids.map((id) => id.slice(0, 26))).size).toBe(1);
   });
 
-  test("a plus in a path is a space unless configured otherwise", async () => {
+  test("treats a plus in a path as a space unless configured otherwise", async () => {
     for (const plusIsSpace of [true, false]) {
       const { ask } = await openApi({ parts: { settings: { ...SETTINGS, plusIsSpace } } });
       await ask("PUT /films");
@@ -269,7 +269,7 @@ describe("the server", () => {
     }
   });
 
-  test("the host in locations comes only from the configured header", async () => {
+  test("takes the host in Location headers only from the configured header", async () => {
     const settings = { ...SETTINGS, forwardedHostHeader: "X-Host" };
     const { ask } = await openApi({ parts: { settings } });
     const headers = { "X-Host": "named.example", "X-Forwarded-Host": "other.example" };
@@ -280,7 +280,7 @@ describe("the server", () => {
     expect(unnamed.headers.Location).toBe("http://127.0.0.1:5984/books");
   });
 
-  test("locations begin with https if the request came over TLS, even through a proxy", async () => {
+  test("starts Location headers with https if the request came over TLS, even through a proxy", async () => {
     const { ask } = await openFilms();
     const schemeOf = async (headers: Readonly<Record<string, string>>) => {
       const { headers: reported } = await ask("POST /films", { body: {}, headers });
@@ -292,7 +292,7 @@ describe("the server", () => {
     expect(await schemeOf({ "X-Forwarded-Proto": "https" })).toBe("https");
   });
 
-  test("lists the databases named by keys, if they exist", async () => {
+  test("lists those of the databases in `keys` that exist", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
     expect((await ask('GET /_all_dbs?keys=["c","nope","a"]')).json).toEqual(["c", "a"]);
@@ -303,7 +303,7 @@ describe("the server", () => {
     expect(infos.map(({ key }: { key: string }) => key)).toEqual(["b"]);
   });
 
-  test("lists databases in pages and in descending order", async () => {
+  test("lists databases in pages, in ascending and in descending order", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);
     expect((await ask("GET /_all_dbs?limit=2&skip=1")).json).toEqual(["b", "c"]);
@@ -311,7 +311,7 @@ describe("the server", () => {
     expect((await ask("GET /_all_dbs?descending=true&limit=1")).json).toEqual(["d"]);
   });
 
-  test("answers HEAD with the headers of GET and no body", async () => {
+  test("answers HEAD with the headers of the GET response and no body", async () => {
     const { ask } = await openApi();
     const head = await ask("HEAD /");
     expect(head.bytes.length).toBe(0);
@@ -319,7 +319,7 @@ describe("the server", () => {
   });
 });
 
-describe("a 401 offers a way to log in", () => {
+describe("a 401 response offers a way to log in", () => {
   const ask = async (settings: object, headers = {}) => {
     const authenticate = async (): Promise<never> => {
       throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
@@ -329,7 +329,7 @@ describe("a 401 offers a way to log in", () => {
   };
   const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
 
-  test("the challenge is the client's choice, the configured one, or CouchDB's default", async () => {
+  test("the challenge is the one that the client asks for, the configured one, or CouchDB's default", async () => {
     const both = { challenge: "Negotiate", requireValidUser: true };
     expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
     expect(await ask(both)).toBe("Negotiate");
@@ -337,13 +337,13 @@ describe("a 401 offers a way to log in", () => {
     expect(await ask({})).toBeUndefined();
   });
 
-  test("a requested challenge that is invalid in a header is ignored", async () => {
+  test("a challenge that the client asks for is ignored if it is invalid as a header", async () => {
     for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
       expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
     }
   });
 
-  test("a 404 has no challenge", async () => {
+  test("a 404 response has no challenge", async () => {
     const settings = { ...SETTINGS, challenge: "Negotiate" };
     const answer = await (await openApi({ parts: { settings } })).ask("GET /films");
     expect(answer.status).toBe(404);
@@ -352,7 +352,7 @@ describe("a 401 offers a way to log in", () => {
 });
 
 describe("errors", () => {
-  test("an unexpected error is logged, and its details are hidden from the client", async () => {
+  test("an unexpected error is logged, and the client does not receive its details", async () => {
     const broken = defineRoute("GET", "/_broken", PUBLIC, async () => {
       throw new TypeError("secret");
     });
@@ -365,7 +365,7 @@ describe("errors", () => {
     );
   });
 
-  test("temporary errors of the store ask the client to retry", async () => {
+  test("the response to a temporary error of the store asks the client to retry", async () => {
     const busy = defineRoute("GET", "/_busy", PUBLIC, async () => {
       throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
     });
@@ -376,7 +376,7 @@ describe("errors", () => {
     });
   });
 
-  test("a route of another module replaces the built-in one", async () => {
+  test("a module's route replaces the built-in route", async () => {
     const find = defineRoute("POST", "/{database}/_find", MEMBER, async () =>
       json(200, { mine: true }),
     );
@@ -386,7 +386,7 @@ describe("errors", () => {
   });
 });
 
-test("wrong credentials are refused everywhere", async () => {
+test("every endpoint refuses wrong credentials", async () => {
   const { ask } = await openApi({
     parts: {
       authenticate: async () => {

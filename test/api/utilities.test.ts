@@ -1,4 +1,4 @@
-/** A browser program below `/_utils/`: its files, and no other file of the machine. */
+/** `/_utils/`: serves the files of a browser program, and no other files of the machine. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +29,10 @@ describe("without a folder", () => {
   ]);
 });
 
-/** A folder `utils/` with a page, a script, and links to its neighbours. */
+/**
+ * Creates a folder `utils/` with a page, a script, and links to files inside and outside the
+ * folder.
+ */
 async function openFolder(): Promise<OpenApi> {
   const directory = await mkdtemp(join(tmpdir(), "tandem-utilities-"));
   onTestFinished(() => rm(directory, { recursive: true }));
@@ -45,7 +48,7 @@ async function openFolder(): Promise<OpenApi> {
   return openApi({ parts: { utilities: new StaticFolder(root) } });
 }
 
-test("a folder shows its index page", async () => {
+test("a request for a folder returns its index page", async () => {
   const { ask } = await openFolder();
   expect(await ask("GET /_utils/")).toMatchObject({
     status: 200,
@@ -60,14 +63,14 @@ test("a folder shows its index page", async () => {
   expect((await ask("GET /favicon.ico")).text).toBe("icon");
 });
 
-test("names may contain spaces, and links may point within the folder", async () => {
+test("file names may contain spaces, and links may point to files in the folder", async () => {
   const { ask } = await openFolder();
   expect((await ask("GET /_utils/js/a%20b.js")).text).toBe("script");
   expect((await ask("GET /_utils/again/a%20b.js")).text).toBe("script");
   expect((await ask("HEAD /_utils/js/a%20b.js")).headers["Content-Length"]).toBe("6");
 });
 
-test("a file that the browser has is not sent again", async () => {
+test("a file that the browser has cached is not sent again", async () => {
   const { ask } = await openFolder();
   const modified = (await ask("GET /_utils/")).headers["Last-Modified"] as string;
   const again = await ask("GET /_utils/", { headers: { "If-Modified-Since": modified } });

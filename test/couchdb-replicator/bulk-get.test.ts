@@ -1,6 +1,6 @@
 /**
- * `couch_replicator_bulk_get_tests`: documents read in bulk or individually, and the option that
- * decides.
+ * CouchDB's `couch_replicator_bulk_get_tests`: whether documents are read in bulk or individually,
+ * and the option that decides this.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ATTACHED, count, documents, openPair, type Pair } from "./pair.fixture.ts";
@@ -17,7 +17,7 @@ const DESIGN = Array.from({ length: COUNT }, (_, number) => ({ _id: `_design/d${
 const SINGLE = /open_revs=/;
 const WRITTEN_INDIVIDUALLY = /^(_design\/|doc-).*new_edits=false/;
 
-/** Returns the numbers of bulk reads, single reads, and single writes of a replication. */
+/** Runs a replication, and returns its numbers of bulk reads, single reads, and single writes. */
 async function requestsOf(database: string, docs: readonly object[], more: object) {
   await pair.fill(database, docs);
   pair.reset();
@@ -30,18 +30,18 @@ async function requestsOf(database: string, docs: readonly object[], more: objec
   };
 }
 
-test("use_bulk_get: plain documents are read in bulk only", async () => {
+test("use_bulk_get: plain documents are read only in bulk", async () => {
   const { bulk, reads, writes } = await requestsOf("plain", documents(COUNT), {});
   expect([bulk > 0, reads, writes]).toEqual([true, 0, 0]);
 });
 
-test("use_bulk_get_with_ddocs: design documents are read individually, the others in bulk", async () => {
+test("use_bulk_get_with_ddocs: design documents are read individually, and other documents in bulk", async () => {
   const docs = [...DESIGN, ...documents(COUNT)];
   const { bulk, reads, writes } = await requestsOf("designs", docs, {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });
 
-test("use_bulk_get_with_attachments: documents with attachments are requested in bulk, then individually", async () => {
+test("use_bulk_get_with_attachments: documents with attachments are requested in bulk and then read individually", async () => {
   const { bulk, reads, writes } = await requestsOf("attached", documents(COUNT, ATTACHED), {});
   expect([bulk > 0, reads, writes]).toEqual([true, COUNT, COUNT]);
 });

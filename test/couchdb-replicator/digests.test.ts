@@ -1,10 +1,10 @@
-/** Digests of attachments sent by sources: of another algorithm, or wrong. */
+/** Attachment digests sent by sources: digests of another algorithm, and wrong digests. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy.ts";
 import { documents, openPair, type Pair } from "./pair.fixture.ts";
 
 let pair: Pair;
-/** Functions that modify the source's responses, by name of the database. */
+/** Functions that modify the source's responses, keyed by database name. */
 const changes = new Map<string, (answer: string, request: ProxiedRequest) => string>();
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ afterAll(() => pair.close());
 
 const DIGEST = /"digest":"md5-[^"]*"/g;
 const WRONG = '"digest":"md5-AAAAAAAAAAAAAAAAAAAAAA=="';
-/** Changes the digests of one document, anywhere in a response. */
+/** Returns a function that replaces all digests of one document in a response. */
 function inDocument(id: string, digest: string): (answer: string) => string {
   return (answer) =>
     answer
@@ -65,7 +65,7 @@ describe.each(Object.entries(SIZES))("%s attachments", (size, length) => {
     );
 
     test.each([true, false])(
-      "with a wrong MD5 digest make only their document fail (bulk reads: %j)",
+      "with a wrong MD5 digest cause a failure of their document only (bulk reads: %j)",
       async (useBulkGet) => {
         const database = nameOf(`wrong-${useBulkGet}`);
         await pair.fill(database, documents(5, attached));

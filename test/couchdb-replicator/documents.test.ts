@@ -1,5 +1,6 @@
 /**
- * Limits on documents: those of the target, many leaves, filters, and the creation of the target.
+ * Replication of documents that exceed a limit of the target, of documents with many leaves, with
+ * filters, and with creation of the target.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
@@ -19,8 +20,8 @@ async function differences(database: string): Promise<readonly string[]> {
 
 describe("attachments_too_large", () => {
   /**
-   * A target with this size limit for attachments: it refuses a request with a larger one as a
-   * whole, like CouchDB.
+   * Makes the target enforce this size limit for attachments. Like CouchDB, it refuses a whole
+   * request that contains a larger attachment.
    */
   function takeAttachmentsOf(bytesMax: number): void {
     pair.target.intercept(async (request, forward) => {
@@ -37,15 +38,18 @@ describe("attachments_too_large", () => {
   test.each([
     ["should_succeed", 1000, ["large"]],
     ["should_fail", 999, []],
-  ])("%s: with %i bytes allowed the job completes", async (name, bytesMax, arrived) => {
-    const database = `attachments-${bytesMax}`;
-    await pair.fill(database, docs);
-    takeAttachmentsOf(bytesMax);
-    expect((await pair.replicate(database)).body.ok).toBe(true);
-    expect(await pair.ids(database)).toEqual(arrived);
-    const listed = name === "should_fail" ? ["large: 413 attachment_too_large: att"] : [];
-    expect(await pair.failures(database)).toEqual(listed);
-  });
+  ])(
+    "%s: the job completes if the target accepts attachments of up to %i bytes",
+    async (name, bytesMax, arrived) => {
+      const database = `attachments-${bytesMax}`;
+      await pair.fill(database, docs);
+      takeAttachmentsOf(bytesMax);
+      expect((await pair.replicate(database)).body.ok).toBe(true);
+      expect(await pair.ids(database)).toEqual(arrived);
+      const listed = name === "should_fail" ? ["large: 413 attachment_too_large: att"] : [];
+      expect(await pair.failures(database)).toEqual(listed);
+    },
+  );
 });
 
 describe("id_too_long", () => {
@@ -53,7 +57,7 @@ describe("id_too_long", () => {
     ["should_succeed", 5, ["éabc"]],
     ["should_fail", 4, []],
   ])(
-    "%s: a document with an id of 5 bytes and max_document_id_length = %i",
+    "%s: a document id of 5 bytes with max_document_id_length = %i",
     async (name, bytesMax, arrived) => {
       const setting = "/_node/_local/_config/replicator/max_document_id_length";
       await pair.here.call("PUT", setting, `"${bytesMax}"`);
@@ -90,7 +94,7 @@ describe("small_max_request_size", () => {
     expect(await differences("small-all")).toEqual([]);
   });
 
-  test("one: a document that is too large is listed, and the others arrive", async () => {
+  test("one: a document that is too large is listed as failed, and the other documents arrive", async () => {
     await pair.fill("small-one", [...documents(3), { _id: "large", text: text(12_000) }]);
     const { body } = await pair.replicate("small-one");
     expect(body.history[0]).toMatchObject({ docs_written: 3, doc_write_failures: 1 });
@@ -98,7 +102,7 @@ describe("small_max_request_size", () => {
     expect(await pair.failures("small-one")).toEqual([expect.stringMatching(/^large: 413 /)]);
   });
 
-  test("one_with_attachment: a document whose attachment is too large is listed, and the others arrive", async () => {
+  test("one_with_attachment: a document whose attachment is too large is listed as failed, and the other documents arrive", async () => {
     const docs = [...documents(3, attached(100)), { _id: "large", ...attached(70_000) }];
     await pair.fill("small-attached", docs);
     const { body } = await pair.replicate("small-attached");
@@ -110,7 +114,7 @@ describe("small_max_request_size", () => {
 
 const hash = (number: number): string => number.toString(16).padStart(32, "0");
 
-/** A document with this many leaves. */
+/** Returns the leaves of a document that has this many leaves. */
 function branches(_id: string, leafCount: number, more: object = {}): object[] {
   return Array.from({ length: leafCount }, (_, number) => ({
     _id,
@@ -132,12 +136,12 @@ describe("many_leaves", () => {
     await pair.here.call("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
   }
 
-  test("should_replicate_doc_with_many_leaves: all of them arrive, and their successors with attachments", async () => {
+  test("should_replicate_doc_with_many_leaves: all leaves arrive, and later their successors with attachments", async () => {
     await fill("leaves");
     const { body } = await pair.replicate("leaves");
     expect(body.history[0]).toMatchObject({ missing_found: 230, docs_written: 230 });
     expect(await differences("leaves")).toEqual([]);
-    // Now each leaf has two attachments.
+    // A successor of each leaf has two attachments.
     const docs = branches("many", 210, ATTACHED).map((doc, number) => ({
       ...doc,
       _rev: `3-${hash(number + 1000)}`,
@@ -150,7 +154,7 @@ describe("many_leaves", () => {
     expect(await differences("leaves")).toEqual([]);
   });
 
-  test("should_replicate_winning_revs_only: one leaf of each document arrives", async () => {
+  test("should_replicate_winning_revs_only: only the winning leaf of each document arrives", async () => {
     await fill("winners");
     const { body } = await pair.replicate("winners", { winning_revs_only: true });
     expect(body.history[0]).toMatchObject({ missing_found: 3, docs_written: 3 });
@@ -162,7 +166,7 @@ describe("many_leaves", () => {
   });
 });
 
-test("should_replicate_docs_with_missed_att_stubs: a target without the intermediate revisions gets all bytes", async () => {
+test("should_replicate_docs_with_missed_att_stubs: a target that refuses attachment stubs gets the complete attachments", async () => {
   const database = "stubs";
   await pair.fill(database, [{ _id: "doc", ...ATTACHED }]);
   await pair.there.call("PUT", `/${database}/_revs_limit`, "3");
@@ -171,8 +175,8 @@ test("should_replicate_docs_with_missed_att_stubs: a target without the intermed
     const { body } = await pair.here.call("GET", `/${database}/doc`);
     await pair.here.call("PUT", `/${database}/doc`, { ...body, number });
   }
-  // Simulates a target that has an ancestor but has lost its attachments: CouchDB's response to a
-  // stub for them.
+  // Simulates a target that has an ancestor of the document but has lost the ancestor's
+  // attachments: the target responds to a stub as CouchDB would.
   let refused = 0;
   pair.target.intercept(async (request, forward) => {
     const isStub = request.method === "PUT" && request.body.includes('"stub":true');
@@ -185,7 +189,7 @@ test("should_replicate_docs_with_missed_att_stubs: a target without the intermed
   expect(await differences(database)).toEqual([]);
 });
 
-test("should_replicate_attachments, large_atts: megabytes of text and of bytes arrive", async () => {
+test("should_replicate_attachments, large_atts: attachments of several megabytes of text or bytes arrive", async () => {
   await pair.fill("large", []);
   const bytes = Buffer.from(
     Uint8Array.from({ length: 6_600_000 }, (_, index) => (index * 31) % 251),
@@ -228,7 +232,7 @@ describe("selections", () => {
     await pair.fill(database, docs);
     const { body } = await pair.replicate(database, { doc_ids: ids });
     expect(await pair.ids(database)).toEqual(arrived);
-    // CouchDB's additional statistics for document ids.
+    // Statistics that CouchDB adds to the response for a replication by document ids.
     expect(body).toMatchObject({
       docs_read: arrived.length,
       docs_written: arrived.length,
@@ -239,7 +243,7 @@ describe("selections", () => {
   });
 
   test.each([[[]], [[""]], [["nosuch"]]])(
-    "replication by doc ids: nothing is found by %j",
+    "replication by doc ids: the ids %j select no document",
     async (ids) => {
       const database = `by-no-ids-${ids.join().length}-${ids.length}`;
       await pair.fill(database, docs);
@@ -249,7 +253,7 @@ describe("selections", () => {
     },
   );
 
-  test("replication by doc ids: a list of 5,000 ids, in a replication document and in a _replicate body", async () => {
+  test("replication by doc ids: a replication document and a _replicate body accept a list of 5,000 ids", async () => {
     const ids = Array.from({ length: 5000 }, (_, number) => `a-rather-long-name-${number}`);
     const others = documents(10);
     await pair.fill("by-many-ids", [...ids.map((id) => ({ _id: id })), ...others]);
@@ -267,7 +271,7 @@ describe("selections", () => {
     expect(ended.info.docs_written).toBe(5000);
   });
 
-  test("replication by doc ids: an update and a conflict arrive later", async () => {
+  test("replication by doc ids: a second run copies an update of a document that has a conflict", async () => {
     await pair.fill("by-ids-twice", docs);
     const more = { doc_ids: ["doc-1"] };
     await pair.replicate("by-ids-twice", more);
@@ -297,7 +301,7 @@ describe("create_target_with_options", () => {
     expect(await pair.ids(database)).toEqual(["doc-0"]);
   });
 
-  test("numbers among the parameters are sent as written", async () => {
+  test("numbers in create_target_params are sent with the digits in which they were written", async () => {
     await pair.here.call("PUT", "/exact-parameters");
     await write(pair.here, "exact-parameters", documents(1));
     const parameters = '{"x":369553424691494913,"y":1.0,"z":-0.0,"b":true}';
@@ -308,7 +312,7 @@ describe("create_target_with_options", () => {
     expect(created?.path).toBe("/exact-parameters/?x=369553424691494913&y=1.0&z=-0.0&b=true");
   });
 
-  test("should_not_create_target_with_q_any: nothing is created without the option", async () => {
+  test("should_not_create_target_with_q_any: the target is not created without create_target", async () => {
     await pair.here.call("PUT", "/not-made");
     const more = { create_target: false, create_target_params: { q: "4" } };
     const answer = await pair.replicate("not-made", more);
@@ -317,7 +321,7 @@ describe("create_target_with_options", () => {
   });
 });
 
-test("should_populate_replicate_compact: all of many writes during a continuous job arrive", async () => {
+test("should_populate_replicate_compact: all writes that occur during a continuous job arrive", async () => {
   await pair.fill("busy", documents(50));
   const { body } = await pair.replicate("busy", { continuous: true });
   for (let round = 1; round <= 5; round++) {

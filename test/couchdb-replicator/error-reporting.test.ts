@@ -1,4 +1,7 @@
-/** `couch_replicator_error_reporting_tests`: errors of an endpoint, and their names in the job. */
+/**
+ * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the names of these
+ * errors in the job.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
@@ -12,7 +15,10 @@ afterAll(() => pair.close());
 
 const REFUSAL = { error: "x", reason: "y" };
 
-/** Makes the target, or the source, give this response to matching requests. All others pass. */
+/**
+ * Makes the source or the target give this response to matching requests, and forwards all other
+ * requests.
+ */
 function refuse(
   side: "source" | "target",
   matches: (request: ProxiedRequest) => boolean,
@@ -31,11 +37,11 @@ test.each([
   ["t_fail_revs_diff", "target", /_revs_diff/, 407, "revs_diff_failed"],
   ["t_fail_open_docs_get", "source", /open_revs/, 418, "open_doc_revs_failed"],
 ] as const)(
-  "%s: the job fails, and its error names the failed request",
+  "%s: the job fails with an error that names the failed request",
   async (name, side, path, status, error) => {
     const database = name.replaceAll("_", "-");
     await pair.fill(database, documents(3));
-    // The replicator sends `_revs_diff` only to a target that is not empty.
+    // The replicator sends `_revs_diff` only to a target that contains documents.
     await write(pair.there, database, [{ _id: "other" }]);
     pair.reset();
     refuse(side, (request) => path.test(request.path), status);
@@ -77,7 +83,7 @@ test.each([
     { error: "bad_request", reason: "Attachment name '_x'" },
   ],
 ] as const)(
-  "%s: the failure list names the refused document, and all others arrive",
+  "%s: the failure list names the refused document, and all other documents arrive",
   async (name, status, refusal) => {
     const database = name.replaceAll("_", "-");
     await pair.fill(database, [...documents(5, ATTACHED), { _id: "bad", ...ATTACHED }]);
@@ -89,13 +95,13 @@ test.each([
   },
 );
 
-// CouchDB ends the job instead, so that one document blocks all others.
+// In CouchDB such an error ends the job, so that one document blocks all others.
 test.each([
   ["t_fail_doc_put_4xx_well_formed_json_error", 400, REFUSAL, "x: y"],
   ["t_fail_doc_put_4xx_unexpected_json_error", 400, { a: 1 }, "http_400"],
   ["t_fail_doc_put_4xx_invalid_json_error", 400, "potato", "http_400"],
 ] as const)(
-  "%s: the failure list names the refused document, and all others arrive",
+  "%s: the failure list names the refused document, and all other documents arrive",
   async (name, status, refusal, shown) => {
     const database = name.replaceAll("_", "-");
     await pair.fill(database, [...documents(5, ATTACHED), { _id: "bad", ...ATTACHED }]);

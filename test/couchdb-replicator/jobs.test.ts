@@ -1,6 +1,6 @@
 /**
- * Jobs of documents and bodies, as shown by `_scheduler`: `couch_replicator_db_tests`,
- * `…_transient_jobs_tests` and others.
+ * Jobs started by replication documents and by `_replicate` bodies, as `_scheduler` shows them:
+ * CouchDB's `couch_replicator_db_tests`, `…_transient_jobs_tests` and others.
  */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -26,7 +26,7 @@ test("scheduler_default_headers_returned, default headers for _scheduler/jobs an
   }
 });
 
-test("continuous_replication_created_from_doc: the job is in all lists until the document is deleted", async () => {
+test("continuous_replication_created_from_doc: _scheduler shows the job until the document is deleted", async () => {
   await pair.fill("continuous", documents(1));
   const body = pair.body("continuous", { continuous: true });
   const { body: created } = await pair.here.call("PUT", "/_replicator/continuous", body);
@@ -41,7 +41,7 @@ test("continuous_replication_created_from_doc: the job is in all lists until the
   expect(gone.status).toBe(404);
 });
 
-test("normal_replication_created_from_doc: document and scheduler show the same figures", async () => {
+test("normal_replication_created_from_doc: the document and _scheduler show the same statistics", async () => {
   await pair.fill("normal", documents(1));
   await pair.here.call("PUT", "/_replicator/normal", pair.body("normal"));
   const { info } = await documentJob(pair.here, "normal", "completed");
@@ -56,7 +56,7 @@ test("normal_replication_created_from_doc: document and scheduler show the same 
 });
 
 describe("two jobs of one replication", () => {
-  test("duplicate_persistent_replication: the second document fails", async () => {
+  test("duplicate_persistent_replication: the second document fails if two documents request one replication", async () => {
     await pair.fill("twice", documents(1));
     const body = pair.body("twice", { continuous: true });
     await pair.here.call("PUT", "/_replicator/first", body);
@@ -67,7 +67,7 @@ describe("two jobs of one replication", () => {
     expect((await documentJob(pair.here, "first", "running")).state).toBe("running");
   });
 
-  test("duplicate_transient_replication: the document's job waits until the transient job has ended", async () => {
+  test("duplicate_transient_replication: a document's job waits until a transient job of the same replication has ended", async () => {
     await pair.fill("both", documents(1));
     const body = pair.body("both", { continuous: true });
     const { body: transient } = await pair.here.call("POST", "/_replicate", body);
@@ -79,7 +79,7 @@ describe("two jobs of one replication", () => {
     expect((await documentJob(pair.here, "both", "running")).id).toBe(id);
   });
 
-  test("posting_same_job_is_a_noop: the same id, and the run continues", async () => {
+  test("posting_same_job_is_a_noop: a repeated request returns the same job id, and the run continues", async () => {
     await pair.fill("noop", documents(1));
     const start = () => pair.replicate("noop", { continuous: true });
     const { body: first } = await start();
@@ -106,7 +106,7 @@ describe("two jobs of one replication", () => {
   });
 });
 
-test("transient_job_with_a_bad_filter: the missing filter is named", async () => {
+test("transient_job_with_a_bad_filter: the error names the missing filter", async () => {
   await pair.fill("bad-filter", documents(1));
   const { status, body } = await pair.replicate("bad-filter", { filter: "nosuch/filter" });
   expect([status, body.error]).toEqual([404, "not_found"]);
@@ -114,7 +114,7 @@ test("transient_job_with_a_bad_filter: the missing filter is named", async () =>
 });
 
 describe("scheduler_docs", () => {
-  test("t_scheduler_docs_total_rows: the number of jobs, in one database or in all", async () => {
+  test("t_scheduler_docs_total_rows: total_rows is the number of jobs of one database or of all databases", async () => {
     await pair.here.call("PUT", "/rows%2F_replicator");
     await pair.fill("rows", documents(1));
     for (const id of ["a", "b"]) {
@@ -142,7 +142,7 @@ describe("scheduler_docs", () => {
     }
   });
 
-  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: the _replication_* fields are overwritten, all other fields are kept", async () => {
+  test("t_doc_fields_are_updated, t_doc_fields_are_ignored: the job overwrites the _replication_* fields and keeps all other fields", async () => {
     await pair.fill("fields", documents(1));
     const junk = { replication_id: "1234abc", id: "x", other_junk: [1] };
     await pair.here.call("PUT", "/_replicator/fields", {
@@ -163,7 +163,10 @@ describe("scheduler_docs", () => {
 });
 
 describe("retain_stats", () => {
-  /** Prepares a replication. Each round writes ten documents, of which the target refuses five. */
+  /**
+   * Prepares a replication. Each round writes ten documents to the source, and the target refuses
+   * five of them.
+   */
   async function open(database: string) {
     await pair.fill(database, []);
     const validate = "function (doc) { if (doc.nope) throw { forbidden: 'nope' }; }";
@@ -175,7 +178,7 @@ describe("retain_stats", () => {
         id = body._local_id;
       },
       cancel: () => pair.here.call("POST", "/_replicate", { replication_id: id, cancel: true }),
-      /** Pauses the job, and resumes it. */
+      /** Pauses and resumes the job. */
       rest: async () => {
         const path = `/_tandem/jobs/${encodeURIComponent(id)}`;
         await pair.here.call("POST", `${path}/_pause`);
@@ -211,7 +214,7 @@ describe("retain_stats", () => {
     };
   }
 
-  test("t_stats_retained_on_job_removal: a repeated request continues the counters", async () => {
+  test("t_stats_retained_on_job_removal: a job that is cancelled and requested again continues its counters", async () => {
     await pair.here.call("PUT", "/_node/_local/_config/replicator/checkpoint_interval", '"100"');
     const job = await open("removed");
     for (const round of [1, 2, 3]) {
@@ -223,7 +226,7 @@ describe("retain_stats", () => {
     await pair.here.call("DELETE", "/_node/_local/_config/replicator/checkpoint_interval");
   });
 
-  test("t_stats_retained_by_scheduler: a stopped and restarted job continues the counters", async () => {
+  test("t_stats_retained_by_scheduler: a job that is paused and resumed continues its counters", async () => {
     await pair.here.call("PUT", "/_node/_local/_config/replicator/checkpoint_interval", '"100"');
     const job = await open("stopped");
     await job.write(1);
@@ -237,7 +240,7 @@ describe("retain_stats", () => {
 });
 
 describe("use_checkpoints", () => {
-  test("true: the response contains the replication log, and the next run resumes from the checkpoint", async () => {
+  test("true: the response contains the replication log, and the next run starts at the checkpoint", async () => {
     await pair.fill("with", documents(2));
     const { body } = await pair.replicate("with");
     expect([typeof body.session_id, body.history.length]).toEqual(["string", 1]);
@@ -254,7 +257,7 @@ describe("use_checkpoints", () => {
 });
 
 describe("since_seq", () => {
-  /** Writes four documents, and returns the sequence after the first two. */
+  /** Writes four documents. Returns the sequence after the first two of them. */
   async function fill(database: string): Promise<string> {
     await pair.fill(database, documents(2));
     const { body } = await pair.here.call("GET", `/${database}/_changes`);
@@ -262,7 +265,7 @@ describe("since_seq", () => {
     return body.last_seq;
   }
 
-  test("t_replicate_without_since_seq: from the start, then from the checkpoint, under one id", async () => {
+  test("t_replicate_without_since_seq: the first run copies from the start, and the next run from the checkpoint", async () => {
     await fill("since-none");
     const { body: first } = await pair.replicate("since-none");
     expect(first.history[0]).toMatchObject({ start_last_seq: 0, docs_written: 4 });
@@ -274,7 +277,7 @@ describe("since_seq", () => {
     });
   });
 
-  test("t_replicate_with_since_seq_only, replicate with since_seq: only later changes", async () => {
+  test("t_replicate_with_since_seq_only, replicate with since_seq: the run copies only changes after since_seq", async () => {
     const since = await fill("since-only");
     const { body } = await pair.replicate("since-only", { since_seq: since });
     expect(body.history[0]).toMatchObject({
@@ -286,7 +289,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-only")).toEqual(["doc-2", "doc-3"]);
   });
 
-  test("t_replicate_with_checkpoint_and_since_seq: a checkpoint takes precedence, and a different since_seq makes it a different replication", async () => {
+  test("t_replicate_with_checkpoint_and_since_seq: a checkpoint takes precedence over since_seq, and another since_seq makes the request a different replication", async () => {
     const since = await fill("since-both");
     const { body: first } = await pair.replicate("since-both", { since_seq: since });
     await write(pair.here, "since-both", [{ _id: "doc-4" }]);
@@ -297,7 +300,7 @@ describe("since_seq", () => {
     expect(await pair.ids("since-both")).toHaveLength(5);
   });
 
-  test("t_replicator_with_since_seq: since_seq applies in a replication document, and a completed job has no id", async () => {
+  test("t_replicator_with_since_seq: a replication document may contain since_seq, and _scheduler shows no id for a completed job", async () => {
     const since = await fill("since-document");
     const body = pair.body("since-document", { since_seq: since });
     await pair.here.call("PUT", "/_replicator/since", body);

@@ -1,6 +1,6 @@
 /**
- * Two nodes, each behind a proxy that counts and modifies requests. The first one replicates from
- * its database to the other's.
+ * Two nodes. A proxy in front of each node counts and modifies requests. The first node replicates
+ * from its database to the database of the second.
  */
 import {
   type HttpProxy,
@@ -10,22 +10,28 @@ import {
 import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
 export interface Pair {
-  /** Node that runs the replications, and whose databases are the sources. */
+  /** Node that runs the replications and contains the source databases. */
   readonly here: TandemProcess;
   readonly there: TandemProcess;
   /** Proxies in front of `here` (`source`) and `there` (`target`). */
   readonly source: HttpProxy;
   readonly target: HttpProxy;
-  /** Creates a database with documents here, and an empty one with that name there. */
+  /**
+   * Creates a database with these documents on the node `here`, and an empty database of the same
+   * name on the node `there`.
+   */
   fill(database: string, documents: readonly object[]): Promise<void>;
-  /** A `_replicate` body for the database, from here to there through both proxies. */
+  /**
+   * Returns a `_replicate` body that copies the database from `here` to `there` through both
+   * proxies.
+   */
   body(database: string, more?: object): object;
   replicate(database: string, more?: object): Promise<Answer>;
-  /** The ids of the database there, in order. */
+  /** Returns the ids of the documents in the target database, in order. */
   ids(database: string): Promise<string[]>;
-  /** The failure list of the database's replication, as `id: status reason`. */
+  /** Returns the failure list of the database's replication, each entry as `id: status reason`. */
   failures(database: string): Promise<string[]>;
-  /** Removes all modifications, and clears the counters. */
+  /** Stops modifying requests, and clears the counters. */
   reset(): void;
   close(): Promise<void>;
 }
@@ -79,7 +85,7 @@ export async function openPair(ini = ""): Promise<Pair> {
   };
 }
 
-/** Writes documents as new edits, all of which must succeed. */
+/** Writes documents as new edits. Throws unless all writes succeed. */
 export async function write(
   node: TandemProcess,
   database: string,
@@ -90,7 +96,9 @@ export async function write(
   if (refused.length > 0) throw new Error(JSON.stringify(refused));
 }
 
-/** Documents `doc-0` to `doc-n`, each with these members. */
+/**
+ * Returns this many documents, named `doc-0`, `doc-1` and so on, each with the members of `more`.
+ */
 export function documents(count: number, more: object = {}): object[] {
   return Array.from({ length: count }, (_, number) => ({ _id: `doc-${number}`, ...more }));
 }
@@ -99,14 +107,17 @@ export const ATTACHED = {
   _attachments: { note: { content_type: "text/plain", data: btoa("note") } },
 };
 
-/** Number of matching requests, by method and path without the database's name. */
+/**
+ * Returns the number of requests that match the method and the path. The path excludes the
+ * database's name.
+ */
 export function count(proxy: HttpProxy, method: string, path: RegExp): number {
   return proxy.requests.filter((request) => {
     return request.method === method && path.test(request.path.replace(/^\/[^/]+\//, ""));
   }).length;
 }
 
-/** The document's job, once it has one of these states. */
+/** Returns the job of a replication document when it has one of these states. */
 export async function documentJob(
   node: TandemProcess,
   id: string,

@@ -1,6 +1,6 @@
 /**
- * CouchDB's `replication_test.exs` (Elixir): one database copied repeatedly while it changes, and
- * permissions of users.
+ * CouchDB's `replication_test.exs` (Elixir): copying one database repeatedly while it changes, and
+ * the permissions of users.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
@@ -20,7 +20,7 @@ test("source database not found with host", async () => {
   expect(body.reason).toBe(`could not open ${pair.source.url}/nosuch/`);
 });
 
-/** Attaches bytes to a document. Returns its new revision. */
+/** Adds an attachment to a document. Returns the new revision. */
 async function attach(path: string, rev: string, type: string, data: string): Promise<string> {
   const response = await fetch(`${pair.here.url}/${path}?rev=${rev}`, {
     method: "PUT",
@@ -48,7 +48,7 @@ test("replicating attachment without conflict (COUCHDB-885)", async () => {
   expect(copy._attachments.bytes).not.toHaveProperty("encoding");
 });
 
-test("simple replication: each run adds to the figures of earlier ones", async () => {
+test("simple replication: each run adds its statistics to those of earlier runs", async () => {
   const database = "simple";
   const attachments = { text: { content_type: "text/plain", data: btoa("text") } };
   const docs = documents(20).map((doc, number) =>
@@ -56,7 +56,10 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   );
   await pair.fill(database, [...docs, { _id: "_design/foo", language: "javascript" }]);
   let runCount = 0;
-  /** Replicates, and compares the totals of all runs: checked, found, read and written. */
+  /**
+   * Replicates once, and compares the totals of all runs: revisions checked, revisions missing,
+   * documents read, documents written.
+   */
   const expectFigures = async (...figures: readonly number[]): Promise<void> => {
     const { body } = await pair.replicate(database);
     expect(body.history).toHaveLength(++runCount);
@@ -86,7 +89,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   await pair.here.call("DELETE", `/${database}/more-1?rev=${deleted._rev}`);
   await expectFigures(28, 28, 28, 28);
 
-  // A document is created and deleted between two runs.
+  // The document is created and deleted between two runs.
   await write(pair.here, database, [{ _id: "short" }]);
   const short = await current("short");
   await pair.here.call("DELETE", `/${database}/short?rev=${short._rev}`);
@@ -95,7 +98,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   await write(pair.here, database, [{ ...(await current("more-2")), round: 1 }]);
   await expectFigures(30, 30, 30, 30);
 
-  // Both sides edit the same revision, which creates a conflict on the target.
+  // Both databases edit the same revision, so the replication creates a conflict on the target.
   const both = await current("more-3");
   await write(pair.here, database, [{ ...both, side: "here" }]);
   await write(pair.there, database, [{ ...both, side: "there" }]);
@@ -105,15 +108,15 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   const path = `/${database}/more-3?conflicts=true`;
   const { body: conflict } = await pair.there.call("GET", path);
   expect(conflict._conflicts).toHaveLength(1);
-  // Deletes the target's own leaf, which resolves the conflict.
+  // Resolves the conflict by deleting the leaf that the target's own edit created.
   for (const rev of [conflict._rev, ...conflict._conflicts]) {
     const { body: leaf } = await pair.there.call("GET", `/${database}/more-3?rev=${rev}`);
     if (leaf.side === "there") await pair.there.call("DELETE", `/${database}/more-3?rev=${rev}`);
   }
   expect((await pair.there.call("GET", path)).body.side).toBe("here");
 
-  // Replicates back, so that the source has the target's revisions. They are then checked, but not
-  // missing.
+  // Replicates in the opposite direction, so that the source has the target's revisions. The next
+  // run checks these revisions but does not find them missing.
   const back = { source: `${pair.there.url}/${database}`, target: `${pair.here.url}/${database}` };
   expect((await pair.here.call("POST", "/_replicate", back)).body.ok).toBe(true);
   const { body: known } = await pair.replicate(database);
@@ -125,7 +128,7 @@ test("simple replication: each run adds to the figures of earlier ones", async (
   expect([nothing.no_changes, nothing.history.length]).toEqual([true, runCount]);
 });
 
-test("validate_doc_update failure replications: 3 are written, 4 are named", async () => {
+test("validate_doc_update failure replications: 3 documents are written, and the failure list names the 4 refused ones", async () => {
   const database = "validated";
   const numbered = [1, 2, 3, 4, 5, 6, 7].map((value) => ({ _id: `doc-${value}`, value }));
   await pair.fill(database, numbered);
@@ -150,7 +153,7 @@ test("validate_doc_update failure replications: 3 are written, 4 are named", asy
 
 const FILTER = "function (doc, req) { return doc.number % Number(req.query.modulus) === 0; }";
 
-test("filtered replications: each run adds what the filter accepts", async () => {
+test("filtered replications: each run copies the new documents that the filter accepts", async () => {
   const database = "filtered";
   const numbered = (from: number, to: number): object[] =>
     Array.from({ length: to - from }, (_, index) => ({
@@ -168,7 +171,7 @@ test("filtered replications: each run adds what the filter accepts", async () =>
   expect(await pair.ids(database)).toHaveLength(19);
 });
 
-test("filter by view (view_filtered_replication_test): documents that the view emits arrive", async () => {
+test("filter by view (view_filtered_replication_test): only documents for which the view emits a row arrive", async () => {
   const database = "by-view";
   await pair.fill(database, [{ _id: "yes", kind: "a" }, { _id: "no" }]);
   const map = "function (doc) { if (doc.kind) emit(doc._id); }";
@@ -178,7 +181,7 @@ test("filter by view (view_filtered_replication_test): documents that the view e
   expect(await pair.ids(database)).toEqual(["yes"]);
 });
 
-test("replication restarts after filter change (COUCHDB-892): a new history", async () => {
+test("replication restarts after filter change (COUCHDB-892): the replication starts from the beginning with a new history", async () => {
   const database = "restarted";
   await pair.fill(database, documents(3));
   const filters = (text: string) => ({ filters: { f: `function (doc) { return ${text}; }` } });
@@ -194,7 +197,7 @@ test("replication restarts after filter change (COUCHDB-892): a new history", as
   expect(second.history[0]).toMatchObject({ docs_written: 3, start_last_seq: 0 });
 });
 
-test("continuous replication: changes are copied until the job is cancelled by its body", async () => {
+test("continuous replication: the job copies changes until a request with the same body cancels it", async () => {
   const database = "followed";
   await pair.fill(database, documents(25));
   const start = () => pair.replicate(database, { continuous: true });
@@ -231,7 +234,7 @@ test("continuous replication: changes are copied until the job is cancelled by i
   expect((await pair.there.call("GET", `/${database}/late`)).status).toBe(404);
 });
 
-test("replication cancellation: a job is cancelled by its id, and then unknown", async () => {
+test("replication cancellation: a request with the job's id cancels the job, which then no longer exists", async () => {
   await pair.here.call("PUT", "/cancelled");
   const more = { continuous: true, create_target: true };
   const { body } = await pair.replicate("cancelled", more);
@@ -243,7 +246,7 @@ test("replication cancellation: a job is cancelled by its id, and then unknown",
   expect((await cancel()).status).toBe(404);
 });
 
-test("compressed attachment replication: the bytes are copied as stored", async () => {
+test("compressed attachment replication: the attachment is copied in its compressed form", async () => {
   const database = "compressed";
   const data = btoa("a few words ".repeat(500));
   const attachments = { "words.txt": { content_type: "text/plain", data } };
@@ -297,7 +300,7 @@ describe("users", () => {
   });
   afterAll(() => processes.close());
 
-  test("non-admin user on target: all documents arrive except the design document, which is listed as failed", async () => {
+  test("non-admin user on target: all documents arrive except the design document, which the failure list contains", async () => {
     await pair.here.call("PUT", "/joes");
     await write(pair.here, "joes", [...documents(5), { _id: "_design/foo" }]);
     const { body } = await pair.here.call("POST", "/_replicate", {
@@ -308,7 +311,7 @@ describe("users", () => {
     expect(await pair.failures("joes")).toEqual([expect.stringMatching(/^_design\/foo: 40[13] /)]);
   });
 
-  test("non-admin or reader user on source: a member can replicate the database, any other user is forbidden", async () => {
+  test("non-admin or reader user on source: a member can replicate the database, and any other user is refused", async () => {
     await as("admin", "PUT", "/joes/secret", {});
     const run = (user: string) =>
       pair.here.call("POST", "/_replicate", {
@@ -323,7 +326,7 @@ describe("users", () => {
     expect((await pair.here.call("GET", "/of-joe/secret")).status).toBe(200);
   });
 
-  test("a member of a _replicator database cannot copy its documents, nor write into it", async () => {
+  test("a member of a _replicator database can neither copy its documents nor write to it", async () => {
     const members = { members: { names: ["joe"], roles: [] } };
     await as("admin", "PUT", "/_replicator/_security", members);
     for (const body of [
@@ -335,7 +338,7 @@ describe("users", () => {
     }
   });
 
-  test("unauthorized replication cancellation: a user cannot cancel the job of an administrator", async () => {
+  test("unauthorized replication cancellation: a user cannot cancel an administrator's job", async () => {
     const job = { source: "joes", target: "copy", create_target: true, continuous: true };
     const { body } = await as("admin", "POST", "/_replicate", job);
     const cancel = { replication_id: body._local_id, cancel: true };

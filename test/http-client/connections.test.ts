@@ -36,7 +36,7 @@ async function listen(server: Server | ReturnType<typeof createTcpServer>): Prom
   return (server.address() as AddressInfo).port;
 }
 
-/** Responds with the name in the client's certificate. */
+/** Opens a server that responds with the name in the client's certificate. */
 function openTlsServer(): Promise<number> {
   const options = {
     cert: pem("server.pem"),
@@ -70,7 +70,7 @@ async function get(url: string, connection?: Connection): Promise<string> {
   return readText(await undici.fetch(request));
 }
 
-test("idle feeds at a server delay no other request", async () => {
+test("idle feeds from a server do not delay other requests to it", async () => {
   const feedCount = 300;
   const resting: ServerResponse[] = [];
   const allIdle = new EventEmitter();
@@ -102,7 +102,7 @@ test("idle feeds at a server delay no other request", async () => {
   expect(new Set(await Promise.all(feeds))).toEqual(new Set(["changed"]));
 });
 
-test("a server with an invalid certificate gets no request", async () => {
+test("a server with an invalid certificate receives no request", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   await expect(get(url, { tls: { verify: true } })).rejects.toMatchObject({
     code: "HTTP_REQUEST_FAILED",
@@ -112,7 +112,7 @@ test("a server with an invalid certificate gets no request", async () => {
   expect(await get(url, { tls: { verify: false } })).toBe("nobody");
 });
 
-test("a configured authority is trusted, up to the permitted depth", async () => {
+test("a certificate of a configured authority is accepted up to the configured depth", async () => {
   const url = `https://localhost:${await openTlsServer()}/`;
   const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
   expect(await get(url, { tls: { ...tls, depthMax: 0 } })).toBe("nobody");
@@ -121,7 +121,7 @@ test("a configured authority is trusted, up to the permitted depth", async () =>
 test.each([
   ["client-key.pem", {}],
   ["client-key-encrypted.pem", { password: "opened" }],
-])("a client authenticates with %s", async (keyFile, password) => {
+])("a client authenticates with the key in %s", async (keyFile, password) => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const tls = {
     verify: true,
@@ -136,14 +136,14 @@ test.each([
 test.each([
   ["a job", { tls: { verify: true } }],
   ["a webhook or a command, which does not configure TLS,", {}],
-])("%s trusts the authorities of the operating system", async (_, connection) => {
+])("%s accepts certificates of the operating system's authorities", async (_, connection) => {
   const url = `https://localhost:${await openTlsServer()}/`;
   vi.stubEnv("SSL_CERT_FILE", file("ca.pem"));
   closing.push(() => vi.unstubAllEnvs());
   expect(await get(url, connection)).toBe("nobody");
 });
 
-test("a busy pool uses a renewed client certificate within a minute, and the old one until its key file matches", async () => {
+test("a busy pool uses a renewed client certificate within a minute, but only once the key file matches the certificate", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const folder = mkdtempSync(join(tmpdir(), "tandem-client-"));
   const certificateFile = join(folder, "cert.pem");
@@ -179,7 +179,7 @@ test("a busy pool uses a renewed client certificate within a minute, and the old
   expect(await ask()).toBe("client");
 });
 
-test("too many informational responses fail the request, and a few do not", async () => {
+test("a request fails if the server sends too many informational responses, and succeeds if the server sends a few", async () => {
   const early = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n";
   const port = await listen(
     createTcpServer((socket) => {
@@ -210,7 +210,8 @@ interface ProxyLog {
 }
 
 /**
- * Forwards plain requests and tunnels the others, for clients with the credentials `user:secret`.
+ * Opens a proxy that forwards plain HTTP requests and tunnels requests over TLS, if the client
+ * sends the credentials `user:secret`.
  */
 async function openProxy(): Promise<ProxyLog> {
   const lines: string[] = [];
@@ -236,7 +237,7 @@ async function openProxy(): Promise<ProxyLog> {
   return { port: await listen(server), lines };
 }
 
-test("a plain request goes through an HTTP proxy directly, one over TLS through a tunnel", async () => {
+test("an HTTP proxy forwards plain requests, and tunnels requests over TLS", async () => {
   const proxy = await openProxy();
   const proxyUrl = `http://user:s%40cret@127.0.0.1:${proxy.port}`;
   const plain = `127.0.0.1:${await openPlainServer()}`;
@@ -248,7 +249,7 @@ test("a plain request goes through an HTTP proxy directly, one over TLS through 
 });
 
 test.each(["http", "https"])(
-  "a proxy's rejection of its credentials is reported as the proxy's failure, for %s",
+  "an error is attributed to the proxy if the proxy rejects the client's credentials, for %s",
   async (scheme) => {
     const { port } = await openProxy();
     const proxyUrl = `http://user:wrong@127.0.0.1:${port}`;
@@ -259,7 +260,7 @@ test.each(["http", "https"])(
 );
 
 test.each([403, 502, 503, 504])(
-  "a tunnel rejected with %i is the proxy's failure",
+  "an error is attributed to the proxy if it refuses a tunnel with %i",
   async (status) => {
     const server = createServer();
     server.on("connect", (_, socket: Socket) => socket.end(`HTTP/1.1 ${status} No\r\n\r\n`));
@@ -270,7 +271,7 @@ test.each([403, 502, 503, 504])(
   },
 );
 
-test("an unreachable proxy is named by the failed request, without the password", async () => {
+test("the error of a request names an unreachable proxy without its password", async () => {
   const port = await closedPort();
   for (const scheme of ["http", "https"]) {
     for (const proxyScheme of ["http", "https", "socks5"]) {
@@ -289,7 +290,7 @@ test("an unreachable proxy is named by the failed request, without the password"
   expect(direct.details).not.toHaveProperty("proxy");
 });
 
-test("a failure behind a tunnel is not the proxy's", async () => {
+test("a failure of the server behind a tunnel is not attributed to the proxy", async () => {
   const { port } = await openProxy();
   const proxyUrl = `http://user:s%40cret@127.0.0.1:${port}`;
   const url = `https://127.0.0.1:${await openTlsServer()}/x`;
@@ -300,7 +301,7 @@ test("a failure behind a tunnel is not the proxy's", async () => {
   });
 });
 
-test("an untrusted certificate of a proxy is the proxy's failure", async () => {
+test("an error is attributed to the proxy if the proxy's certificate is not trusted", async () => {
   const proxyUrl = `https://localhost:${await openTlsServer()}`;
   for (const scheme of ["http", "https"]) {
     const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
@@ -311,7 +312,7 @@ test("an untrusted certificate of a proxy is the proxy's failure", async () => {
   }
 });
 
-/** RFC 1928 with RFC 1929: user `user`, password `secret`. */
+/** Opens a SOCKS5 proxy (RFC 1928, RFC 1929) for the user `user` with the password `secret`. */
 async function openSocks(): Promise<ProxyLog> {
   const lines: string[] = [];
   const server = createTcpServer((socket) => {
@@ -344,7 +345,7 @@ async function openSocks(): Promise<ProxyLog> {
   return { port: await listen(server), lines };
 }
 
-test("requests go through a SOCKS5 proxy, plain and over TLS", async () => {
+test("requests over HTTP and over TLS go through a SOCKS5 proxy", async () => {
   const proxy = await openSocks();
   const proxyUrl = `socks5://user:s%40cret@127.0.0.1:${proxy.port}`;
   const plainPort = await openPlainServer();
@@ -359,7 +360,7 @@ test.each([
   [[5, 255], "UND_ERR_SOCKS5_AUTH_REJECTED"],
   [[4, 0], "UND_ERR_SOCKS5_VERSION"],
   [[5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "UND_ERR_SOCKS5_REPLY_5"],
-])("a SOCKS5 proxy that answers %j has failed", async (bytes, cause) => {
+])("an error is attributed to a SOCKS5 proxy that answers %j", async (bytes, cause) => {
   const answers = [bytes.slice(0, 2), bytes.slice(2)].map((answer) => Buffer.from(answer));
   const server = createTcpServer((socket) => {
     let step = 0;
@@ -373,7 +374,7 @@ test.each([
 });
 
 test.each(["before its answer", "within its answer"])(
-  "the connection of a request aborted %s is closed",
+  "aborting a request %s closes its connection",
   async (when) => {
     const answered = when === "within its answer";
     const asked = deferred<Socket>();
@@ -402,7 +403,7 @@ test.each(["before its answer", "within its answer"])(
   },
 );
 
-test("an unused connection is kept for others, and closed after its time", async () => {
+test("an unused connection is kept for other requests, and closed at its idle time limit", async () => {
   const server = createServer((_, response) => response.end("ok"));
   server.keepAliveTimeout = 0;
   const closed: Promise<unknown>[] = [];
@@ -413,7 +414,7 @@ test("an unused connection is kept for others, and closed after its time", async
   const { signal } = new AbortController();
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
   for (let count = 0; count < 20; count++) await readText(await undici.fetch(request));
-  // A connection is free shortly after its response was read.
+  // A connection becomes available shortly after the response has been read.
   expect(closed.length).toBeLessThanOrEqual(2);
   await Promise.all(closed);
   const before = closed.length;
@@ -422,7 +423,7 @@ test("an unused connection is kept for others, and closed after its time", async
   expect(closed.length).toBe(before + 2);
 });
 
-test("a shortened idle time limit applies to connections that are already idle", async () => {
+test("a shortened idle time limit also applies to connections that are already idle", async () => {
   const server = createServer((_, response) => response.end("ok"));
   server.keepAliveTimeout = 0;
   const closed: Promise<unknown>[] = [];

@@ -1,4 +1,7 @@
-/** Permitted destinations of requests, with real sockets and a resolver controlled by the test. */
+/**
+ * Egress rules: which destinations requests may reach. The tests use real sockets and control the
+ * name resolution.
+ */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -29,7 +32,9 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** Starts a server on loopback. Returns its port and its connections. */
+/**
+ * Starts a server on the loopback interface. Returns its port and the connections that it accepted.
+ */
 async function listen(server: Server | ReturnType<typeof createTcpServer>) {
   const sockets: Socket[] = [];
   server.on("connection", (socket: Socket) => sockets.push(socket));
@@ -51,7 +56,7 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
 }
 
 /**
- * Opens a client that applies these egress rules, and resolves every name to the current
+ * Opens a client that applies these egress rules and resolves every name to the current result of
  * `addresses`.
  */
 function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
@@ -79,7 +84,7 @@ function refusal(reason: string) {
   return { code: "HTTP_EGRESS_REFUSED", details: { reason } };
 }
 
-test("a name is checked at each resolution, and the checked address is connected to", async () => {
+test("a name is checked whenever it is resolved, and the connection goes to the checked address", async () => {
   const { port, sockets } = await openPlainServer();
   let addresses = ["127.0.0.1"];
   const egress = rules({});
@@ -99,7 +104,7 @@ test("a name is checked at each resolution, and the checked address is connected
   expect([asked.length, sockets.length]).toEqual([2, 1]);
 });
 
-test("connects only to permitted addresses of a name that has several", async () => {
+test("a client connects only to the permitted addresses if a name has several addresses", async () => {
   const { port } = await openPlainServer();
   const egress = rules({ deny: ["10.0.0.0/8", "[::1]"] });
   const { fetch } = openFetch(
@@ -109,7 +114,7 @@ test("connects only to permitted addresses of a name that has several", async ()
   expect(await get(fetch, `http://several.example:${port}/`)).toBe("ok");
 });
 
-test("a port is checked with the name and with the address", async () => {
+test("a rule with a port is checked with the name and with the address", async () => {
   const { port, sockets } = await openPlainServer();
   const other = await openPlainServer();
   const egress = rules({ deny: [`127.0.0.0/8:${port}`] });
@@ -136,7 +141,7 @@ test.each([
   "[::ffff:127.0.0.1]",
   "0.0.0.0",
   "[::]",
-])("a denied address is refused as %s, without a connection", async (host) => {
+])("a denied address written as %s is refused, and no connection is opened", async (host) => {
   const { port, sockets } = await openPlainServer();
   const egress = rules({ deny: ["127.0.0.0/8"] });
   const { fetch, asked } = openFetch(() => egress);
@@ -146,7 +151,7 @@ test.each([
   expect([asked, sockets]).toEqual([[], []]);
 });
 
-test("changed rules apply immediately, also to connections kept open", async () => {
+test("changed rules apply immediately, even to connections that are still open", async () => {
   const { port, sockets } = await openPlainServer();
   let egress = rules({});
   const { fetch } = openFetch(
@@ -155,8 +160,8 @@ test("changed rules apply immediately, also to connections kept open", async () 
   );
   const url = `http://kept.example:${port}/`;
   await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
-  // Repeats the request until a connection is reused, which shows that the earlier connections are
-  // free.
+  // Repeats the requests until each one reuses a connection, which shows that the earlier
+  // connections are available again.
   for (let count = 0; count < sockets.length; ) {
     count = sockets.length;
     await get(fetch, url);
@@ -167,7 +172,7 @@ test("changed rules apply immediately, also to connections kept open", async () 
   expect(await get(fetch, url)).toBe("ok");
 });
 
-test("a redirect cannot lead to a denied address", async () => {
+test("a redirect to a denied address is not followed", async () => {
   const { port: deniedPort, sockets } = await openPlainServer();
   const moving = createServer((incoming, response) => {
     const host = incoming.url === "/name" ? "moved.example" : "127.0.0.1";
@@ -188,48 +193,54 @@ test("a redirect cannot lead to a denied address", async () => {
   expect(sockets).toEqual([]);
 });
 
-test.each(["http", "https", "socks5"])("an %s proxy is checked like a server", async (scheme) => {
-  const { port, sockets } = await listen(createTcpServer());
-  const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
-  const { fetch } = openFetch(
-    () => egress,
-    () => ["10.0.0.1"],
-  );
-  for (const url of ["http://a.example/", "https://a.example/"]) {
-    const byAddress = get(fetch, url, { proxyUrl: `${scheme}://127.0.0.1:${port}` });
-    await expect(byAddress).rejects.toMatchObject(
-      refusal(
-        'the address 127.0.0.1 is denied by the rule "127.0.0.0/8" of [replicator.egress] deny',
-      ),
+test.each(["http", "https", "socks5"])(
+  "egress rules apply to an %s proxy as to a server",
+  async (scheme) => {
+    const { port, sockets } = await listen(createTcpServer());
+    const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
+    const { fetch } = openFetch(
+      () => egress,
+      () => ["10.0.0.1"],
     );
-    const byName = get(fetch, url, { proxyUrl: `${scheme}://proxy.example:${port}` });
-    await expect(byName).rejects.toMatchObject(
-      refusal(
-        'the address 10.0.0.1 of host proxy.example is denied by the rule "10.0.0.0/8" of [replicator.egress] deny',
-      ),
-    );
-    const other = get(fetch, url, { proxyUrl: `${scheme}://proxy.test:${port}` });
-    await expect(other).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
-  }
-  expect(sockets).toEqual([]);
-});
-
-test.each(["http", "socks5"])("an %s proxy is not asked for a denied host", async (scheme) => {
-  const { port, sockets } = await listen(createTcpServer());
-  const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
-  const { fetch } = openFetch(() => egress);
-  const proxyUrl = `${scheme}://127.0.0.1:${port}`;
-  for (const host of ["secret.example", "10.0.0.1", "167772161", "169.254.169.254"]) {
-    for (const url of [`http://${host}/`, `https://${host}/`]) {
-      await expect(get(fetch, url, { proxyUrl })).rejects.toMatchObject({
-        code: "HTTP_EGRESS_REFUSED",
-      });
+    for (const url of ["http://a.example/", "https://a.example/"]) {
+      const byAddress = get(fetch, url, { proxyUrl: `${scheme}://127.0.0.1:${port}` });
+      await expect(byAddress).rejects.toMatchObject(
+        refusal(
+          'the address 127.0.0.1 is denied by the rule "127.0.0.0/8" of [replicator.egress] deny',
+        ),
+      );
+      const byName = get(fetch, url, { proxyUrl: `${scheme}://proxy.example:${port}` });
+      await expect(byName).rejects.toMatchObject(
+        refusal(
+          'the address 10.0.0.1 of host proxy.example is denied by the rule "10.0.0.0/8" of [replicator.egress] deny',
+        ),
+      );
+      const other = get(fetch, url, { proxyUrl: `${scheme}://proxy.test:${port}` });
+      await expect(other).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
     }
-  }
-  expect(sockets).toEqual([]);
-});
+    expect(sockets).toEqual([]);
+  },
+);
 
-test("a server over TLS is checked before anything is sent to it", async () => {
+test.each(["http", "socks5"])(
+  "an %s proxy receives no request for a denied host",
+  async (scheme) => {
+    const { port, sockets } = await listen(createTcpServer());
+    const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
+    const { fetch } = openFetch(() => egress);
+    const proxyUrl = `${scheme}://127.0.0.1:${port}`;
+    for (const host of ["secret.example", "10.0.0.1", "167772161", "169.254.169.254"]) {
+      for (const url of [`http://${host}/`, `https://${host}/`]) {
+        await expect(get(fetch, url, { proxyUrl })).rejects.toMatchObject({
+          code: "HTTP_EGRESS_REFUSED",
+        });
+      }
+    }
+    expect(sockets).toEqual([]);
+  },
+);
+
+test("a TLS server is checked before the client sends it anything", async () => {
   const options = { cert: pem("server.pem"), key: pem("server-key.pem") };
   const { port, sockets } = await listen(createTlsServer(options, (_, answer) => answer.end("ok")));
   let egress = rules({});
@@ -245,7 +256,7 @@ test("a server over TLS is checked before anything is sent to it", async () => {
   expect(sockets.length).toBe(1);
 });
 
-test("no password and no key is sent to a denied address", async () => {
+test("a denied address receives neither a password nor a key", async () => {
   const { port, sockets } = await openPlainServer();
   const egress = rules({ deny: ["127.0.0.0/8"] });
   const { fetch } = openFetch(
@@ -262,7 +273,7 @@ test("no password and no key is sent to a denied address", async () => {
   expect(sockets).toEqual([]);
 });
 
-test("without rules requests may go anywhere", async () => {
+test("requests may go to any address if no rules are configured", async () => {
   const { port } = await openPlainServer();
   const { fetch, close } = openUndiciFetch();
   closing.push(close);

@@ -1,5 +1,5 @@
 /**
- * The number of rows that an acceptor reads, and its pauses, depend on the estimated number of
+ * How many rows an acceptor reads, and how long it pauses, depending on the estimated number of
  * other acceptors.
  */
 import { expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { AcceptContention } from "../../src/jobs/accept-contention.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
-/** A transaction of which only the outcome matters. */
+/** A fake transaction, which the test commits or abandons as if it had conflicted. */
 class Choice {
   readonly #effects: (() => void)[] = [];
   readonly transaction = {
@@ -25,7 +25,7 @@ function choose(contention: AcceptContention): Choice {
   return choice;
 }
 
-test("a sole acceptor reads only what it accepts", () => {
+test("a sole acceptor reads only as many rows as it accepts jobs", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 10; count++) {
     expect(contention.rowCount(16)).toBe(16);
@@ -33,7 +33,7 @@ test("a sole acceptor reads only what it accepts", () => {
   }
 });
 
-test("an overtaken acceptor chooses among more rows, and among fewer again once its choices succeed", () => {
+test("an acceptor reads more rows after conflicts, and fewer rows again after its transactions commit", () => {
   const contention = new AcceptContention();
   choose(contention);
   const crowded = contention.rowCount(16);
@@ -44,7 +44,7 @@ test("an overtaken acceptor chooses among more rows, and among fewer again once 
   expect(contention.rowCount(16)).toBe(16);
 });
 
-test("a sole acceptor proceeds immediately, and an overtaken one leaves a moment to others", () => {
+test("a sole acceptor proceeds immediately, and an acceptor pauses briefly after a conflict", () => {
   const contention = new AcceptContention();
   const random = { ...createSystemRuntime().random, ratio: () => 0.5 };
   choose(contention).commit();
@@ -59,7 +59,7 @@ test("a sole acceptor proceeds immediately, and an overtaken one leaves a moment
   expect(contention.acceptDelayMs(random)).toBeLessThan(0.1);
 });
 
-test("reads at most 1024 rows, but always two batches when there are others", () => {
+test("an acceptor reads at most 1024 rows, but always two batches if there are other acceptors", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 100; count++) choose(contention);
   expect(contention.rowCount(16)).toBeLessThanOrEqual(1024);

@@ -1,6 +1,6 @@
 /**
- * An acceptance reads and writes as many keys with a million jobs, or ten thousand groups, as with
- * a hundred.
+ * An acceptance reads and writes the same number of keys with a million jobs or ten thousand groups
+ * as with a hundred.
  */
 import { expect, test } from "vitest";
 import { EMPTY_BYTES } from "../../src/base/index.ts";
@@ -21,21 +21,21 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 
 const TYPE = "test";
 /**
- * Number of accepted jobs per count. Large enough to include acceptances that try the groups first:
- * one in eight, if the last one found no jobs in groups.
+ * Number of acceptances per measurement. The number is large enough to include acceptances that try
+ * jobs of groups first. These are one in eight if the previous attempt found no jobs in groups.
  */
 const ACCEPT_COUNT = 80;
 /**
- * Minimum number of jobs that are added by `add` rather than written as rows: the size of the
- * smallest queue.
+ * Minimum number of jobs that `add` creates; further jobs are written as rows. Equals the size of
+ * the smallest queue.
  */
 const ADDED_COUNT = 100;
 /** Jobs written per commit. */
 const BATCH_ROWS = 1_000;
 
 /**
- * The rows of the jobs from `start` (inclusive) to `end` (exclusive), as `add` writes them. Adding
- * a million jobs with its reads and transactions would take minutes.
+ * Returns the rows of the jobs from `start` (inclusive) to `end` (exclusive), as `add` would write
+ * them. Calling `add` for a million jobs would take minutes because of its reads and transactions.
  */
 function jobRows(
   keys: JobKeys,
@@ -62,8 +62,8 @@ function jobRows(
 }
 
 /**
- * Returns the maximum number of keys that an acceptance reads and writes. With `groupCount` 0, the
- * jobs have no group.
+ * Returns the maximum numbers of keys that an acceptance reads and writes. If `groupCount` is 0,
+ * the jobs have no group.
  */
 async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   const runtime = createSystemRuntime();
@@ -85,7 +85,8 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
     storage.commit(jobRows(jobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
-  // The first acceptances move groups that have just become due into the index of ready groups.
+  // The first acceptances move groups whose jobs have just become due into the index of ready
+  // groups.
   const settledCount = groupCount / 8 + 1;
   for (let count = 0; count < settledCount; count++) await accept();
   const most = { readCount: 0, writtenCount: 0 };
@@ -99,7 +100,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   return most;
 }
 
-test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
+test("an acceptance reads and writes the same number of keys with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 0);
   // There are no other acceptors, so an acceptance reads only the job that it accepts.
   expect(few.readCount).toBeLessThan(15);
@@ -107,18 +108,18 @@ test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () =>
   expect(await cost(1_000_000, 0)).toEqual(few);
 });
 
-test("an acceptance from groups costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
+test("an acceptance from groups reads and writes the same number of keys with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 10);
   expect(few.readCount).toBeLessThan(20);
   expect(await cost(10_000, 10)).toEqual(few);
   expect(await cost(1_000_000, 10)).toEqual(few);
 });
 
-test("an acceptance costs the same with 8 and with 10⁴ groups, and slightly less with one", async () => {
+test("an acceptance reads and writes the same number of keys with 8 and with 10⁴ groups, and slightly fewer with one group", async () => {
   const one = await cost(20_000, 1);
   const eight = await cost(20_000, 8);
   expect(await cost(20_000, 10_000)).toEqual(eight);
-  // If there are enough groups, an acceptor reads eight rows of their index.
+  // If enough groups are ready, an acceptor reads eight rows of the index of groups.
   expect(eight.readCount - one.readCount).toBe(7);
   expect(eight.writtenCount).toBe(one.writtenCount);
 });

@@ -1,4 +1,4 @@
-/** Jobs that the activity monitor requeues, in virtual time. */
+/** Requeueing of jobs by the activity monitor, in virtual time. */
 import { beforeEach, expect, test } from "vitest";
 import { ActivityMonitor, type HeldJob, JobHaltedError, Jobs } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -43,7 +43,7 @@ async function hold(id: string): Promise<HeldJob> {
   return acceptance.held[0] as HeldJob;
 }
 
-test("a job that sends heartbeats within the timeout is never requeued, unlike a silent one", async () => {
+test("a job that sends heartbeats within the timeout is never requeued, and a silent job is requeued", async () => {
   const silent = await hold("silent");
   const living = await hold("living");
   for (let count = 0; count < 40; count++) {
@@ -55,7 +55,7 @@ test("a job that sends heartbeats within the timeout is never requeued, unlike a
   await expect(transact((tx) => jobs.update(tx, silent))).rejects.toThrow(JobHaltedError);
 });
 
-test("a silent job keeps its lock for at least one timeout, and for two checks at most", async () => {
+test("a silent job keeps its lock for at least one timeout and at most two checks", async () => {
   for (let offsetSec = 0; offsetSec < TIMEOUT_SEC; offsetSec += 7) {
     const id = `after-${offsetSec}`;
     await pass(offsetSec);

@@ -29,7 +29,7 @@ const TYPE = "t1";
 const J1 = { type: TYPE, id: "j1" };
 const J2 = { type: TYPE, id: "j2" };
 const FOR_EVER = 2 ** 36;
-/** Long enough to notice an event that must not occur. */
+/** Time to wait for an event that must not occur. */
 const SILENCE_MS = 50;
 const runtime = createSystemRuntime();
 
@@ -193,7 +193,7 @@ test("resubmit_finished_updates_job_data", async () => {
   expect((await acceptOne()).job).toMatchObject({ scheduledAtSec: 6, data: { n: 2 } });
 });
 
-test("resubmit_running_updates_job_data: only the next run gets the new data (CouchDB discards it)", async () => {
+test("resubmit_running_updates_job_data: only the next run gets the new data (CouchDB drops the new data)", async () => {
   await add(J1, { n: 1 });
   const { held } = await acceptOne();
   await transact((tx) => jobs.resubmit(tx, J1, 6, { n: 2 }));
@@ -223,7 +223,7 @@ test("add_finished_updates_job_data", async () => {
   expect((await acceptOne()).job.data).toEqual({ n: 2 });
 });
 
-test("add_running_updates_job_data of the next run only (CouchDB drops it)", async () => {
+test("add_running_updates_job_data: only the next run gets the new data (CouchDB drops the new data)", async () => {
   await add(J1, { n: 1 });
   const { held } = await acceptOne();
   await add(J1, { n: 2 });
@@ -336,7 +336,7 @@ test("remove_running_job", async () => {
   await expect(finish(held)).rejects.toThrow(JobHaltedError);
 });
 
-test("use_fabric_transaction_object: a job and other keys change together", async () => {
+test("use_fabric_transaction_object: one transaction changes a job and other keys", async () => {
   const key = Subspace.fromTuple(["elsewhere"]).pack([1]);
   await transact(async (tx) => {
     tx.set(key, new Uint8Array([1]));

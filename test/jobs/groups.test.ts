@@ -1,4 +1,7 @@
-/** Groups and their shares: their order, their charges, and the cost of an acceptance. */
+/**
+ * Groups and their shares of the queue: order of acceptance, charged usage, and cost of an
+ * acceptance.
+ */
 import { beforeEach, expect, test } from "vitest";
 import { type HeldJob, type Job, Jobs, RunMeter, usageSec } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -24,8 +27,7 @@ beforeEach(async () => {
 });
 
 /**
- * Runs a transaction while virtual time advances, because attempts after a conflict are preceded by
- * a pause.
+ * Runs a transaction while virtual time advances, because each retry after a conflict waits first.
  */
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
   world.until(kv.transact(body));
@@ -64,14 +66,14 @@ async function accept(dueBySec?: number): Promise<Job | undefined> {
   return (await acceptSome(1, dueBySec)).jobs[0];
 }
 
-/** Groups in the order in which their jobs are accepted, one by one, until none is due. */
+/** Accepts due jobs one by one until none is left. Returns their groups in order of acceptance. */
 async function order(): Promise<(string | undefined)[]> {
   const groups: (string | undefined)[] = [];
   for (let job = await accept(); job !== undefined; job = await accept()) groups.push(job.group);
   return groups;
 }
 
-test("the longest waiting job of a group is first", async () => {
+test("the job that has waited longest is the first of its group", async () => {
   await add("c", "g", 3);
   await add("a", "g", 7);
   await add("b", "g", 5);
@@ -80,7 +82,7 @@ test("the longest waiting job of a group is first", async () => {
   expect(accepted.jobs[0]).toMatchObject({ group: "g", state: "running", scheduledAtSec: 3 });
 });
 
-test("one job of another group does not wait behind ten thousand", async () => {
+test("a job of one group does not wait until ten thousand jobs of another group have run", async () => {
   await transact(async (tx) => {
     for (let number = 0; number < 10_000; number++) {
       await jobs.add(tx, { type: TYPE, id: `big-${number}` }, {}, { group: "big" });
@@ -91,7 +93,7 @@ test("one job of another group does not wait behind ten thousand", async () => {
   expect(await accept()).toMatchObject({ id: "small" });
 });
 
-test("jobs run in the order of their groups' priority, and within a group by waiting time", async () => {
+test("jobs run by the priority of their groups, and within a group by waiting time", async () => {
   await add("young-of-busy", "busy", 5);
   await add("old-of-busy", "busy", 1);
   await add("young-of-idle", "idle", 7);
@@ -108,7 +110,7 @@ test("groups of equal shares take turns", async () => {
   for (const start of [0, 3, 6]) expect(new Set(groups.slice(start, start + 3)).size).toBe(3);
 });
 
-test("a batch ends where another group's turn begins", async () => {
+test("a batch of accepted jobs ends where another group's turn begins", async () => {
   for (let number = 0; number < 8; number++) await add(`a${number}`, "a");
   await add("b", "b");
   await charge(["a", 30], ["b", 100]);
@@ -118,7 +120,7 @@ test("a batch ends where another group's turn begins", async () => {
   expect((await acceptSome(8)).jobs.length).toBe(3);
 });
 
-test("changed shares reorder waiting jobs", async () => {
+test("a change of shares reorders waiting jobs", async () => {
   await charge(["a", 100], ["b", 200]);
   for (const id of ["a", "b"]) await add(id, id);
   await accept();
@@ -131,7 +133,7 @@ test("changed shares reorder waiting jobs", async () => {
   await expect(setShares("b", 1001)).rejects.toThrow("1 to 1000");
 });
 
-test("groups that are no longer configured have the default shares again", async () => {
+test("a group returns to the default shares when its configured shares are removed", async () => {
   const setAll = (...shares: [string, number][]) =>
     transact((tx) => jobs.groups.setAllShares(tx, TYPE, new Map(shares)));
   await setAll(["a", 50], ["b", 200]);
@@ -140,7 +142,7 @@ test("groups that are no longer configured have the default shares again", async
   expect((await standing("b")).shares).toBe(400);
 });
 
-test("usage is halved every ten minutes, and the order stays", async () => {
+test("every ten minutes the usage of all groups is halved, which does not change their order", async () => {
   await charge(["a", 300], ["b", 100]);
   const before = await standing("a");
   await pass(600);
@@ -151,7 +153,7 @@ test("usage is halved every ten minutes, and the order stays", async () => {
   expect(await order()).toEqual(["b", "a"]);
 });
 
-test("removing jobs and adding them again does not clear their group's usage", async () => {
+test("a group keeps its usage when its jobs are removed and added again", async () => {
   await add("a", "a");
   await accept();
   await charge(["a", 100]);
@@ -162,7 +164,7 @@ test("removing jobs and adding them again does not clear their group's usage", a
   expect(await order()).toEqual(["b", "a"]);
 });
 
-test("an acceptance is charged in advance, and the unused part is refunded", async () => {
+test("an acceptance charges its group in advance, and the unused part is refunded", async () => {
   await add("a", "a");
   await add("b", "a");
   const meter = new RunMeter(node.runtime.clock, 15);
@@ -178,12 +180,12 @@ test("an acceptance is charged in advance, and the unused part is refunded", asy
   meter.end(second);
   await charge(...meter.takeBill());
   expect(meter.takeBill().size).toBe(0);
-  // The usage is 1 s and 20 s, minus a little decay.
+  // The usage is 1 s plus 20 s, minus a small decay.
   expect(await used("a")).toBeGreaterThan(20);
   expect(await used("a")).toBeLessThan(21);
 });
 
-test("changing the usage decay keeps the usage, and reorders groups when each is charged", async () => {
+test("a change of the usage decay keeps each group's usage, and reorders a group when it is charged", async () => {
   await charge(["a", 100], ["b", 300]);
   const fairShare = { usageCoefficient: 0.9, intervalSec: 60, instalmentSec: 10 };
   await transact((tx) => jobs.groups.setFairShare(tx, TYPE, fairShare));
@@ -197,7 +199,7 @@ test("changing the usage decay keeps the usage, and reorders groups when each is
   ).rejects.toThrow("usage coefficient");
 });
 
-test("a group whose jobs are all due later is accepted when its first one is due", async () => {
+test("a group becomes ready when its first job is due", async () => {
   const startSec = Math.floor(nowSec());
   await add("late", "a", startSec + 60);
   await add("later", "a", startSec + 90);
@@ -210,14 +212,15 @@ test("a group whose jobs are all due later is accepted when its first one is due
   expect(await firstDueSec()).toBeUndefined();
 });
 
-test("an acceptor whose clock is behind polls again immediately until it has checked all ready groups", async () => {
+test("an acceptor whose clock is behind polls again without a pause until it has checked all ready groups", async () => {
   const startSec = Math.floor(nowSec());
   const groupCount = 20;
   for (let number = 0; number < groupCount; number++) {
     await add(`first-${number}`, `g${number}`, startSec + 60);
     await add(`later-${number}`, `g${number}`, startSec + 70);
   }
-  // Another node is a minute ahead: it marks groups as ready, and takes the first job of some.
+  // A node whose clock is a minute ahead marks groups as ready, and accepts the first job of some
+  // groups.
   for (let count = 0; count < 3; count++) await accept(startSec + 60);
   const times: (number | undefined)[] = [];
   for (let time = await firstDueSec(); ; time = await firstDueSec()) {
@@ -227,7 +230,7 @@ test("an acceptor whose clock is behind polls again immediately until it has che
   expect(times).toEqual([0, 0, startSec + 60]);
 });
 
-test("a job that moves to another group is queued there", async () => {
+test("a job that moves to another group is queued in that group", async () => {
   await add("j", "a");
   await add("j", "b");
   expect(await order()).toEqual(["b"]);
@@ -238,7 +241,7 @@ test("a job that moves to another group is queued there", async () => {
   });
 });
 
-test("a running job that is added again to another group has its next run there", async () => {
+test("a running job that is added again to another group next runs in that group", async () => {
   await add("j", "a");
   const { held } = await acceptSome(1);
   await add("j", "b", 5);
@@ -246,7 +249,7 @@ test("a running job that is added again to another group has its next run there"
   expect(await accept()).toMatchObject({ group: "b", scheduledAtSec: 5 });
 });
 
-test("jobs with and without a group are both accepted", async () => {
+test("an acceptor accepts both jobs with a group and jobs without one", async () => {
   for (let number = 0; number < 20; number++) {
     await add(`plain-${number}`);
     await add(`grouped-${number}`, "g");
@@ -254,11 +257,11 @@ test("jobs with and without a group are both accepted", async () => {
   const groups = await order();
   expect(groups.filter((group) => group === "g").length).toBe(20);
   expect(groups.length).toBe(40);
-  // Both kinds of jobs are among the first ones.
+  // The first 15 jobs include both kinds.
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
-test("groups that have used at least as much as one with a due job are preempted, the highest usage first", async () => {
+test("preemption stops jobs of groups that have used at least as much as a group with a due job, beginning with the group with the highest usage", async () => {
   await charge(["a", 100], ["b", 300], ["c", 50]);
   expect(await givingWay("a", "b", "c")).toEqual([]);
   await add("future", "d", nowSec() + 100);
@@ -269,14 +272,14 @@ test("groups that have used at least as much as one with a due job are preempted
   expect(await givingWay("c", "a", "b")).toEqual(["b", "a", "c"]);
 });
 
-test("two concurrent acceptors of one group do not accept the same job", async () => {
+test("two concurrent acceptors of one group accept different jobs", async () => {
   for (let number = 0; number < 10; number++) await add(`j${number}`, "g");
   const batches = await Promise.all([acceptSome(5), acceptSome(5)]);
   const ids = batches.flatMap((batch) => batch.jobs.map(({ id }) => id));
   expect(new Set(ids).size).toBe(10);
 });
 
-test("adding to a group does not conflict with accepting from it or charging it", async () => {
+test("adding a job to a group does not conflict with accepting a job from the group or charging the group", async () => {
   for (let number = 0; number < 6; number++) await add(`j${number}`, "g");
   await accept();
   let attemptCount = 0;
@@ -290,7 +293,7 @@ test("adding to a group does not conflict with accepting from it or charging it"
   expect(attemptCount).toBe(1);
 });
 
-test("a job added while an acceptor empties its group is found", async () => {
+test("a job that is added while an acceptor takes the last job of the group is accepted as well", async () => {
   await add("first", "g");
   await transact(async (tx) => {
     const acceptance = await jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 5 });
@@ -301,7 +304,7 @@ test("a job added while an acceptor empties its group is found", async () => {
   expect((await kv.read((tx) => jobs.counts.read(tx, TYPE))).running).toBe(2);
 });
 
-test("counters count by type, group and state", async () => {
+test("job counters are kept per type, group and state", async () => {
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   await add("b1", "b");
   await add("plain");
@@ -319,7 +322,7 @@ test("counters count by type, group and state", async () => {
   expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(all.pending);
 });
 
-test("the longest wait is that of the job with the earliest due time, in any group", async () => {
+test("the longest wait is that of the job with the earliest due time in all groups", async () => {
   const longest = () => jobs.groups.longestDueSec(kv, TYPE);
   expect(await longest()).toBeUndefined();
   const now = Math.floor(nowSec());
@@ -329,12 +332,12 @@ test("the longest wait is that of the job with the earliest due time, in any gro
   await add("old", "b", now - 50);
   await add("older", "a", now - 40);
   expect(await longest()).toBe(now - 50);
-  // One of the two is accepted, and both groups have become ready.
+  // The acceptor takes one of the two jobs, and marks both groups as ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
 });
 
-test("the longest wait is found in the last of many groups", async () => {
+test("the longest wait is found even if its job is in the last of many groups", async () => {
   const now = Math.floor(nowSec());
   await charge(["last", 100_000]);
   await add("waiting", "last", now - 99);
@@ -346,7 +349,8 @@ test("the longest wait is found in the last of many groups", async () => {
         await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
     }
   });
-  // Each attempt to accept marks several due groups as ready, but accepts jobs from fewer.
+  // Each acceptance marks several groups with due jobs as ready, but accepts jobs from fewer
+  // groups.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });
@@ -354,7 +358,7 @@ test("the longest wait is found in the last of many groups", async () => {
 const sweep = (after?: string, limit = 100) =>
   transact((tx) => jobs.idleGroups.forget(tx, TYPE, { after, limit }));
 
-/** Every row of the queue that names the group. */
+/** Returns the number of rows in the queue that name the group. */
 async function rowsOf(group: string): Promise<number> {
   const rows = await kv.read((tx) => tx.getRangePage(JOBS.range()));
   return rows.entries.filter(({ key }) => JOBS.unpack(key).includes(group)).length;
@@ -368,7 +372,7 @@ async function runAndRemove(id: string, group: string): Promise<void> {
   await remove(id);
 }
 
-test("a group without jobs is removed when its usage has decayed, not before", async () => {
+test("a group without jobs is removed only after its usage has decayed", async () => {
   await runAndRemove("job", "left");
   expect((await sweep()).forgottenCount).toBe(0);
   const usedThen = await used("left");
@@ -386,7 +390,7 @@ test("a group without jobs is removed when its usage has decayed, not before", a
   });
 });
 
-test("groups with a job in any state, and groups with configured shares, are kept", async () => {
+test("a group is kept while it has a job in any state or has configured shares", async () => {
   await add("finished", "done");
   const { held } = await acceptSome(1);
   await finish(held[0] as HeldJob);
@@ -400,7 +404,7 @@ test("groups with a job in any state, and groups with configured shares, are kep
   expect((await standing("named")).shares).toBe(7);
 });
 
-test("groups are scanned in pages", async () => {
+test("a scan of groups reads them in pages", async () => {
   for (const group of ["a", "b", "c"]) await runAndRemove("job", group);
   await pass(24 * 3600);
   const first = await sweep(undefined, 2);
@@ -408,7 +412,7 @@ test("groups are scanned in pages", async () => {
   expect(await sweep(first.last, 2)).toEqual({ forgottenCount: 1, last: undefined });
 });
 
-test("a group that gets a job while it is scanned keeps its counters", async () => {
+test("a group keeps its counters if it gets a job while a scan removes idle groups", async () => {
   await runAndRemove("job", "back");
   await pass(24 * 3600);
   let isFirst = true;
@@ -427,7 +431,7 @@ test("a group that gets a job while it is scanned keeps its counters", async () 
   expect((await kv.read((tx) => jobs.counts.read(tx, TYPE, "back"))).pending).toBe(1);
 });
 
-test("after concurrent job changes in one transaction, a group is due when its first job is due", async () => {
+test("after one transaction changes several jobs concurrently, a group is due when its first job is due", async () => {
   const due = [300, 100, 200];
   const name = (index: number) => ({ type: TYPE, id: `j${index}` });
   await transact((tx) =>
@@ -454,7 +458,7 @@ test("after concurrent job changes in one transaction, a group is due when its f
 const setLimit = (group: string, countMax: number | undefined) =>
   transact((tx) => jobs.setGroupLimit(tx, TYPE, group, countMax));
 
-test("a group with a limit runs at most that many jobs, and does not delay other groups", async () => {
+test("a group with a limit runs at most that many jobs at a time, and does not delay other groups", async () => {
   await setLimit("a", 2);
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   await charge(["b", 1000]);
@@ -463,7 +467,7 @@ test("a group with a limit runs at most that many jobs, and does not delay other
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
   expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
-  // Acceptors do not poll for jobs whose group has no room.
+  // Acceptors do not poll for jobs of a group that has reached its limit.
   expect(await firstDueSec()).toBeGreaterThan(nowDue);
 });
 
@@ -473,7 +477,7 @@ test.each([
   ["may run in addition", () => setLimit("a", 2)],
   ["may run without a limit", () => setLimit("a", undefined)],
 ])(
-  "a job that waits for room in its group is due immediately when another one %s",
+  "a job that waits for a place in its group is accepted as soon as another job %s",
   async (_, release) => {
     await setLimit("a", 1);
     await add("a1", "a");
@@ -491,7 +495,7 @@ test.each([
   },
 );
 
-test("two concurrent acceptors cannot exceed the limit together", async () => {
+test("two concurrent acceptors together do not exceed a group's limit", async () => {
   await setLimit("a", 3);
   for (let number = 0; number < 12; number++) await add(`a${number}`, "a");
   const nowDue = Math.floor(nowSec());
@@ -505,7 +509,7 @@ test("two concurrent acceptors cannot exceed the limit together", async () => {
   expect(ids).toHaveLength(3);
 });
 
-test("a group is over capacity when its limit is reached and other jobs of it are due", async () => {
+test("a group is over capacity if it runs as many jobs as its limit and other jobs of the group are due", async () => {
   await setLimit("a", 1);
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   await add("b1", "b");
@@ -528,7 +532,7 @@ test("a group is over capacity when its limit is reached and other jobs of it ar
   expect([...(await crowded())]).toEqual([["a", 2]]);
 });
 
-test("a group whose limit is lowered reports its excess jobs, whether others wait or not", async () => {
+test("a group whose limit is lowered reports its excess jobs even if no other job waits", async () => {
   for (const id of ["a1", "a2", "a3"]) await add(id, "a");
   const nowDue = Math.floor(nowSec());
   await acceptSome(10, nowDue);
@@ -543,7 +547,8 @@ test("a group whose limit is lowered reports its excess jobs, whether others wai
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
-  // Two workers hold one and two of the jobs. Each stops its share of the excess, rounded up.
+  // One worker holds one of the jobs, the other worker holds two. Each worker stops its share of
+  // the excess, rounded up.
   expect((await crowded(1)).get("a")).toBe(1);
   expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");

@@ -1,4 +1,4 @@
-/** Behaviour of subscriptions beyond CouchDB's tests (`couch-jobs.test.ts`). */
+/** Properties of subscriptions that CouchDB's tests (`couch-jobs.test.ts`) do not cover. */
 import { expect, test } from "vitest";
 import { JobSubscriptions, Jobs } from "../../src/jobs/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
@@ -6,7 +6,7 @@ import { World } from "../simulation/kernel/world.ts";
 
 const NAME = { type: "test", id: "job" };
 
-test("subscribers are notified of a run that they did not observe, even if the job waits again", async () => {
+test("a subscriber is notified of a run that began and ended between its reads, even if the job is pending again", async () => {
   const world = new World("subscriptions");
   const { kv, runtime } = world.openNode();
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));

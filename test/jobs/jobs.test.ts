@@ -69,7 +69,7 @@ test("a repeated identical add writes nothing", async () => {
   expect(versionstamp).toBeUndefined();
 });
 
-test("new data of a pending job is stored, whether or not its due time changes", async () => {
+test("new data of a pending job is stored whether or not the due time also changes", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   await transact((tx) => jobs.add(tx, J1, { n: 2 }));
   expect(await get(J1)).toMatchObject({ scheduledAtSec: 0, data: { n: 2 } });
@@ -80,7 +80,7 @@ test("new data of a pending job is stored, whether or not its due time changes",
   expect((await accept()).kind).toBe("none-due");
 });
 
-test("a running job that is added again runs again, with the new data", async () => {
+test("a running job that is added again runs a second time with the new data", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   await transact((tx) => jobs.add(tx, J1, { n: 2 }, { scheduledAtSec: 17 }));
@@ -90,7 +90,7 @@ test("a running job that is added again runs again, with the new data", async ()
   expect(await get(J1)).toMatchObject({ state: "pending", scheduledAtSec: 17, data: { n: 2 } });
 });
 
-test("a worker accepts, updates and finishes a job", async () => {
+test("a worker can accept, update and finish a job", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   expect((await get(J1))?.state).toBe("running");
@@ -103,7 +103,7 @@ test("a worker accepts, updates and finishes a job", async () => {
   expect((await acceptOne()).job.data).toEqual({ n: 4 });
 });
 
-test("resubmit and finish in one transaction run a job again later", async () => {
+test("resubmitting and finishing a job in one transaction makes it run again later", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }, { scheduledAtSec: 7 }));
   const { held } = await acceptOne();
   await transact(async (tx) => {
@@ -113,7 +113,7 @@ test("resubmit and finish in one transaction run a job again later", async () =>
   expect(await get(J1)).toMatchObject({ state: "pending", scheduledAtSec: 9, data: { n: 2 } });
 });
 
-test("only jobs that are due are accepted", async () => {
+test("an acceptor accepts only jobs that are due", async () => {
   await transact((tx) => jobs.add(tx, J1, {}, { scheduledAtSec: 5000 }));
   await transact((tx) => jobs.add(tx, J2, {}, { scheduledAtSec: 3000 }));
   expect((await accept(1000)).kind).toBe("none-due");
@@ -121,7 +121,7 @@ test("only jobs that are due are accepted", async () => {
   expect((await acceptOne(9000)).job.id).toBe("j1");
 });
 
-test("a waiting acceptor is woken by the next job", async () => {
+test("a waiting acceptor is notified when the next job is added", async () => {
   const acceptance = await accept();
   if (acceptance.kind !== "none-due") throw new Error("A job was due");
   const woken = acceptance.enqueued.fired();
@@ -130,7 +130,7 @@ test("a waiting acceptor is woken by the next job", async () => {
   expect((await acceptOne()).job.id).toBe("j1");
 });
 
-test("concurrent acceptors share the jobs, each accepted once", async () => {
+test("concurrent acceptors share the jobs and accept each job once", async () => {
   for (let number = 0; number < 60; number++) {
     await transact((tx) => jobs.add(tx, { type: TYPE, id: `job-${number}` }, {}));
   }
@@ -151,24 +151,21 @@ test.each([
   ["verify", (tx: Transaction, held: HeldJob) => jobs.verify(tx, held)],
   ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
   ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
-] as const)(
-  "only the worker that accepted a job last may call %s, even while the job is running",
-  async (_, call) => {
-    await transact((tx) => jobs.add(tx, J1, { n: 1 }));
-    const { held: lost } = await acceptOne();
-    const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
-    if (last === undefined) throw new Error("A running job has an activity");
-    await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
-    const { held } = await acceptOne();
-    await transact((tx) => jobs.update(tx, held, { by: "new" }));
-    const before = await get(J1);
-    await expect(transact((tx) => call(tx, lost))).rejects.toThrow(JobHaltedError);
-    expect(await get(J1)).toEqual(before);
-    await transact((tx) => call(tx, held));
-  },
-);
+] as const)("only the worker that accepted a job last may call %s", async (_, call) => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  const { held: lost } = await acceptOne();
+  const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
+  if (last === undefined) throw new Error("A running job has an activity");
+  await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
+  const { held } = await acceptOne();
+  await transact((tx) => jobs.update(tx, held, { by: "new" }));
+  const before = await get(J1);
+  await expect(transact((tx) => call(tx, lost))).rejects.toThrow(JobHaltedError);
+  expect(await get(J1)).toEqual(before);
+  await transact((tx) => call(tx, held));
+});
 
-test("removing a job halts its worker", async () => {
+test("removing a job stops the worker's run of the job", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();
   await transact((tx) => jobs.remove(tx, J1));
@@ -176,7 +173,7 @@ test("removing a job halts its worker", async () => {
   await expect(transact((tx) => jobs.finish(tx, held))).rejects.toThrow(JobHaltedError);
 });
 
-test("a worker that lost its job cannot write anything else in the same transaction", async () => {
+test("a transaction fails if its worker has lost the job, and therefore writes nothing else either", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();
   await transact((tx) => jobs.remove(tx, J1));
@@ -215,8 +212,8 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
       fired = true;
     });
     await transact((tx) => jobs.update(tx, held, { alive: true }));
-    // Watches fire in commit order, so an event of the first job would have fired before this
-    // watch.
+    // Watches fire in commit order. An event of the first job would therefore arrive before this
+    // watch fires.
     const other = await transact(async (tx) => jobs.watch(tx, J2));
     await transact((tx) => jobs.add(tx, J2, {}));
     await other.fired();
@@ -228,7 +225,7 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
   }
 });
 
-test("a job whose worker is silent is pending again, and the former worker is halted", async () => {
+test("a job whose worker sends no heartbeats becomes pending again, and the worker is notified that it lost the job", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
   const stopping = new AbortController();
@@ -250,7 +247,7 @@ test("a job whose worker is silent is pending again, and the former worker is ha
   expect((await acceptOne()).job.data).toEqual({ n: 1 });
 });
 
-test("data larger than a value of the store is stored completely", async () => {
+test("job data that is longer than the store's limit for a value is stored completely", async () => {
   const data = { ids: Array.from({ length: 20_000 }, (_, number) => `document-${number}`) };
   await transact((tx) => jobs.add(tx, J1, data));
   expect((await get(J1))?.data).toEqual(data);
@@ -267,7 +264,7 @@ test("jobs are listed page by page, ordered by id", async () => {
   expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
 });
 
-test("requeues only the running jobs without a recent heartbeat", async () => {
+test("the activity monitor requeues only those running jobs that have no recent heartbeat", async () => {
   for (const name of [J1, J2]) await transact((tx) => jobs.add(tx, name, {}));
   const held = [(await acceptOne()).held, (await acceptOne()).held];
   const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
@@ -279,7 +276,7 @@ test("requeues only the running jobs without a recent heartbeat", async () => {
   expect((await get(held[1] as HeldJob))?.state).toBe("pending");
 });
 
-test("reading several jobs at once equals reading each, including long and missing ones", async () => {
+test("reading several jobs in one call returns the same as reading each one, including long and missing jobs", async () => {
   const names = ["j1", "j2", "j3", "j4"].map((id) => ({ type: TYPE, id }));
   const [short, asked, long, running] = names as [Job, Job, Job, Job];
   const text = "long ".repeat(50_000);
@@ -296,7 +293,7 @@ test("reading several jobs at once equals reading each, including long and missi
   expect(await kv.read((tx) => jobs.getMany(tx, TYPE, ids))).toEqual(alone);
 });
 
-test("ids are read in pages from either end, and by prefix", async () => {
+test("ids are read in pages, forwards or backwards, and by prefix", async () => {
   const all = ["a", "a|1", "a|2", "a|3", "b|1"];
   await transact(async (tx) => {
     for (const id of all) await jobs.add(tx, { type: TYPE, id }, {});
@@ -314,7 +311,7 @@ test("ids are read in pages from either end, and by prefix", async () => {
   expect(await ids({ prefix: "a|", reverse: true, afterId: "a|2" })).toEqual(["a|1"]);
 });
 
-test("the note of a job is kept separately from its data, and survives all changes of the data", async () => {
+test("a job's note is stored separately from its data, and is kept when the data changes", async () => {
   const note = new Uint8Array([1, 2]);
   await transact(async (tx) => {
     for (const job of [J1, J2]) await jobs.add(tx, job, { x: 1 });
@@ -334,7 +331,7 @@ test("the note of a job is kept separately from its data, and survives all chang
   expect(await read()).toEqual([undefined, undefined]);
 });
 
-test("an acceptor that gets fewer jobs than requested can be notified of new ones", async () => {
+test("an acceptor that gets fewer jobs than it requested can wait for new jobs", async () => {
   const add = (id: string, scheduledAtSec: number) =>
     transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { scheduledAtSec }));
   const take = (countMax: number, watchesIdle: boolean) =>

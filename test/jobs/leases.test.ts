@@ -1,4 +1,7 @@
-/** The end of a lease, in virtual time: tolerated failures of renewals, and its start. */
+/**
+ * The start and end of a worker's lease, and how many failed renewals it tolerates, in virtual
+ * time.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import {
   InLoopLeaseRenewer,
@@ -25,7 +28,7 @@ const LEASE_MS = 5_000;
 const JOBS = Subspace.fromTuple(["jobs"]);
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
-/** A store that delays each transaction, or refuses it, according to `trouble`. */
+/** A store that delays or rejects each transaction as `trouble` decides. */
 class TroubledStore extends KeyValueStore {
   trouble: () => Promise<void> = async () => {};
 
@@ -52,7 +55,7 @@ beforeEach(() => {
   store = new TroubledStore({ runtime, engine });
 });
 
-/** A lease that is kept until it ends, with its outcome. */
+/** Keeps a lease until it ends. Returns how and when the lease ended. */
 async function keep(kv: KeyValueStore = store) {
   const { clock } = node.runtime;
   const worker = await world.until(
@@ -82,10 +85,10 @@ const fail = (code: KeyValueErrorCode) => async (): Promise<void> => {
 };
 
 test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
-  "renewals that fail with %s do no harm while others succeed",
+  "a lease is kept if some of its renewals fail with %s and others succeed",
   async (code) => {
     const lease = await keep();
-    // Two of three renewals fail.
+    // Two of every three renewals fail.
     let count = 0;
     store.trouble = () => (count++ % 3 === 2 ? Promise.resolve() : fail(code)());
     await pass(20 * LEASE_MS);
@@ -98,7 +101,7 @@ test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
 );
 
 test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
-  "a lease whose renewals only fail, with %s, expires before its worker may be expelled",
+  "a lease whose renewals all fail with %s ends before another worker may expel its worker",
   async (code) => {
     const lease = await keep();
     await pass(2 * LEASE_MS);
@@ -111,7 +114,7 @@ test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
   },
 );
 
-test("a store that does not respond ends the lease in time as well", async () => {
+test("a lease also ends before its worker may be expelled if the store does not respond", async () => {
   const lease = await keep(node.kv);
   await pass(2 * LEASE_MS);
   node.cutOff("both");
@@ -120,14 +123,14 @@ test("a store that does not respond ends the lease in time as well", async () =>
   expect(lease.endedAtMs - (lease.renewedAtMs.at(-1) ?? 0)).toBe(usedLeaseMs(LEASE_MS));
 });
 
-test("an expelled worker learns of it from its renewal", async () => {
+test("an expelled worker's next renewal reports the expulsion", async () => {
   const lease = await keep();
   await world.until(node.kv.transact((tx) => jobs.workers.expel(tx, lease.worker)));
   await pass(LEASE_MS);
   expect(lease.ending).toBe("expelled");
 });
 
-test("a lease is measured from the start of its renewal, however long that took", async () => {
+test("a lease begins when its renewal starts, however long the renewal takes", async () => {
   const { clock } = node.runtime;
   const slowMs = LEASE_MS / 2;
   const begun: number[] = [];
@@ -144,8 +147,7 @@ test("a lease is measured from the start of its renewal, however long that took"
   const kept = ready.start({ worker: lease.worker, leaseMs: LEASE_MS, ageMs: 100 });
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - 100);
   await pass(slowMs);
-  // The lease counts from the start of the renewal, so the time that the renewal took is already
-  // used.
+  // The lease begins when the renewal starts, so the duration of the renewal is already used up.
   expect(kept.remainingMs()).toBe(usedLeaseMs(LEASE_MS) - slowMs);
   await world.until(ready.stop());
 
@@ -160,37 +162,40 @@ describe("a worker that is cut off from the store", () => {
     ["equal", 1, 1],
     ["slow and fast", 0.93, 1.07],
     ["fast and slow", 1.07, 0.93],
-  ])("stops its work before another expels it, with clocks %s", async (_, rate, otherRate) => {
-    const expelledAtMs = new Map<WorkerId, number>();
-    world.listeners.push((name, { worker }) => {
-      if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
-    });
-    const stopping = new AbortController();
-    const work = async (one: SimulatedNode) => {
-      const own = new Jobs(one.runtime, JOBS);
-      const { kv, runtime } = one;
-      const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
-      const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
-      const stopped = { id: "", atMs: Infinity };
-      void worker.run(stopping.signal, async ({ id, expelled }) => {
-        if (stopped.id !== "") return;
-        stopped.id = id;
-        await runtime.clock
-          .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
-          .catch(() => {});
-        stopped.atMs = world.time.nowMs;
+  ])(
+    "stops its work before another worker expels it, with %s clocks",
+    async (_, rate, otherRate) => {
+      const expelledAtMs = new Map<WorkerId, number>();
+      world.listeners.push((name, { worker }) => {
+        if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
       });
-      return stopped;
-    };
-    const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
-    const first = await work(cut);
-    await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
-    await pass(3 * LEASE_MS);
-    cut.cutOff("both");
-    await pass(3 * LEASE_MS);
-    const lostMs = expelledAtMs.get(first.id) ?? 0;
-    expect(first.atMs).toBeLessThan(Infinity);
-    expect(first.atMs).toBeLessThan(lostMs);
-    stopping.abort(new Error("The test is over"));
-  });
+      const stopping = new AbortController();
+      const work = async (one: SimulatedNode) => {
+        const own = new Jobs(one.runtime, JOBS);
+        const { kv, runtime } = one;
+        const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
+        const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
+        const stopped = { id: "", atMs: Infinity };
+        void worker.run(stopping.signal, async ({ id, expelled }) => {
+          if (stopped.id !== "") return;
+          stopped.id = id;
+          await runtime.clock
+            .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
+            .catch(() => {});
+          stopped.atMs = world.time.nowMs;
+        });
+        return stopped;
+      };
+      const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
+      const first = await work(cut);
+      await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
+      await pass(3 * LEASE_MS);
+      cut.cutOff("both");
+      await pass(3 * LEASE_MS);
+      const lostMs = expelledAtMs.get(first.id) ?? 0;
+      expect(first.atMs).toBeLessThan(Infinity);
+      expect(first.atMs).toBeLessThan(lostMs);
+      stopping.abort(new Error("The test is over"));
+    },
+  );
 });

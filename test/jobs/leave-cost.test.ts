@@ -1,4 +1,4 @@
-/** The reads of a transaction that removes many jobs of one group from the queue. */
+/** Which rows a transaction reads when it removes many jobs of one group from the queue. */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
@@ -8,7 +8,7 @@ const TYPE = "copy";
 const FAR_SEC = 10_000_000_000;
 const JOB_COUNT = 50;
 
-/** Records the starts of the ranges that a transaction reads. */
+/** Wraps a transaction, and records where each range that it reads begins. */
 function recording(tx: Transaction) {
   const ranges: Uint8Array[] = [];
   const getRangePage: Transaction["getRangePage"] = (range, options) => {
@@ -41,7 +41,7 @@ async function openJobs(dueSec: (number: number) => number) {
   return { kv, jobs, names };
 }
 
-test("moving jobs that are not the first of their group does not read the queue", async () => {
+test("a transaction that moves jobs other than the first job of their group does not read the queue", async () => {
   const { kv, jobs, names } = await openJobs((number) => FAR_SEC - 1_000 + number);
   await kv.transact(async (tx) => {
     const { recorded, ranges } = recording(tx);
@@ -51,12 +51,12 @@ test("moving jobs that are not the first of their group does not read the queue"
   await kv.close();
 });
 
-test("moving the first job of a group repeatedly does not read the rows of jobs that were moved earlier", async () => {
+test("a transaction that moves a group's first job repeatedly does not read rows of jobs that it moved earlier", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   await kv.transact(async (tx) => {
     const { recorded, ranges } = recording(tx);
     for (const name of names) await jobs.resubmit(recorded, name, FAR_SEC);
-    // Each read begins at the row that the previous one has found.
+    // Each read begins at the row that the previous read found.
     const begins = ranges.map((begin) => Buffer.from(begin).toString("hex"));
     expect(new Set(begins).size).toBe(JOB_COUNT);
     expect(begins).toEqual(begins.toSorted());
@@ -64,7 +64,7 @@ test("moving the first job of a group repeatedly does not read the rows of jobs 
   await kv.close();
 });
 
-test("a job that is moved before the remembered head of its group is found", async () => {
+test("an acceptor finds a job that was moved before the group's cached first row", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   const [first, second, third] = names as [never, never, never];
   await kv.transact(async (tx) => {

@@ -1,6 +1,6 @@
 /**
- * Whatever happens to jobs and groups, each row of the queue is in its place, and none is left
- * over.
+ * After any operations on jobs and groups, every row of the queue is where it belongs, and no row
+ * is left over.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ what: kind("pass"), durationSec: fc.integer({ min: 1, max: 60 }) }),
 );
 
-/** A queue, and a worker that holds the jobs accepted from it. */
+/** Opens a queue and a worker that holds the jobs accepted from the queue. */
 async function openQueue() {
   const world = new World("rows");
   const { kv, runtime } = world.openNode();
@@ -94,7 +94,7 @@ async function openQueue() {
   return {
     async do(done: Step): Promise<void> {
       if (done.what === "pass") await world.time.run(world.time.nowMs + done.durationSec * 1000);
-      // A worker that has lost its job is notified, and writes nothing.
+      // If the worker has lost the job, `apply` throws and writes nothing.
       else await transact((tx) => apply(tx, done)).catch(unlessHalted);
     },
     problems: () => kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE)),
@@ -105,7 +105,7 @@ function unlessHalted(error: unknown): void {
   if (errorCode(error) !== "JOBS_HALTED") throw error;
 }
 
-test("no step leaves a row behind, or a job that cannot be found", async () => {
+test("no operation leaves an unused row behind or makes a job unreachable", async () => {
   const steps = fc.array(step, { minLength: 1, maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(steps, async (all) => {

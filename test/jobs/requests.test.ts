@@ -1,4 +1,4 @@
-/** The request of a job, stored separately from the data that its worker rewrites. */
+/** The request of a job. It is stored separately from the data that the job's worker rewrites. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, type Job, type JobData, Jobs } from "../../src/jobs/index.ts";
@@ -47,7 +47,7 @@ async function cost(perform: () => Promise<unknown>): Promise<KeyCounts> {
   };
 }
 
-/** Number of request rows in the store. */
+/** Returns the number of rows in the store that contain requests. */
 const requestRowCount = () =>
   kv.read(async (tx) => {
     const keys = jobKeys(SUBSPACE);
@@ -56,7 +56,7 @@ const requestRowCount = () =>
     return pages.flatMap(({ entries }) => entries).length;
   });
 
-test("a request larger than a value of the store is read completely by every caller", async () => {
+test("every method returns the complete request if it is longer than the store's limit for a value", async () => {
   await add({ n: 1 }, LARGE);
   expect(await get()).toMatchObject({ data: { n: 1 }, request: LARGE });
   const page = await kv.read((tx) => jobs.list(tx, TYPE, { limit: 10 }));
@@ -64,11 +64,11 @@ test("a request larger than a value of the store is read completely by every cal
   expect((await accept()).job).toMatchObject({ data: { n: 1 }, request: LARGE });
 });
 
-test("a request is kept and not rewritten through all changes of the job", async () => {
+test("a job's request is kept without being rewritten when the job changes", async () => {
   await add({ n: 1 }, LARGE);
   const { held } = await accept();
   const update = () => transact((tx) => jobs.update(tx, held, { n: 2 }));
-  // An update writes the job's record, its place in the activity order, and its data.
+  // An update writes the job's record, its row in the activity order, and its data.
   expect(await cost(update)).toMatchObject({ writtenCount: 4 });
   expect(await get()).toMatchObject({ state: "running", data: { n: 2 }, request: LARGE });
   await transact(async (tx) => {
@@ -89,7 +89,7 @@ test("a request is kept and not rewritten through all changes of the job", async
   expect(await get()).toMatchObject({ state: "pending", request: LARGE });
 });
 
-test("adding a job again with another request replaces its request", async () => {
+test("adding a job again with another request replaces the job's request", async () => {
   await add({ n: 1 }, LARGE);
   await add({ n: 1 }, { other: true });
   expect(await get()).toMatchObject({ data: { n: 1 }, request: { other: true } });
@@ -98,7 +98,7 @@ test("adding a job again with another request replaces its request", async () =>
   expect(writtenCount).toBe(0);
 });
 
-test("a request given to a running job applies from its next run on", async () => {
+test("a request that is given to a running job takes effect with the next run", async () => {
   await add({ n: 1 }, { first: true });
   const { held } = await accept();
   await add({ n: 2 }, { second: true });
@@ -119,7 +119,7 @@ test.each([
         await jobs.finish(tx, held);
       }),
   ],
-])("a job without a request gets one by %s", async (_, write) => {
+])("%s stores a request for a job that has none", async (_, write) => {
   await add({ n: 1 });
   const { held, job } = await accept();
   expect(job.request).toBeUndefined();
@@ -127,7 +127,7 @@ test.each([
   expect(await get()).toMatchObject({ data: { n: 2 }, request: LARGE });
 });
 
-test("a pending job without a request gets one without moving in the queue", async () => {
+test("a pending job that receives a request keeps its place in the queue", async () => {
   await add({ n: 1 });
   await add({ n: 1 }, { late: true });
   expect((await get())?.request).toEqual({ late: true });
@@ -150,7 +150,7 @@ test("removing a job removes its request", async () => {
   expect((await get())?.request).toBeUndefined();
 });
 
-test("a job without a request needs no additional key", async () => {
+test("a job without a request has no row for requests", async () => {
   await add({ n: 1 });
   const without = await cost(get);
   await add({ n: 1 }, { small: true });
@@ -159,7 +159,7 @@ test("a job without a request needs no additional key", async () => {
   expect(without).toEqual({ readCount: 2, writtenCount: 0 });
 });
 
-test("a request is decoded on demand, and once", async () => {
+test("a job decodes its request when it is first used, and only once", async () => {
   let decodedCount = 0;
   jobs = new Jobs(runtime, SUBSPACE, {
     encode: (_, request) => request,

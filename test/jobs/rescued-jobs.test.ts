@@ -1,4 +1,7 @@
-/** Data given to a job while it runs is used by its next run, however the run ends. */
+/**
+ * A running job may receive data for its next run. The next run uses this data, however the current
+ * run ends.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type HeldJob, Jobs, type WorkerId } from "../../src/jobs/index.ts";
@@ -58,14 +61,14 @@ const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] 
 ];
 
 describe.each(ENDS)("a run that ended %s", (_, end) => {
-  test("is followed by one with the data, time and group that the job got meanwhile", async () => {
+  test("is followed by a run with the data, time and group that the job received in the meantime", async () => {
     const held = await accept();
     await transact((tx) => jobs.add(tx, JOB, { n: 2 }, { scheduledAtSec: 17, group: "g" }));
     await transact((tx) => jobs.update(tx, held, { n: 1, done: 5 }));
     await end(held);
     const next = { state: "pending", scheduledAtSec: 17, group: "g", data: { n: 2 } };
     expect(await stored()).toMatchObject(next);
-    // The data set for the next run is used only once.
+    // Only one run uses the data that was set for the next run.
     const again = await accept();
     await transact(async (tx) => {
       await jobs.resubmit(tx, again, 20);
@@ -74,7 +77,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     expect(await stored()).toMatchObject({ state: "pending", scheduledAtSec: 20, data: { n: 3 } });
   });
 
-  test("is followed by one with the data of a resubmission", async () => {
+  test("is followed by a run with the data of a resubmission", async () => {
     const held = await accept();
     await transact((tx) => jobs.resubmit(tx, held, 9, { n: 2 }));
     await end(held);
@@ -83,7 +86,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
 });
 
 test.each(ENDS.slice(1))(
-  "a run that ended %s leaves its last figures to the next one",
+  "a run that ended %s passes its last data on to the next run",
   async (_, end) => {
     const held = await accept();
     await transact((tx) => jobs.update(tx, held, { n: 1, done: 5 }));
@@ -93,7 +96,7 @@ test.each(ENDS.slice(1))(
 );
 
 test.each(ENDS.filter(([how]) => how !== "by itself"))(
-  "a run that ended %s is followed by one immediately, even if the clock has been set back",
+  "a run that ended %s is followed by the next run immediately, even if the clock has been set back",
   async (_, end) => {
     const nowSec = () => Math.floor(runtime.clock.nowMs() / 1000);
     const aheadSec = nowSec() + 3_600;

@@ -1,6 +1,6 @@
 /**
- * Workers as processes on one LMDB store: jobs of dead ones are rescued, those of busy ones are
- * not.
+ * Workers as processes on one LMDB store. Jobs of dead processes are requeued, and jobs of busy
+ * processes are not.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -27,13 +27,13 @@ interface Message {
 interface WorkerOptions {
   readonly leaseMs: number;
   readonly mode: "write" | "hold";
-  /** Whether a thread or a process renews the lease, independently of the event loop. */
+  /** Whether a thread or a process renews the lease. Both are independent of the event loop. */
   readonly renewal: Renewal;
 }
 
 type Renewal = "thread" | "process";
 
-/** One process, and its messages so far. */
+/** A worker process and the messages that it has sent. */
 class WorkerProcess {
   readonly child: ChildProcess;
   readonly messages: Message[] = [];
@@ -47,7 +47,7 @@ class WorkerProcess {
     return this.messages.filter((message) => message.event === event).length;
   }
 
-  /** Resolves when it has sent this message `count` times. */
+  /** Resolves when the process has sent this message `count` times. */
   async said(event: string, count = 1): Promise<void> {
     while (this.count(event) < count) await once(this.child, "message");
   }
@@ -104,15 +104,16 @@ async function all(): Promise<readonly Job[]> {
 }
 
 /**
- * Suspends a process outside of commits: during a commit it holds LMDB's lock and blocks all others
- * until it resumes, so it cannot be expelled (docs/spec/jobs.md).
+ * Suspends a process while it is not committing. During a commit it would hold LMDB's lock and
+ * block all other processes until it resumes, so no process could expel its worker
+ * (docs/spec/jobs.md).
  */
 async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const probe = Subspace.fromTuple(["probe"]).pack([]);
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    // A process that was not stopped completely may still begin a commit after ours.
+    // A process that is not yet completely stopped may begin a commit after ours.
     await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,
@@ -120,19 +121,19 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
     );
     if (hasCommitted) return;
     process.child.kill("SIGCONT");
-    // A process that is suspended again immediately would never finish its commit.
+    // If the process were suspended again immediately, it would never finish its commit.
     await commit();
   }
 }
 
-/** Durations for which the event loop is blocked: more than two leases. */
+/** How long the event loop is blocked: longer than two leases. */
 const BLOCKED: readonly (readonly [Renewal, number])[] = [
   ["thread", 12_000],
   ["process", 12_000],
 ];
 
-describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
-  test("1,000 jobs of a killed process are all accepted by another", async () => {
+describe.each(BLOCKED)("workers whose leases are renewed by a %s", (renewal, blockMs) => {
+  test("another process accepts all 1,000 jobs of a killed process", async () => {
     const victim = await open("victim", { renewal, leaseMs: DEFAULT_LEASE_MS });
     await add(1000);
     await victim.said("accepted", 1000);
@@ -149,7 +150,7 @@ describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     expect(await first.end("SIGTERM")).toBe(0);
     await other.said("accepted", 50);
-    // The jobs were accepted before its lease expired.
+    // The jobs were accepted before the lease of the stopped process expired.
     expect(other.count("jobs.worker-expelled")).toBe(0);
   });
 
@@ -160,7 +161,7 @@ describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
     const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
     busy.child.send({ blockMs });
     await busy.said("unblocked");
-    // The process continues to write, and has lost no job.
+    // The process continues to write, and no job was taken from it.
     await busy.said("wrote", 20);
     expect(busy.count("halted")).toBe(0);
     expect(busy.count("jobs.worker-lost")).toBe(0);
@@ -168,7 +169,7 @@ describe.each(BLOCKED)("leases renewed by a %s", (renewal, blockMs) => {
     expect(other.count("jobs.worker-expelled")).toBe(0);
   });
 
-  test("a process suspended for longer than its lease halts on waking, without an accepted write", async () => {
+  test("a process that is suspended for longer than its lease stops when it resumes, and none of its writes is accepted", async () => {
     const sleeper = await open("sleeper", { renewal, leaseMs: SHORT_LEASE_MS, mode: "write" });
     await add(20);
     await sleeper.said("accepted", 20);

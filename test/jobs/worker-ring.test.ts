@@ -1,4 +1,4 @@
-/** The neighbours that a worker watches, with a clock that the test advances. */
+/** Which neighbours a worker watches. The test advances the clock. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs, type Worker, type WorkerId } from "../../src/jobs/index.ts";
@@ -14,7 +14,7 @@ let memory: MemoryEngine;
 let kv: KeyValueStore;
 let jobs: Jobs;
 let ring: WorkerRing;
-/** The workers to the right of the first one, nearest first. */
+/** The workers that follow the first one in the ring, nearest first. */
 let others: WorkerId[];
 
 const system = createSystemRuntime();
@@ -37,7 +37,7 @@ beforeEach(async () => {
   };
 });
 
-/** Advances time by a number of leases, and lets the worker check. */
+/** Advances time by this number of leases, and runs one check of the worker. */
 async function check(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
   await ring.look();
@@ -48,7 +48,7 @@ async function living(): Promise<WorkerId[]> {
   return others.filter((id) => members.some((member) => member.id === id));
 }
 
-test("while its right neighbour lives, a worker ignores silent workers after that one", async () => {
+test("a worker whose next neighbour is alive ignores silent workers after that neighbour", async () => {
   const [nearest = ""] = others;
   for (let count = 0; count < 12; count++) {
     await kv.transact((tx) => jobs.workers.renew(tx, nearest));
@@ -57,7 +57,7 @@ test("while its right neighbour lives, a worker ignores silent workers after tha
   expect(await living()).toEqual(others);
 });
 
-test("a check reads one lease, however many workers there are, and the list once per lease", async () => {
+test("each check reads one lease whatever the number of workers, and one check per lease duration also reads the list of workers", async () => {
   for (let count = 0; count < 50; count++) {
     await kv.transact(async (tx) => jobs.workers.register(tx, DESCRIPTION));
   }
@@ -73,27 +73,27 @@ test("a check reads one lease, however many workers there are, and the list once
     await check(0.2);
     readCounts.push(counts.readCount - before);
   }
-  // The first check reads all leases: none is known yet.
+  // The first check reads all leases, because the worker knows none of them yet.
   expect(readCounts[0]).toBeLessThan(3 * members.length);
   const later = readCounts.slice(1).toSorted((left, right) => left - right);
   expect(later.slice(0, 7)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   expect(later.at(-1)).toBeLessThan(members.length + 10);
 });
 
-test("after a silent neighbour the next ones are watched, too", async () => {
+test("a worker whose neighbour is silent also watches the workers after it", async () => {
   for (let count = 0; count < 5; count++) await check(0.2);
   expect(await living()).toEqual(others);
   await check(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each neighbour is watched once the previous one has missed two renewals, before that one is
-  // expelled.
+  // Each worker in the ring is watched as soon as the previous one has missed two renewals, even
+  // before that one is expelled.
   for (const left of [others.slice(2), []]) {
     for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);
   }
 });
 
-test("the neighbour of the last worker is the first", async () => {
+test("the last worker's neighbour is the first worker", async () => {
   const last = (await kv.read((tx) => jobs.workers.members(tx))).at(-1) as Worker;
   ring = new WorkerRing({ runtime, kv, jobs }, last);
   const [first, second] = await kv.read((tx) => jobs.workers.members(tx));

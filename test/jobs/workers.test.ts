@@ -1,4 +1,4 @@
-/** Workers and their leases, on the memory engine. Leases are short, so that they expire soon. */
+/** Workers and their leases, on the in-memory engine. Leases are short so that they expire soon. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
@@ -16,7 +16,7 @@ import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../s
 
 const TYPE = "test";
 const LEASE_MS = 200;
-/** Lease of workers in the test's own event loop, which it keeps busy. */
+/** Lease of workers that run in the test's own event loop. The test keeps this event loop busy. */
 const RUNNING_LEASE_MS = 3000;
 const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
 
@@ -53,7 +53,7 @@ beforeEach(async () => {
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
 const members = () => kv.read((tx) => jobs.workers.members(tx));
 
-/** The first matching event with this name, past or future. */
+/** Resolves with the first matching event of this name, past or future. */
 async function event(
   name: string,
   passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
@@ -91,7 +91,7 @@ async function acceptAll(worker: WorkerId): Promise<HeldJob[]> {
   }
 }
 
-/** Runs a worker with `work`, which by default waits until the worker is expelled. */
+/** Runs a worker that executes `work`. By default, `work` waits until the worker is expelled. */
 function run(
   work: (membership: Membership) => Promise<void> = ({ expelled }) => untilAborted(expelled),
   renewer: LeaseRenewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers }),
@@ -109,14 +109,14 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 const pendingCount = () =>
   kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
 
-test("a registration is visible to watchers of the list", async () => {
+test("a watch on the list of workers fires when a worker registers", async () => {
   const changed = await transact(async (tx) => jobs.workers.watch(tx));
   const id = await registerSilent();
   await changed.fired();
   expect(await members()).toMatchObject([{ id, ...DESCRIPTION }]);
 });
 
-test("a silent worker loses all its jobs to its neighbour, in batches", async () => {
+test("a silent worker's neighbour requeues all jobs of the silent worker in batches", async () => {
   const silent = await registerSilent();
   await add(2500);
   const held = await acceptAll(silent);
@@ -132,7 +132,7 @@ test("a silent worker loses all its jobs to its neighbour, in batches", async ()
   await expect(writing).rejects.toThrow(JobHaltedError);
 });
 
-test("an expelled worker accepts nothing", async () => {
+test("an expelled worker cannot accept jobs", async () => {
   const id = await registerSilent();
   await add(1);
   expect(await transact((tx) => jobs.workers.expel(tx, id))).toBe(true);
@@ -144,7 +144,7 @@ test("an expelled worker accepts nothing", async () => {
   expect(await pendingCount()).toBe(1);
 });
 
-test("an acceptance fails if its worker is expelled concurrently", async () => {
+test("an acceptance fails if the worker is expelled concurrently", async () => {
   const id = await registerSilent();
   await add(1);
   const accepting = transact(async (tx) => {
@@ -158,14 +158,14 @@ test("an acceptance fails if its worker is expelled concurrently", async () => {
   expect(await kv.read((tx) => jobs.heldCount(tx, id))).toBe(0);
 });
 
-test("a worker that renewed concurrently is not expelled", async () => {
+test("a worker is not expelled if it renews its lease concurrently", async () => {
   const id = await registerSilent();
   await transact((tx) => jobs.workers.renew(tx, id));
   expect(await transact((tx) => jobs.workers.expel(tx, id, 0))).toBe(false);
   expect(await transact((tx) => jobs.workers.expel(tx, id, 1))).toBe(true);
 });
 
-test("neighbours that die together are detected together", async () => {
+test("neighbouring workers that die at the same time are detected at the same time", async () => {
   for (let count = 0; count < 8; count++) await registerSilent();
   const startedAtMs = clock.monotonicMs();
   run();
@@ -175,9 +175,10 @@ test("neighbours that die together are detected together", async () => {
   expect(clock.monotonicMs() - startedAtMs).toBeLessThan(8 * LEASE_MS);
 });
 
-test("live workers do not expel each other", async () => {
+test("workers that are alive do not expel each other", async () => {
   for (let count = 0; count < 5; count++) run();
-  // A dead worker, registered last. Once it is expelled, all others have been checked as well.
+  // The dead worker is registered last. When it has been expelled, all other workers have been
+  // checked as well.
   const silent = await registerSilent();
   await event("jobs.worker-cleared", ({ worker }) => worker === silent);
   const expelled = events.filter(({ name }) => name === "jobs.worker-expelled");
@@ -185,7 +186,7 @@ test("live workers do not expel each other", async () => {
   expect((await members()).length).toBe(5);
 });
 
-test("jobs of an expelled worker are requeued even if its expeller dies halfway", async () => {
+test("an expelled worker's jobs are requeued even if the worker that expelled it dies meanwhile", async () => {
   const silent = await registerSilent();
   await add(10);
   await acceptAll(silent);
@@ -197,7 +198,7 @@ test("jobs of an expelled worker are requeued even if its expeller dies halfway"
   expect(await pendingCount()).toBe(10);
 });
 
-test("a leaving worker returns its jobs, and is removed from the list", async () => {
+test("a worker that shuts down returns its jobs and is removed from the list of workers", async () => {
   const leaving = new AbortController();
   await add(5);
   const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
@@ -210,7 +211,7 @@ test("a leaving worker returns its jobs, and is removed from the list", async ()
   expect(await members()).toEqual([]);
 });
 
-test("an expelled worker stops its jobs before it registers again, under another id", async () => {
+test("an expelled worker stops its jobs before it registers again under another id", async () => {
   const order: string[] = [];
   run(async ({ id, expelled }) => {
     order.push("working");
@@ -226,7 +227,7 @@ test("an expelled worker stops its jobs before it registers again, under another
   expect(order.slice(0, 2)).toEqual(["working", "stopped"]);
 });
 
-test("a worker that cannot renew abandons its jobs before another expels it", async () => {
+test("a worker that cannot renew its lease abandons its jobs before another worker expels it", async () => {
   const deaf: LeaseRenewer = {
     prepare: async () => ({
       start: ({ leaseMs, ageMs }) => {
@@ -260,7 +261,7 @@ test("a worker that cannot renew abandons its jobs before another expels it", as
   expect(await pendingCount()).toBe(3);
 });
 
-test("a lease survives a renewer that takes longer than the lease to start", async () => {
+test("a lease does not end if its renewer takes longer than the lease to start", async () => {
   const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
   const slow: LeaseRenewer = {
     prepare: async () => {
@@ -273,7 +274,7 @@ test("a lease survives a renewer that takes longer than the lease to start", asy
   expect(events.some(({ name }) => name === "jobs.worker-lost")).toBe(false);
 });
 
-test("a job leaves its worker's list, however it ends", async () => {
+test("a job is removed from its worker's list however the run ends", async () => {
   const id = await registerSilent();
   await add(3);
   const [first, second, third] = (await acceptAll(id)) as [HeldJob, HeldJob, HeldJob];

@@ -1,4 +1,4 @@
-/** Administrator of the node on which suites run. */
+/** Administrator of the node under test. */
 export const ADMIN = { name: "adm", password: "pass" };
 
 /** Settings of CouchDB's own test runs. */

@@ -1,5 +1,6 @@
 /**
- * `@cloudant/couchbackup` as a client: a backup of a database, restored into another, is complete.
+ * `@cloudant/couchbackup` as a client. A backup of a database that is restored into another
+ * database is complete.
  */
 import { execFile } from "node:child_process";
 import { createReadStream, createWriteStream } from "node:fs";
@@ -25,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Returns each document's text, including `_rev`, by id. */
+/** Returns the text of each document, including `_rev`, by id. */
 async function documentsOf(database: string): Promise<Map<string, string>> {
   const path = `/${database}/_all_docs?include_docs=true&attachments=true`;
   const { body } = await tandem.call("GET", path);
@@ -34,7 +35,7 @@ async function documentsOf(database: string): Promise<Map<string, string>> {
   );
 }
 
-test.each(["full", "shallow"])("a %s backup of the films restores all of them", async (mode) => {
+test.each(["full", "shallow"])("a %s backup of the films restores all documents", async (mode) => {
   const file = join(processes.directory(), "films.backup");
   const log = join(processes.directory(), "films.log");
   const shared = ["--url", tandem.url, "--db", "films", "--mode", mode];
@@ -51,7 +52,7 @@ test.each(["full", "shallow"])("a %s backup of the films restores all of them", 
   expect(await documentsOf(target)).toEqual(before);
 });
 
-/** Runs a program of the package with its input or output in a file. */
+/** Runs a program of the package and redirects its input or output to a file. */
 async function pipe(
   program: readonly string[],
   input: string | undefined,
@@ -60,7 +61,8 @@ async function pipe(
   const running = run(process.execPath, program, {
     maxBuffer: 1e9,
     encoding: "buffer",
-    // The program leaves a log folder in TMPDIR, so this names a folder that the suite removes.
+    // The program leaves a log folder in TMPDIR, which is therefore set to a folder that the suite
+    // removes.
     env: { ...process.env, TMPDIR: processes.directory() },
   });
   const { stdin, stdout } = running.child;

@@ -1,4 +1,4 @@
-/** CouchDB's tests in Elixir, from a checkout that was built with its dependencies. */
+/** CouchDB's Elixir tests, run from a checkout that has been built with its dependencies. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { ADMIN, INI } from "./administrator.mjs";
@@ -8,8 +8,8 @@ import { filesIn } from "./test-files.mjs";
 const RUNNER = fileURLToPath(new URL("couchdb-suites.exs", import.meta.url));
 const TEST_FILE = /_test\.exs$/;
 /**
- * Whole files about features that Tandem does not have, or about a cluster of several CouchDB
- * nodes.
+ * Test files that are left out: all of their tests are about features that Tandem does not have, or
+ * about a cluster of CouchDB nodes.
  */
 const LEFT_OUT =
   /\/(view_|erlang_views|multiple_rows|reduce|list_views|show_documents|rewrite|update_documents|jsonp|design_options|partition_|reshard_|search|nouveau|dreyfus|cluster_with)/;

@@ -1,7 +1,7 @@
 /**
- * Replication with a real CouchDB, by both replicators. Runs if `COUCHDB_URL` is set, with the
- * credentials of an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run
- * test/peers`.
+ * Replication with a real CouchDB, by Tandem's replicator and by CouchDB's. The tests run if
+ * `COUCHDB_URL` is set and contains an administrator's credentials:
+ * `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run test/peers`.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
@@ -61,7 +61,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])("%s are copied to it and back by our replicator", async (name, lines) => {
+  ])("Tandem's replicator copies %s to CouchDB and back", async (name, lines) => {
     const database = `tandem-test-ours-${name.slice(0, 5)}`;
     await load(tandem, database, lines);
     const there = `${withUser}/${database}`;
@@ -95,7 +95,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])("%s are copied to it and back by its replicator", async (name, lines) => {
+  ])("CouchDB's replicator copies %s to CouchDB and back", async (name, lines) => {
     const database = `tandem-test-its-${name.slice(0, 5)}`;
     await load(tandem, database, lines);
     const ours = `${tandem.url}/${database}`;
@@ -120,7 +120,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     expect((await compare(ours, back)).differenceCount).toBe(0);
   });
 
-  test("unusual documents are copied both ways, by both replicators", async () => {
+  test("both replicators copy unusual documents in both directions", async () => {
     const database = "tandem-test-odd";
     await couchdb.call("PUT", `/${database}`);
     await writeOddDocuments(couchdb.call, database);
@@ -155,7 +155,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     expect((await compare(there, `${tandem.url}/odd-pushed`)).differences).toEqual([]);
   });
 
-  /** Runs the job of a document, and returns it when it has ended. */
+  /** Runs the job of a replication document, and returns the job when it has ended. */
   const ended = async (database: string, body: object): Promise<Answer["body"]> => {
     const document = `/_replicator/${database}`;
     expect((await tandem.call("PUT", document, body)).status).toBe(201);
@@ -171,7 +171,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     ["pushed", "faults", () => unreliable(5, FAULT_NAMES.length * 3), FAULT_NAMES.length],
     ["pulled", "multipart bodies that are cut short", truncatedMultipart, CUT_WAYS.length],
   ] as const)(
-    "countries with their flags, %s, are copied completely through %s",
+    "countries with their flags are %s completely despite %s",
     async (way, fault, openFaults, faultCount) => {
       const isPull = way === "pulled";
       const database = `tandem-test-${way}-${fault.slice(0, 5)}`;
@@ -201,7 +201,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     },
   );
 
-  test("a continuous job follows a CouchDB, and continues after it was stopped and started", async () => {
+  test("a continuous job copies changes from a CouchDB, and ends when its document is deleted", async () => {
     const database = "tandem-test-follow";
     await couchdb.call("PUT", `/${database}`);
     const { status } = await tandem.call("PUT", "/_replicator/follow", {

@@ -1,4 +1,4 @@
-/** `nano`, CouchDB's own client for Node.js, works with Tandem as with CouchDB. */
+/** `nano`, CouchDB's own client for Node.js. It works with Tandem as it does with CouchDB. */
 import nano from "nano";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -24,14 +24,14 @@ beforeEach(async () => {
   films = server.use("films");
 });
 
-test("databases are created, described, listed and deleted", async () => {
+test("nano creates, describes, lists and deletes databases", async () => {
   expect(await server.db.get("films")).toMatchObject({ db_name: "films", doc_count: 0 });
   expect(await server.db.list()).toContain("films");
   await server.db.destroy("films");
   await expect(server.db.get("films")).rejects.toMatchObject({ statusCode: 404 });
 });
 
-test("a document is written, read, copied and deleted", async () => {
+test("nano writes, reads, copies and deletes a document", async () => {
   const { rev } = await films.insert({ title: "M" }, "m");
   await expect(films.insert({ title: "N" }, "m")).rejects.toMatchObject({ statusCode: 409 });
   expect(await films.get("m")).toEqual({ _id: "m", _rev: rev, title: "M" });
@@ -46,7 +46,7 @@ test("a document is written, read, copied and deleted", async () => {
   await expect(films.get("m")).rejects.toMatchObject({ statusCode: 404, reason: "deleted" });
 });
 
-test("documents are written and read in bulk", async () => {
+test("nano writes and reads documents in bulk", async () => {
   const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `f${1000 + n}`, title: `${n}` }));
   const results = await films.bulk({ docs });
   expect(results).toHaveLength(300);
@@ -57,7 +57,7 @@ test("documents are written and read in bulk", async () => {
   expect(fetched.rows).toMatchObject([{ doc: { title: "299" } }, { error: "not_found" }]);
 });
 
-test("attachments are stored and read, with their document and separately", async () => {
+test("nano stores and reads attachments, with their document and separately", async () => {
   const poster = Buffer.from([0, 1, 2, 255]);
   const { rev } = await films.attachment.insert("m", "poster ü.png", poster, "image/png");
   expect(await films.attachment.get("m", "poster ü.png")).toEqual(poster);
@@ -75,7 +75,7 @@ test("attachments are stored and read, with their document and separately", asyn
   expect(await films.get("m")).not.toHaveProperty("_attachments");
 });
 
-test("the reader of changes gets existing changes and later ones", async () => {
+test("nano's changes reader returns existing changes and later ones", async () => {
   await films.bulk({ docs: [{ _id: "a" }, { _id: "b" }] });
   const seen = await new Promise<string[]>((resolve, reject) => {
     const ids: string[] = [];
@@ -83,7 +83,8 @@ test("the reader of changes gets existing changes and later ones", async () => {
     reader.on("error", reject);
     reader.on("change", (change: { id: string }) => {
       ids.push(change.id);
-      // Written only when the reader has caught up, so that it must be notified.
+      // Written only after the reader has received all earlier changes, so that the server must
+      // notify it.
       if (ids.length === 2) void films.insert({ title: "C" }, "c").catch(reject);
       if (ids.length < 3) return;
       films.changesReader.stop();
@@ -93,7 +94,7 @@ test("the reader of changes gets existing changes and later ones", async () => {
   expect(seen.toSorted()).toEqual(["a", "b", "c"]);
 });
 
-test("a find returns documents", async () => {
+test("nano's find returns documents", async () => {
   await films.bulk({
     docs: [
       { _id: "a", title: "M" },
@@ -104,7 +105,7 @@ test("a find returns documents", async () => {
   expect(docs).toEqual([{ _id: "b" }]);
 });
 
-test("an index is created and serves a find in its order", async () => {
+test("nano creates an index, and a find returns documents in the order of the index", async () => {
   await films.bulk({
     docs: [
       { _id: "a", title: "N" },
@@ -122,7 +123,7 @@ test("an index is created and serves a find in its order", async () => {
   expect(warning).toBeUndefined();
 });
 
-test("a session is opened with a cookie, and wrong passwords are refused", async () => {
+test("nano opens a session with a cookie, and a wrong password is refused", async () => {
   const anonymous = nano(tandem.url);
   await expect(anonymous.db.create("x")).rejects.toMatchObject({ statusCode: 401 });
   await expect(anonymous.auth("adm", "no")).rejects.toMatchObject({ statusCode: 401 });

@@ -1,7 +1,7 @@
 /**
- * Replication with PouchDB's HTTP server in both directions over a network with faults: plain
- * documents, conflicts and deletions, and attachments that are pulled. The server responds without
- * multipart and crashes on a multipart body, so none are pushed to it.
+ * Replication with PouchDB's HTTP server, in both directions and over a network with faults: plain
+ * documents, conflicts, deletions, and pulled attachments. The server does not send multipart and
+ * crashes when it receives multipart, so no attachments are pushed to it.
  * `end-to-end/faults/faults.test.ts` tests truncated multipart.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -50,7 +50,7 @@ afterAll(async () => {
 const films = sampleLines("films").slice(0, 600);
 const branch = (letter: string) => letter.repeat(32);
 
-/** Writes films, a conflict, and a deletion. */
+/** Writes films, among them a conflict and a deletion. */
 async function write(server: { readonly url: string }, database: string): Promise<void> {
   const post = (method: string, path: string, body?: unknown) =>
     call(`${server.url}${path}`, method, body);
@@ -95,7 +95,8 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
     const struck = [...faults.counts.values()].reduce((sum, count) => sum + count, 0);
     expect([struck, sessions.expiredCount() > 0]).toEqual([faultCount, true]);
-    // Documents of an aborted run are read and counted again, but written once.
+    // If a run is aborted, the next run reads and counts its documents again, but each document is
+    // written once.
     const { docs_read: read, docs_written: written } = ended.info;
     expect([read >= written, written <= films.length + 3]).toEqual([true, true]);
     const id = encodeURIComponent(`_replicator/${database}`);
@@ -110,7 +111,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("flags are pulled completely despite faults: a server without multipart is asked for each attachment", async () => {
+test("flags are pulled completely despite faults, one attachment per request because the server does not send multipart", async () => {
   const database = "countries";
   const post = (method: string, path: string, body?: unknown) =>
     call(`${pouchUrl}${path}`, method, body);

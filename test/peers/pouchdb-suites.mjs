@@ -1,4 +1,4 @@
-/** PouchDB's tests, from a checkout with its packages installed and its modules built. */
+/** PouchDB's tests, run from a checkout with installed packages and built modules. */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,19 +6,19 @@ import { join } from "node:path";
 import { filesIn } from "./test-files.mjs";
 
 const TEST_FILE = /^test\..*\.js$/;
-/** PouchDB's failure tests use a server at this port that does not respond. */
+/** PouchDB's tests of failures send requests to this port, at which no server responds. */
 const DOWN_SERVER_PORT = "3010";
 const TEST_TIMEOUT_MS = "20000";
 /**
- * Maximum number of runs per file. A failed hook ends a run, which is then repeated without the
- * test that failed.
+ * Maximum number of runs per test file. A failed hook ends a run early; the file is then run again
+ * without the test that failed.
  */
 const RUNS_OF_FILE_MAX = 40;
 
 const INTEGRATION = {
   name: "integration",
   folders: ["tests/integration"],
-  /** Hooks for all files. */
+  /** Setup files whose hooks run for all test files. */
   setup: ["tests/integration/test.setup_global_hooks.js"],
   environment: {},
 };
@@ -62,8 +62,8 @@ function runFile(checkout, suite, file, url) {
 }
 
 /**
- * mocha's report of one run of a file: tests by their full names, and whether a hook ended it
- * early.
+ * Runs a test file once. Returns mocha's report: the tests by their full names, and whether a
+ * failed hook ended the run early.
  */
 function runOnce(checkout, { setup, environment }, file, url, left) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-peers-"));

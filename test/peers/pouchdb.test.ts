@@ -1,4 +1,4 @@
-/** Replication with PouchDB 9 on LevelDB as the client: pulls and pushes. */
+/** Replication with PouchDB 9 on LevelDB. PouchDB is the client, which pulls and pushes. */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -38,7 +38,10 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Pulls a database into a PouchDB, and pushes it from there into a new database. */
+/**
+ * Pulls a database into a local PouchDB database, and pushes the local database into a new database
+ * on the server.
+ */
 async function pullAndPush(database: string): Promise<ReplicationResult[]> {
   const local = new PouchDB(join(processes.directory(), "pouch"));
   try {
@@ -56,7 +59,7 @@ async function pullAndPush(database: string): Promise<ReplicationResult[]> {
 test.each([
   ["films", 3023],
   ["countries", 250],
-] as const)("PouchDB pulls %s from us and pushes them to us", async (name, count) => {
+] as const)("PouchDB pulls %s from Tandem and pushes them back", async (name, count) => {
   await load(tandem, name, sampleLines(name));
   const results = await pullAndPush(name);
   expect(results).toMatchObject([
@@ -68,11 +71,13 @@ test.each([
   expect(comparison.differences).toEqual([]);
 });
 
-test("PouchDB copies conflicts, deletions, design documents and unusual ids both ways", async () => {
+test("PouchDB copies conflicts, deletions, design documents and unusual ids in both directions", async () => {
   await tandem.call("PUT", "/odd");
-  // PouchDB requests attachments by URL objects, which resolve the id `..` to the parent path.
+  // PouchDB requests attachments by URL objects, which would resolve the id `..` to the parent
+  // path.
   const ids = ODD_IDS.filter((id) => id !== "..");
-  // PouchDB stores attachments uncompressed, so a compressed one is returned with another digest.
+  // PouchDB stores attachments uncompressed, so it would push back a compressed attachment with
+  // another digest.
   await writeOddDocuments(tandem.call, "odd", { ids, textType: "application/octet-stream" });
   const [pulled, pushed] = await pullAndPush("odd");
   expect([pulled?.doc_write_failures, pushed?.doc_write_failures]).toEqual([0, 0]);

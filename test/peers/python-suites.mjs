@@ -1,20 +1,21 @@
 /**
- * Python suites, run by pytest: mango's own tests (in CouchDB's checkout), couchdyno (replications)
- * and python-cloudant (a client). `PYTHON` names the interpreter. It needs `pytest`, `requests` and
- * `parameterized`; couchdyno also `couchdb` and `configargparse`, python-cloudant `flaky`.
+ * Python test suites that pytest runs: mango's own tests (in CouchDB's checkout), couchdyno
+ * (replications) and python-cloudant (a client). `PYTHON` names the interpreter. All suites need
+ * `pytest`, `requests` and `parameterized`. couchdyno also needs `couchdb` and `configargparse`,
+ * and python-cloudant needs `flaky`.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { ADMIN, INI } from "./administrator.mjs";
 import { filesIn } from "./test-files.mjs";
 
-/** Time limit for one file. Its unfinished tests count as failed. */
+/** Time limit for one test file. Tests that have not finished by then count as failed. */
 const FILE_TIMEOUT_MS = 900_000;
 
 /** Text indexes need Clouseau or Nouveau. */
 const TEXT_INDEXES = /\/\d\d-(?:[a-z-]*text|limit|disable-array)/;
 
-/** mango's tests, from a checkout of CouchDB. */
+/** mango's tests, run from a checkout of CouchDB. */
 export function mangoSuite(checkout) {
   const folder = "src/mango/test";
   const environment = ({ origin, username, password }) => ({
@@ -67,7 +68,7 @@ function suite(name, checkout, { environment, files }) {
   };
 }
 
-/** A URL without credentials is that of our own node. */
+/** A URL without credentials is the URL of our own node. */
 function addressOf(url) {
   const { origin, protocol, host, username, password } = new URL(url);
   const isOurs = username === "";
@@ -95,7 +96,8 @@ function runFile(checkout, file, environment) {
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...environment },
   });
   if (process.env.PEERS_VERBOSE === "1") process.stdout.write(stdout);
-  // pytest exits with 0 if all tests passed, 1 if some failed, and 5 if there were none.
+  // pytest exits with 0 if all tests passed, with 1 if some failed, and with 5 if it found no
+  // tests.
   if (error !== undefined || ![0, 1, 5].includes(status)) {
     throw new Error(`${file} could not be run: ${error?.message ?? status}\n${stdout}${stderr}`);
   }

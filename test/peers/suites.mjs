@@ -30,7 +30,9 @@ const PEERS = {
 const nameParts = process.argv.slice(2);
 const known = JSON.parse(readFileSync(new URL("known-failures.json", import.meta.url), "utf8"));
 
-/** Returns the names of a suite's known failures: permanent ones, or all but the flaky ones. */
+/**
+ * Returns the names of a suite's known failures: `all` of them, and those that may pass `byChance`.
+ */
 function knownFailures(suite) {
   const reasons = Object.entries(known[suite] ?? {});
   const byChance = reasons.filter(([reason]) => reason.startsWith("(passes by chance)"));
@@ -41,14 +43,14 @@ function knownFailures(suite) {
 const print = (line) => process.stdout.write(`${line}\n`);
 
 /**
- * Maximum runs of a file with new failures. Some tests depend on timing, and occasionally fail on
- * CouchDB as well.
+ * Maximum number of runs of a test file with new failures. Some tests depend on timing and
+ * occasionally fail on CouchDB, too.
  */
 const FILE_RUNS_MAX = 3;
 
 /**
- * Returns the names of passed and failed tests. A test that passes in one of a file's runs has
- * passed.
+ * Returns the names of passed and failed tests. A test counts as passed if it passes in at least
+ * one run of its file.
  */
 function runSuite({ files, runFile }, url, expected) {
   const passed = new Set();
@@ -69,12 +71,12 @@ function runSuite({ files, runFile }, url, expected) {
     print(`  ${file}: ${result.passed.size} passed, ${result.failed.size} failed`);
     for (const title of result.failed) print(`    ${title}`);
   }
-  // A name may stand for several tests.
+  // Several tests may have the same name.
   for (const title of failed) passed.delete(title);
   return { passed, failed };
 }
 
-/** Whether all results match the list. */
+/** Prints the results. Returns whether they match the list of known failures. */
 function judge(name, expected, ours, theirs) {
   const news = [...ours.failed].filter((title) => !expected.all.has(title));
   const fixed = [...expected.all].filter((title) => {
@@ -91,7 +93,7 @@ function judge(name, expected, ours, theirs) {
   return news.length === 0 && fixed.length === 0;
 }
 
-/** Whether the results of all suites of a peer match the list. */
+/** Runs all suites of a peer. Returns whether their results match the list of known failures. */
 async function runPeer({ ini, suites, close }) {
   const directory = mkdtempSync(join(tmpdir(), "tandem-peers-"));
   const file = join(directory, "tandem.ini");

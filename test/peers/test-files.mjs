@@ -2,8 +2,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * The files in these folders of a checkout whose names match, ordered within each folder, as paths
- * relative to the checkout.
+ * Returns the files in these folders whose names match, as paths relative to the checkout, ordered
+ * within each folder.
  */
 export function filesIn(checkout, folders, pattern) {
   return folders.flatMap((folder) =>

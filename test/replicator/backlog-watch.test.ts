@@ -1,6 +1,6 @@
 /**
- * The pending changes of waiting jobs are polled rarely, a few jobs at a time, by one of the nodes.
- * In virtual time.
+ * Polling the sources of waiting jobs for pending changes: rarely, a few jobs at a time, and by one
+ * node for all. In virtual time.
  */
 import { expect, test, vi } from "vitest";
 import { Jobs } from "../../src/jobs/index.ts";
@@ -11,7 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOE = { userName: "joe", isAdmin: true };
 const JOBS = 45;
 
-/** Three nodes that watch the jobs concurrently. No job runs. */
+/** Opens three nodes whose backlog watches run concurrently. No node runs jobs. */
 async function open() {
   const first = openVirtualNode({});
   const { world, replicator } = first;
@@ -33,7 +33,7 @@ async function open() {
     return {
       jobs,
       simulated,
-      /** The node's scans for jobs to poll. */
+      /** Spy on the node's scans for jobs to poll. */
       check: vi.spyOn(jobs, "schedules"),
       stop(): Promise<void> {
         stopping.abort(new Error("The test is over"));
@@ -70,7 +70,7 @@ test("the nodes together poll each job once per round, a few jobs at a time", as
   await node.close();
 });
 
-test("a waiting job is behind from the first pending change until its source reports none", async () => {
+test("a waiting job has a lag from its first pending change until its source reports none", async () => {
   const node = await open();
   const id = node.ids[0] as string;
   await node.pass(30);
@@ -89,7 +89,7 @@ test("a waiting job is behind from the first pending change until its source rep
   await node.close();
 });
 
-test("polls paused jobs, but not jobs that have ended", async () => {
+test("paused jobs are polled, and ended jobs are not", async () => {
   const node = await open();
   const [paused, cancelled] = node.ids as [string, string];
   await node.world.until(node.replicator.commands.pause(paused, { userName: null }));
@@ -101,7 +101,7 @@ test("polls paused jobs, but not jobs that have ended", async () => {
   await node.close();
 });
 
-test("a single node scans for jobs, however slow the store is", async () => {
+test("only one node scans for jobs at a time, even if the store is slow", async () => {
   const node = await open();
   for (const { jobs, simulated, check } of node.watchers) {
     check.mockImplementation(async (...args) => {
@@ -110,13 +110,13 @@ test("a single node scans for jobs, however slow the store is", async () => {
     });
   }
   await node.pass(58);
-  // A scan returns ten jobs.
+  // Each scan returns ten jobs.
   const checkCount = node.watchers.reduce((sum, { check }) => sum + check.mock.calls.length, 0);
   expect(checkCount).toBe(Math.ceil(JOBS / 10));
   await node.close();
 });
 
-test("a parked job is neither polled nor read", async () => {
+test("parked jobs are neither polled nor read", async () => {
   const node = await open();
   const parkedIds = node.ids.filter((_, index) => index % 3 !== 0);
   const database = await node.world.until(
@@ -139,12 +139,12 @@ test("a parked job is neither polled nor read", async () => {
   await node.close();
 });
 
-test("scans jobs without a source to poll in batches of a hundred, twenty at a time", async () => {
+test("a scan that finds no job to poll stops after a hundred jobs, and reads them twenty at a time", async () => {
   const node = await open();
   await node.world.until(
     node.kv.transact(async (tx) => {
       for (let n = 0; n < 250; n++) {
-        // The data is empty, so no version can decode the job.
+        // The job's data is empty, so that no version can decode it.
         await node.jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: `unreadable ${n}` }, {});
       }
     }),
@@ -168,7 +168,7 @@ test("scans jobs without a source to poll in batches of a hundred, twenty at a t
   await node.close();
 });
 
-test("another node takes over when the scanning node dies", async () => {
+test("another node takes over if the scanning node dies", async () => {
   const node = await open();
   let hasDied = false;
   for (const { jobs, simulated, check } of node.watchers.slice(1)) {
@@ -178,7 +178,8 @@ test("another node takes over when the scanning node dies", async () => {
       return Jobs.prototype.schedules.apply(jobs, args);
     });
   }
-  // Stops the first watcher, so that only the node that will be needed competes with the dying one.
+  // Stops the first watcher, so that only two watchers remain: the one that dies and the one that
+  // takes over.
   await node.world.until(node.watchers[0]?.stop() as Promise<void>);
   await node.pass(58);
   expect(hasDied).toBe(true);
@@ -187,7 +188,7 @@ test("another node takes over when the scanning node dies", async () => {
 });
 
 test.each(["source", "target"] as const)(
-  "a job that fails at its %s has a known lag only if its source can be read",
+  "a job that fails because of its %s has a known lag only if the source can be read",
   async (side) => {
     const node = openVirtualNode({});
     const { world, replicator, kv, databases } = node;

@@ -1,4 +1,4 @@
-/** Budgets of endpoints: parsed, stored, and kept by all nodes together. */
+/** Budgets of endpoints: how they are parsed, stored, and enforced by all nodes together. */
 import { expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -14,7 +14,7 @@ const FOREVER = new AbortController().signal;
 const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;
 const ALICE = { ...ADDRESS, basic: { username: "alice", password: "secret" } };
 
-/** Time that jumps to the next sleeper when no task can run. */
+/** A clock that jumps to the next wake-up time when no task can run. */
 class VirtualClock implements Clock {
   #nowMs = 1_000_000;
   readonly #sleepers = new Set<{ readonly atMs: number; wake(): void }>();
@@ -43,7 +43,7 @@ class VirtualClock implements Clock {
     });
   }
 
-  /** Advances time to `untilMs`. */
+  /** Advances time to `untilMs`, and runs what is due until then. */
   async advance(untilMs: number): Promise<void> {
     for (;;) {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -57,7 +57,7 @@ class VirtualClock implements Clock {
   }
 }
 
-/** Nodes that share a store and a clock. */
+/** Opens several nodes that share a store and a clock. */
 async function openCluster(nodeCount: number) {
   const clock = new VirtualClock();
   const runtime = { ...createSystemRuntime(), clock };
@@ -82,7 +82,7 @@ async function openCluster(nodeCount: number) {
   };
 }
 
-test("ten saturated nodes share the rate, also after it changes", async () => {
+test("ten saturated nodes share the configured rate, even after it changes", async () => {
   const { clock, nodes, set, stop } = await openCluster(10);
   await set("couch.example:5984", parseBudget({ read: { requests_per_sec: 50 } }));
   let spent = 0;
@@ -113,7 +113,7 @@ test("ten saturated nodes share the rate, also after it changes", async () => {
   await stop();
 });
 
-test("reads, writes, hosts and accounts are counted separately; without a budget, requests never wait", async () => {
+test("reads and writes have separate budgets, hosts and accounts have separate budgets, and requests without a budget never wait", async () => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));
@@ -138,42 +138,45 @@ test("reads, writes, hosts and accounts are counted separately; without a budget
   await stop();
 });
 
-/** Addresses with another host, and with another account of the same host. */
+/** Addresses with another host or with another account of the same host. */
 const OTHER_HOST = { ...ALICE, url: "http://other.example:5984/a/" };
 const BOB = { ...ADDRESS, basic: { username: "bob", password: "secret" } };
 test.each([
   ["couch.example:5984", { anonymous: true, alice: true, bob: true, "other host": false }],
   ["alice@couch.example:5984", { anonymous: false, alice: true, bob: false, "other host": false }],
-] as const)("the budget of %s limits exactly the requests to it", async (name, expected) => {
-  const { clock, nodes, set, stop } = await openCluster(1);
-  const [node] = nodes as [Budgets];
-  await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
-  const addresses = { anonymous: ADDRESS, alice: ALICE, bob: BOB, "other host": OTHER_HOST };
-  const bound: Record<string, boolean> = {};
-  for (const [who, address] of Object.entries(addresses)) {
-    await clock.advance(clock.nowMs() + 60_000);
-    const startMs = clock.nowMs();
-    const { write } = node.spendingFor(address);
-    let doneAtMs = startMs;
-    const spending = (async () => {
-      await write.spend("documents", 50, FOREVER);
-      await write.spend("documents", 1, FOREVER);
-      doneAtMs = clock.nowMs();
-    })();
-    await clock.advance(startMs + 10_000);
-    await spending;
-    bound[who] = doneAtMs > startMs;
-  }
-  expect(bound).toEqual(expected);
-  await stop();
-});
+] as const)(
+  "the budget of %s limits exactly the requests to this host or account",
+  async (name, expected) => {
+    const { clock, nodes, set, stop } = await openCluster(1);
+    const [node] = nodes as [Budgets];
+    await set(name, parseBudget({ write: { documents_per_sec: 10 } }));
+    const addresses = { anonymous: ADDRESS, alice: ALICE, bob: BOB, "other host": OTHER_HOST };
+    const bound: Record<string, boolean> = {};
+    for (const [who, address] of Object.entries(addresses)) {
+      await clock.advance(clock.nowMs() + 60_000);
+      const startMs = clock.nowMs();
+      const { write } = node.spendingFor(address);
+      let doneAtMs = startMs;
+      const spending = (async () => {
+        await write.spend("documents", 50, FOREVER);
+        await write.spend("documents", 1, FOREVER);
+        doneAtMs = clock.nowMs();
+      })();
+      await clock.advance(startMs + 10_000);
+      await spending;
+      bound[who] = doneAtMs > startMs;
+    }
+    expect(bound).toEqual(expected);
+    await stop();
+  },
+);
 
 test.each([
   [10, 1_000, 10_000],
   [1_000, 10, 10_000],
   [1_000, 1_000, 0],
 ])(
-  "the smaller budget applies: %i documents per second for a host, %i for an account",
+  "the smaller of the two budgets applies: %i documents per second for a host, %i for an account",
   async (hostRate, accountRate, expectedMs) => {
     const { clock, nodes, set, stop } = await openCluster(1);
     const [node] = nodes as [Budgets];
@@ -196,13 +199,13 @@ test.each([
   },
 );
 
-test("a run that waits for its budget is not treated as stalled", async () => {
+test("a run does not count as stalled while it waits for its budget", async () => {
   const cluster = await openCluster(1);
   const { clock } = cluster;
   await cluster.set("couch.example:5984", parseBudget({ write: { documents_per_sec: 1 } }));
   const activity = new Activity(clock);
   const { write } = excused((cluster.nodes[0] as Budgets).spendingFor(ADDRESS), activity);
-  // State of a run that has read changes from the feed and makes no progress.
+  // A run that has read changes from the feed and makes no progress.
   const run = { progress: {}, hasBegun: true, hasWork: true } as ReplicationRun;
   const watching = watchRun({ clock }, { run, activity, hasLiveFeed: true }, 120_000, FOREVER);
   const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });
@@ -224,7 +227,7 @@ test("a run that waits for its budget is not treated as stalled", async () => {
   await cluster.stop();
 });
 
-test("a budget is charged for a request and for the bytes of both bodies", async () => {
+test("a budget is charged for a request, for the bytes of its body, and for the bytes of the response body", async () => {
   const spent: string[] = [];
   const spending = (direction: string) => ({
     async spend(unit: string, count: number): Promise<void> {
@@ -283,7 +286,7 @@ test.each([
   ["http://u:secret@h/", '"http://u:*****@h/"'],
   ["u:se/cret@h:1", '"u:*****@h:1"'],
 ])(
-  "a budget must not be named by a password, and the error does not reveal it: %s",
+  "a budget name with a password is refused, and the error hides the password: %s",
   (name, shown) => {
     const sentence = `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`;
     expect(() => parseBudgetName(name)).toThrow(

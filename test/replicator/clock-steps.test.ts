@@ -1,6 +1,6 @@
 /**
- * A clock that was an hour ahead and is corrected while jobs wait.
- * docs/decisions/0190-due-times-are-wall-time.md
+ * A clock that is an hour ahead and is corrected while jobs wait. See
+ * docs/decisions/0190-due-times-are-wall-time.md.
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -25,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** `auditIntervalSec`: the longest that a job stays parked, according to the node. */
+/** `auditIntervalSec` is the longest time that a job stays parked. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
@@ -36,8 +36,8 @@ function clockStepsOf(
 }
 
 /**
- * A node whose clock is an hour ahead, with a job that crashes repeatedly because of its source's
- * server.
+ * Opens a node whose clock is an hour ahead, with a job that crashes repeatedly because its
+ * source's server sends errors.
  */
 async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
   const time = new VirtualTime();
@@ -80,7 +80,7 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
     setRight: () => {
       aheadMs = 0;
     },
-    /** Returns whether the job runs again within this time. */
+    /** Returns whether the job runs again within this number of seconds. */
     async runsAgain(withinSec: number): Promise<boolean> {
       const before = crashCount();
       await time.run(time.nowMs + withinSec * 1000, () => crashCount() > before);
@@ -99,30 +99,30 @@ const failing: Fetch = async ({ method, url }) => ({
 });
 
 describe("a job that waits for a retry", () => {
-  test("waits no longer after the node's clock is corrected", async () => {
+  test("runs after its normal pause if the node's clock is corrected", async () => {
     const node = await openAhead(failing);
     node.watchClock();
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
-    // The job waits only for the rest of its pause.
+    // The job waits only for the rest of its normal pause.
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
-  test("waits no longer after a node starts whose clock is behind the one that scheduled it", async () => {
+  test("runs after its normal pause if the node that scheduled it had a clock that was ahead", async () => {
     const node = await openAhead(failing);
     node.setRight();
     node.watchClock();
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
-  test("runs once its server is back, although the last probe has a future timestamp", async () => {
+  test("runs when its server is reachable again, even if the last probe has a timestamp in the future", async () => {
     let isAway = true;
     const answer: Fetch = async (request) => {
       if (!isAway) return failing(request);
       throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
     };
     const node = await openAhead(answer, 20_000);
-    // Waits until the server is known to be unreachable.
+    // Waits until the server is listed as unreachable.
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
     isAway = false;

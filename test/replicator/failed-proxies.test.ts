@@ -1,4 +1,7 @@
-/** Jobs that fail because of a proxy form one group, whatever servers they replicate with. */
+/**
+ * Jobs that fail because of a proxy. They form one group even if they replicate with different
+ * servers.
+ */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -28,7 +31,7 @@ test.each([
   ["requires credentials", 407, "proxy", "it requires other credentials (407)"],
   ["opens no tunnel", 503, "proxy", "it responded with 503"],
 ])(
-  "a proxy that %s is reported as the cause of failures at every server",
+  "failures of requests to all servers are attributed to a proxy that %s",
   async (_, answer, failureClass, words) => {
     const proxyUrl =
       typeof answer === "number"
@@ -39,8 +42,8 @@ test.each([
     const node = await openNode({ fetch: undici.fetch });
     await node.kv.transact((tx) => node.databases.create(tx, "d"));
     const options = { continuous: true, retries_per_request: 0 };
-    // With plain HTTP, a 503 may come from the server instead of the proxy, so the case of 503 uses
-    // only TLS.
+    // Over plain HTTP, a 503 may come from the server rather than the proxy, so this case uses only
+    // TLS.
     const schemes = answer === 503 ? ["https"] : ["http", "https"];
     const ids = new Map<string, string[]>([
       ["source", []],

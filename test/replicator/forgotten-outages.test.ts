@@ -1,4 +1,7 @@
-/** An unreachable server is probed while a job waits for it. In virtual time. */
+/**
+ * Probes of an unreachable server. The node sends them only while a job waits for the server. In
+ * virtual time.
+ */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -6,12 +9,12 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 const MINUTE_MS = 60_000;
-/** Probes of a server per minute. */
+/** Number of probes of a server per minute. */
 const PROBES_A_MINUTE = 12;
-/** Number of jobs. Exceeds the number that one transaction reads. */
+/** Number of jobs. It exceeds the number of jobs that one transaction reads. */
 const JOB_COUNT = 120;
 
-test("stops probing a server when the last job that waited for it is gone", async () => {
+test("a server is no longer probed when the last job that waited for it is gone", async () => {
   let probeCount = 0;
   const fetch: Fetch = async ({ method, url }) => {
     if (url === "http://far/") probeCount++;
@@ -50,7 +53,8 @@ test("stops probing a server when the last job that waited for it is gone", asyn
 });
 
 /**
- * Statuses that a gateway sends for a server behind it, and those that only the server can send.
+ * Statuses that only the server itself can send, and statuses that a gateway sends if the server
+ * behind it is down.
  */
 test.each([
   [200, true],
@@ -62,33 +66,36 @@ test.each([
   [503, false],
   [504, false],
   [599, false],
-])("a server that answers %i to a probe is back: %s", async (status, isBack) => {
-  let isAway = true;
-  const requests: string[] = [];
-  const fetch: Fetch = async ({ method, url }) => {
-    requests.push(url);
-    if (isAway || url !== "http://far/") {
-      throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
-    }
-    return { status, headers: new Map(), body: (async function* () {})(), discard: () => {} };
-  };
-  const node = openVirtualNode({ fetch, config: { penaltySecMin: 3_600 } });
-  const { world, replicator } = node;
-  const stopping = new AbortController();
-  const probing = node.outages.run(stopping.signal);
-  await node.start();
-  await node.createDatabase("here");
-  const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
-  const asked = { source: "http://far/db", target: "here", retries_per_request: 0 };
-  await world.until(replicator.start(parseReplication({ ...asked, continuous: true }), JOE));
-  await pass(MINUTE_MS);
-  isAway = false;
-  requests.length = 0;
-  await pass(MINUTE_MS);
-  expect(node.names.includes("replication.outage-over")).toBe(isBack);
-  // A job whose server is back runs long before its pause of an hour ends.
-  expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
-  stopping.abort(new Error("The test is over"));
-  await world.until(probing);
-  await node.stop();
-});
+])(
+  "a server that answers a probe with %i counts as reachable again: %s",
+  async (status, isBack) => {
+    let isAway = true;
+    const requests: string[] = [];
+    const fetch: Fetch = async ({ method, url }) => {
+      requests.push(url);
+      if (isAway || url !== "http://far/") {
+        throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+      }
+      return { status, headers: new Map(), body: (async function* () {})(), discard: () => {} };
+    };
+    const node = openVirtualNode({ fetch, config: { penaltySecMin: 3_600 } });
+    const { world, replicator } = node;
+    const stopping = new AbortController();
+    const probing = node.outages.run(stopping.signal);
+    await node.start();
+    await node.createDatabase("here");
+    const pass = (ms: number): Promise<boolean> => world.time.run(world.time.nowMs + ms);
+    const asked = { source: "http://far/db", target: "here", retries_per_request: 0 };
+    await world.until(replicator.start(parseReplication({ ...asked, continuous: true }), JOE));
+    await pass(MINUTE_MS);
+    isAway = false;
+    requests.length = 0;
+    await pass(MINUTE_MS);
+    expect(node.names.includes("replication.outage-over")).toBe(isBack);
+    // A job whose server is reachable again runs long before its pause of an hour ends.
+    expect(requests.some((url) => url.startsWith("http://far/db"))).toBe(isBack);
+    stopping.abort(new Error("The test is over"));
+    await world.until(probing);
+    await node.stop();
+  },
+);

@@ -1,4 +1,7 @@
-/** Store requests of a node with free slots, and the events that wake it. In virtual time. */
+/**
+ * The requests of a node with free slots to its store, and the events that make it poll the queue.
+ * In virtual time.
+ */
 import { expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -13,8 +16,8 @@ const ONE_SHOT = parseReplication({ source: "a", target: "b" });
 type IdleNode = Awaited<ReturnType<typeof openIdleNode>>;
 
 /**
- * A node with free slots that counts its polls of the queue. With `shared`, it joins other nodes in
- * that world.
+ * Opens a node with free slots, and counts its polls of the queue. The node joins the world
+ * `shared`, if given.
  */
 async function openIdleNode(shared?: World) {
   const node = openVirtualNode(shared === undefined ? {} : { world: shared });
@@ -53,7 +56,7 @@ test("a node whose jobs are all due later polls the queue once a minute", async 
   await node.stop();
 });
 
-test("a job that is due after the next poll wakes no node", async () => {
+test("a job that is due after the next poll does not make a node poll earlier", async () => {
   const node = await openIdleNode();
   await node.pass(1);
   node.looks.count = 0;
@@ -66,7 +69,7 @@ test("a job that is due after the next poll wakes no node", async () => {
   await node.stop();
 });
 
-test("a new job is usually accepted by only one of eight waiting nodes", async () => {
+test("usually only one of eight waiting nodes tries to accept a new job", async () => {
   const first = await openIdleNode();
   const nodes: IdleNode[] = [first];
   while (nodes.length < 8) nodes.push(await openIdleNode(first.world));
@@ -76,7 +79,7 @@ test("a new job is usually accepted by only one of eight waiting nodes", async (
       await first.pass(1);
     }
   };
-  // The nodes learn from these jobs that there are other acceptors.
+  // From these jobs, each node learns that there are other acceptors.
   await add(0);
   const seen = first.names.length;
   await add(100);
@@ -87,7 +90,7 @@ test("a new job is usually accepted by only one of eight waiting nodes", async (
   for (const node of nodes) await node.stop();
 });
 
-test("accepts a job when it becomes due, without another poll before", async () => {
+test("a node accepts a job when it becomes due, and does not poll before", async () => {
   const node = await openIdleNode();
   await node.addLater("job", 45);
   await node.pass(1);
@@ -99,7 +102,7 @@ test("accepts a job when it becomes due, without another poll before", async () 
   await node.stop();
 });
 
-test("an unused part of a job's prepaid usage is refunded soon after its end, even if the node is idle", async () => {
+test("the unused part of a job's prepaid usage is refunded soon after the job ends, even if the node is idle", async () => {
   const node = await openIdleNode();
   const { world, replicator, kv, jobs, runtime } = node;
   const id = await world.until(replicator.start(ONE_SHOT, JOE));

@@ -1,4 +1,4 @@
-/** Settings that change while jobs run. In virtual time. */
+/** Settings that change while jobs are running. In virtual time. */
 import { expect, test } from "vitest";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
@@ -8,7 +8,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOE = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 
-/** Settings that a test can change. */
+/** Returns settings as an object that a test can change, and as a configuration that reads it. */
 function live<T extends object>(values: T): { readonly values: T; readonly config: T } {
   const config = {} as T;
   for (const name of Object.keys(values) as (keyof T)[]) {
@@ -20,32 +20,35 @@ function live<T extends object>(values: T): { readonly values: T; readonly confi
 test.each([
   { from: 60, to: 4 },
   { from: 4, to: 60 },
-])("changing an activity timeout from $from s to $to s revokes no job", async ({ from, to }) => {
-  const world = new World("timeout");
-  const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
-  await node.start();
-  for (const name of ["a", "b"]) await node.createDatabase(name);
-  const body = { source: "a", target: "b", continuous: true };
-  const id = await world.until(node.replicator.start(parseReplication(body), JOE));
-  await world.until(node.replicator.started(id, FOREVER));
-  await world.time.run(world.time.nowMs + 100_000);
-  // Another node is configured differently, and its setting applies to all. Its monitor has not
-  // seen the earlier value.
-  const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
-  await other.start();
-  const fresh = new AbortController();
-  const { runtime, kv, jobs } = other;
-  const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE).run(fresh.signal);
-  await world.time.run(world.time.nowMs + 400_000);
-  expect(node.names).not.toContain("jobs.expired");
-  expect(await world.until(kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE)))).toBe(
-    to,
-  );
-  fresh.abort();
-  await world.until(monitor);
-  await other.stop();
-  await node.stop();
-});
+])(
+  "changing an activity timeout from $from s to $to s makes no running job lose its lock",
+  async ({ from, to }) => {
+    const world = new World("timeout");
+    const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
+    await node.start();
+    for (const name of ["a", "b"]) await node.createDatabase(name);
+    const body = { source: "a", target: "b", continuous: true };
+    const id = await world.until(node.replicator.start(parseReplication(body), JOE));
+    await world.until(node.replicator.started(id, FOREVER));
+    await world.time.run(world.time.nowMs + 100_000);
+    // The other node has the new timeout, which applies to all nodes. Its monitor has not seen the
+    // earlier timeout.
+    const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
+    await other.start();
+    const fresh = new AbortController();
+    const { runtime, kv, jobs } = other;
+    const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE).run(fresh.signal);
+    await world.time.run(world.time.nowMs + 400_000);
+    expect(node.names).not.toContain("jobs.expired");
+    expect(await world.until(kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE)))).toBe(
+      to,
+    );
+    fresh.abort();
+    await world.until(monitor);
+    await other.stop();
+    await node.stop();
+  },
+);
 
 test("a changed timeout applies to a job that is already silent", async () => {
   const world = new World("silence");
@@ -68,7 +71,7 @@ test("a changed timeout applies to a job that is already silent", async () => {
   await node.stop();
 });
 
-test("a shorter scheduler cycle takes effect immediately", async () => {
+test("shortening the scheduler cycle takes effect immediately", async () => {
   const { values, config } = live({ intervalSec: 86_400, runSecMin: 1, jobsMax: 1 });
   const node = openVirtualNode({ config });
   const { world, replicator } = node;
@@ -82,12 +85,12 @@ test("a shorter scheduler cycle takes effect immediately", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first check finds waiting jobs, and the next cycle preempts a job.
+  // The first check finds waiting jobs, and the cycle after it preempts a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });
 
-test("fills additional slots as soon as the scheduler is notified of the change", async () => {
+test("a node fills additional slots as soon as the scheduler is notified that the setting has changed", async () => {
   const { values, config } = live({ jobsMax: 1, intervalSec: 86_400 });
   const node = openVirtualNode({ config });
   const { world, replicator, scheduler } = node;
@@ -110,7 +113,7 @@ test.each([
   { ageSec: 20, runsJobs: false },
   { ageSec: 1000, runsJobs: true },
 ])(
-  "an ended transient job is removed within a tenth of $ageSec s, with runsJobs $runsJobs on the remaining node",
+  "an ended transient job is removed within a tenth of $ageSec s after its maximum age (remaining node has runsJobs $runsJobs)",
   async ({ ageSec, runsJobs }) => {
     const world = new World("age");
     const { values, config } = live({ transientJobAgeSecMax: 86_400 });

@@ -1,6 +1,6 @@
 /**
- * Many jobs lose the same server for hours, in virtual time. They resume soon after it is back,
- * without overloading it. `TANDEM_JOBS=1000` for more of them.
+ * Many jobs cannot reach the same server for hours, in virtual time. They resume soon after the
+ * server is reachable again, without overloading it. `TANDEM_JOBS=1000` sets the number of jobs.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
@@ -11,12 +11,12 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
 
-/** A server with any number of empty databases that is unreachable during the outage. */
+/** Opens a server with any number of empty databases. It is unreachable during the outage. */
 function openServer(time: VirtualTime) {
   const server = {
     isAway: true,
     firstAnswerMs: undefined as number | undefined,
-    /** Time of the first request to each database after the outage. */
+    /** Time of the first request to each database after the outage, by database name. */
     askedMs: new Map<string, number>(),
     probeCount: 0,
   };
@@ -47,11 +47,12 @@ function openServer(time: VirtualTime) {
   return { server, fetch };
 }
 
-test(`95 % of ${JOB_COUNT} jobs that lost a server for 2 h run within 60 s of its first answer`, async () => {
+test(`95 % of ${JOB_COUNT} jobs run within 60 s of a server's first response after an outage of 2 h`, async () => {
   const world = new World("outages");
   const { time } = world;
   const { server, fetch } = openServer(time);
-  // The pauses are as long as CouchDB's, so the end of the outage must be noticed by other means.
+  // The pauses are as long as CouchDB's. The node therefore has to notice the end of the outage by
+  // probes.
   const config = { penaltySecMin: 300, penaltySecMax: 172_800 };
   const node = openVirtualNode({ world, fetch, config });
   const crashed = new Set<unknown>();
@@ -74,7 +75,7 @@ test(`95 % of ${JOB_COUNT} jobs that lost a server for 2 h run within 60 s of it
   await node.start();
   await time.run(time.nowMs + OUTAGE_MS);
   expect(crashed.size).toBe(JOB_COUNT);
-  // All jobs share one probe per five seconds.
+  // All jobs share one probe every five seconds.
   expect(server.probeCount).toBeLessThanOrEqual(OUTAGE_MS / 5000);
   expect(server.askedMs.size).toBe(0);
   server.isAway = false;
@@ -82,7 +83,8 @@ test(`95 % of ${JOB_COUNT} jobs that lost a server for 2 h run within 60 s of it
   const first = server.firstAnswerMs ?? Number.NaN;
   const delays = [...server.askedMs.values()].map((ms) => ms - first).sort((a, b) => a - b);
   expect(delays[Math.ceil(JOB_COUNT * 0.95) - 1]).toBeLessThan(60_000);
-  // Spread over time: no second has more than a tenth of them.
+  // The requests are spread over time: at most a tenth of the jobs send their first request in the
+  // same second.
   const perSecond = new Map<number, number>();
   for (const ms of delays) {
     const second = Math.floor(ms / 1000);

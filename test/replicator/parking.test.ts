@@ -1,6 +1,6 @@
 /**
- * Continuous jobs that have caught up release their slots, and run again when their sources change.
- * In virtual time.
+ * Continuous jobs that have caught up. They release their slots, and run again when their sources
+ * change. In virtual time.
  */
 import { afterEach, expect, test } from "vitest";
 import type { DatabaseHook } from "../../src/databases/index.ts";
@@ -15,7 +15,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 type Node = ReturnType<typeof openVirtualNode>;
 
-/** The first element of the keys of recently parked jobs. */
+/** First element of the keys of recently parked jobs. */
 const NEWLY_PARKED = 42;
 const JOE = { userName: "joe", isAdmin: true };
 const nodes: Node[] = [];
@@ -51,7 +51,7 @@ async function onceCopied(node: Node, database: string, id: string): Promise<voi
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 
-test("a caught-up job is parked after `park_after_sec`, and still shown as running", async () => {
+test("a job that has caught up is parked after `park_after_sec`, and is still shown as running", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   await node.createDatabase("a");
   await node.put("a", "one", {});
@@ -67,7 +67,7 @@ test("a caught-up job is parked after `park_after_sec`, and still shown as runni
   expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
 });
 
-test("a job whose target is re-created before it parks does not park, and copies everything again", async () => {
+test("a job does not park if its target was re-created, but copies everything again", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   const { world, kv, databases, names } = node;
   await node.createDatabase("a");
@@ -83,7 +83,7 @@ test("a job whose target is re-created before it parks does not park, and copies
   await onceParked(node, 1);
 });
 
-test("a change wakes exactly the jobs of its database", async () => {
+test("a change in a database wakes only the jobs whose source is this database", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   for (const name of ["a", "b"]) {
     await node.createDatabase(name);
@@ -100,7 +100,7 @@ test.each([
   ["of a database", (waking: ParkedJobsWaking) => waking.wakeDatabases(["other", "a", "none"])],
   ["of a source", (waking: ParkedJobsWaking) => waking.wakeAll()],
 ])(
-  "all parked jobs %s are woken together, even if they exceed two pages of rows",
+  "all parked jobs %s are woken together, even if their rows fill more than two pages",
   async (_, wake) => {
     const count = 205;
     const node = await open({ config: { parkAfterSec: 2, jobsMax: 300 } });
@@ -121,7 +121,7 @@ test.each([
   },
 );
 
-test("caught-up jobs need no slot: one slot serves twenty of them", async () => {
+test("jobs that have caught up need no slot, so that one slot is enough for twenty jobs", async () => {
   const node = await open({
     config: { parkAfterSec: 2, jobsMax: 1, runSecMin: 0, intervalSec: 5 },
   });
@@ -136,7 +136,7 @@ test("caught-up jobs need no slot: one slot serves twenty of them", async () => 
   expect(node.world.time.nowMs - changedAtMs).toBeLessThan(5000);
 });
 
-test("while all slots are taken, jobs park after one second without changes", async () => {
+test("jobs park after one second without changes while all slots are taken", async () => {
   const node = await open({ config: { parkAfterSec: 60, jobsMax: 2 } });
   const { world } = node;
   for (let number = 0; number < 20; number++) {
@@ -144,14 +144,15 @@ test("while all slots are taken, jobs park after one second without changes", as
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // When one of the last two jobs has parked, the other one no longer competes for the slot.
+  // After one of the last two jobs has parked, no other job needs the slot of the last one, which
+  // therefore stays longer.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);
   expect(world.time.nowMs - beginMs).toBeGreaterThan(60_000);
 });
 
-test("the next watcher finds changes made while no node ran", async () => {
+test("a watcher that starts finds changes that were made while no node ran", async () => {
   const world = new World("parked");
   const first = await open({ world, config: { parkAfterSec: 2 } });
   await first.createDatabase("a");
@@ -166,7 +167,7 @@ test("the next watcher finds changes made while no node ran", async () => {
   await onceCopied(second, "a-copy", "late");
 });
 
-test("a parked job can be paused, resumed, reset and cancelled like any other", async () => {
+test("a parked job can be paused, resumed, reset and cancelled like any other job", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, replicator } = node;
   await node.createDatabase("a");
@@ -186,7 +187,7 @@ test("a parked job can be paused, resumed, reset and cancelled like any other", 
   expect(await world.until(replicator.find(id))).toBeUndefined();
 });
 
-test("no job is parked with `park_after_sec = 0`", async () => {
+test("`park_after_sec = 0` disables parking", async () => {
   const node = await open({ config: { parkAfterSec: 0 } });
   await node.createDatabase("a");
   await startJob(node, "a");
@@ -194,7 +195,7 @@ test("no job is parked with `park_after_sec = 0`", async () => {
   expect(await parkedCount(node)).toBe(0);
 });
 
-test("a job fails without waiting if its source was deleted", async () => {
+test("a parked job fails immediately if its source is deleted", async () => {
   const node = await open({ config: { parkAfterSec: 2 } });
   const { world, kv, databases, replicator } = node;
   await node.createDatabase("a");
@@ -206,7 +207,10 @@ test("a job fails without waiting if its source was deleted", async () => {
   expect(entry?.data.failing).toMatchObject({ error: "db_not_found" });
 });
 
-/** A server with one empty database and no update feed, which may be unreachable. */
+/**
+ * Opens a server with one empty database and without an update feed. The test can make it
+ * unreachable.
+ */
 function openServer(world: World) {
   const server = { isAway: false };
   const fetch: Fetch = async ({ method, url, signal }) => {
@@ -229,7 +233,7 @@ function openServer(world: World) {
   return { server, fetch };
 }
 
-test("jobs whose source is unreachable for minutes are listed as failing", async () => {
+test("a parked job is listed as failing if its source is unreachable for minutes", async () => {
   const world = new World("away");
   const { server, fetch } = openServer(world);
   const node = await open({ world, fetch, config: { parkAfterSec: 2 } });
@@ -237,7 +241,8 @@ test("jobs whose source is unreachable for minutes are listed as failing", async
   const id = await world.until(node.replicator.start(parseReplication(asked), JOE));
   await onceParked(node, 1);
   await world.time.run(world.time.nowMs + 5_000);
-  // A watcher that compares all databases needs no list of recently parked jobs.
+  // The list of recently parked jobs is empty, because a watcher that compares all databases does
+  // not need it.
   const left = SUBSPACES.replicator.range([NEWLY_PARKED]);
   expect((await world.until(node.kv.read((tx) => tx.getRangePage(left)))).entries).toEqual([]);
   server.isAway = true;

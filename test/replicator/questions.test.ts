@@ -1,6 +1,6 @@
 /**
- * Questions to a frontend that need outgoing connections: a replication node answers them. In
- * virtual time.
+ * Questions to a frontend that require outgoing connections. A replication node answers these
+ * questions. In virtual time.
  */
 import { expect, test } from "vitest";
 import { parseJson } from "../../src/base/index.ts";
@@ -13,7 +13,7 @@ const AUTHORITY = { userName: "root", wasAdmin: true };
 const RULE = { source: "local", databases: ["a"], target: "copy-{db}" };
 const SILENT_RULE = { ...RULE, source: "http://silent.test" };
 
-/** A frontend, and a node whose servers never respond. */
+/** Opens a frontend, and a node that sends requests only to servers that never respond. */
 async function open() {
   const world = new World("questions");
   const frontend = openVirtualNode({ world });
@@ -31,7 +31,7 @@ async function open() {
   });
   const { rules } = frontend.replicator;
   const asked = new AskedQuestions({ ...frontend, rules, plans: frontend.rulePlans });
-  /** The outcome of a question, and its time. */
+  /** Returns the outcome of a question, and how long it took. */
   const outcomeOf = async (answer: Promise<unknown>) => {
     const beganMs = world.time.nowMs;
     const found = await world.until(answer.catch((error: unknown) => error));
@@ -40,24 +40,25 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately if no node can answer it, and as soon as the last such node loses its lease", async () => {
+test("a question fails immediately if no node can answer it, and fails as soon as the last such node loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));
   expect((await plan(SILENT_RULE)).found).toMatchObject(refused);
   expect((await plan(RULE)).found).toMatchObject({ made: { count: 1, first: ["a"] } });
-  // The plan of this rule would require the security objects of the targets.
+  // Planning this rule requires reading the security objects of the targets, which a frontend
+  // cannot do.
   expect((await plan({ ...RULE, security: true })).found).toMatchObject(refused);
   await worker.start();
   await world.time.run(world.time.nowMs + 2000);
 
-  // A number that JavaScript would reformat reaches the node unchanged.
+  // The node receives the number 4.0 unchanged, although JavaScript would write it as 4.
   const planned = plan({ ...SILENT_RULE, create_target_params: parseJson('{"q":4.0}') });
   await world.time.run(world.time.nowMs + 1000, () => asking.length > 0);
   worker.simulated.crash();
   const { found, tookMs } = await planned;
   expect(found).toMatchObject(refused);
-  // Listing the source may take a minute.
+  // Without the crash, listing the source could take a minute.
   expect(tookMs).toBeLessThan(15_000);
   const left = await world.until(
     frontend.kv.read((tx) => frontend.jobs.list(tx, "question", { limit: 10 })),
@@ -66,7 +67,7 @@ test("a question fails immediately if no node can answer it, and as soon as the 
   await frontend.stop();
 });
 
-test("a frontend follows a rule over local databases, even if the rule had another source before", async () => {
+test("a frontend itself follows a rule over local databases, even if the rule had another source before", async () => {
   const { world, frontend } = await open();
   const { rules } = frontend.replicator;
   const put = (rule: object) => world.until(rules.put("rule", { ...rule }, AUTHORITY));

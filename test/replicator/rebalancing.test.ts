@@ -1,4 +1,4 @@
-/** Nodes that join take their share of the running jobs. In virtual time. */
+/** Nodes that join the cluster. They take over their share of the running jobs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -25,7 +25,7 @@ function openNodeIn(world: World, churnMax: number) {
   };
 }
 
-test("two joining nodes get a third of the running jobs each within minutes, and no job restarts from zero", async () => {
+test("two joining nodes take over a third of the running jobs each within minutes, and no job starts from the beginning", async () => {
   const world = new World("rebalancing");
   const churnMax = 10;
   const stops: number[] = [];

@@ -1,5 +1,5 @@
 /**
- * A follower of a rule that has lost its job changes nothing more, whatever it was doing. In
+ * A rule's follower that has lost its job. It makes no more changes, whatever it was doing. In
  * virtual time.
  */
 import { afterEach, expect, test } from "vitest";
@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A follower whose source responds like `server`. */
+/** Opens a follower of a rule. `server` replaces methods of the rule's source. */
 async function open(server: Partial<ListedServer>) {
   const node = openVirtualNode({});
   nodes.push(node);
@@ -71,8 +71,8 @@ async function open(server: Partial<ListedServer>) {
 }
 
 /**
- * Situations by name. Each one responds like a source, and calls `lose` before the follower makes a
- * change because of the response.
+ * Situations by name. Each function returns methods of a source. One of these calls `lose`, so that
+ * the follower has lost its job before it makes the change that the response requires.
  */
 const SITUATIONS: Readonly<
   Record<string, (lose: () => Promise<void>, isLater: () => boolean) => Partial<ListedServer>>

@@ -1,4 +1,6 @@
-/** Servers listed by a rule, with various permissions and responses. In virtual time. */
+/**
+ * Servers whose databases a rule lists, with various permissions and responses. In virtual time.
+ */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { type JobFilter, parseReplacement } from "../../src/replicator/index.ts";
@@ -18,7 +20,8 @@ afterEach(async () => {
 });
 
 /**
- * A node whose rule lists a server with these responses. It has no slots, so jobs stay as created.
+ * Opens a node with a rule whose source is a server with these responses. The node has no slots, so
+ * the jobs stay as the rule created them.
  */
 async function open(
   answer: (path: string, query: URLSearchParams, authorization: string | undefined) => Answer,
@@ -28,7 +31,7 @@ async function open(
   const fetch: Fetch = async ({ url, headers, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
-    // A feed never responds within the test.
+    // The server does not respond to a feed within the test.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
     const { status, json } = answer(pathname, searchParams, headers?.authorization);
     return {
@@ -49,7 +52,7 @@ async function open(
   return { node, world, asked, summary, pass };
 }
 
-/** Lists names like CouchDB: from `startkey` on, up to `limit`. */
+/** Returns names as CouchDB lists them: from `startkey` up to `limit` names. */
 function listed(names: readonly string[], query: URLSearchParams): Answer {
   const start = JSON.parse(query.get("startkey") ?? '""');
   const page = names.filter((name) => name >= start).slice(0, Number(query.get("limit")));
@@ -59,7 +62,7 @@ function listed(names: readonly string[], query: URLSearchParams): Answer {
 const numbered = (count: number) =>
   Array.from({ length: count }, (_, number) => `user-a${String(number).padStart(5, "0")}`);
 
-test("lists a server with a feed once a minute, in pages", async () => {
+test("a server with a feed is listed once a minute, in pages", async () => {
   const names = numbered(2_500);
   const { asked, summary, pass } = await open((path, query) => {
     if (path === "/_db_updates") return { status: 200, json: { results: [], last_seq: "7-x" } };
@@ -74,7 +77,7 @@ test("lists a server with a feed once a minute, in pages", async () => {
   expect(asked.filter((path) => path === "/_all_dbs")).toHaveLength(3);
 });
 
-test("if a server forbids its feed, its databases are listed every few seconds, and a new one has a job within ten seconds", async () => {
+test("a server that forbids its feed is listed every few seconds, and a new database has a job within ten seconds", async () => {
   const names = ["other", "user-a"];
   const { summary, pass } = await open((path, query) =>
     path === "/_all_dbs" ? listed(names, query) : { status: 403, json: { error: "forbidden" } },
@@ -100,7 +103,7 @@ test.each<[string, (query: URLSearchParams) => Answer]>([
     "lists names unordered and twice",
     () => ({ status: 200, json: ["user-b", 7, null, "user-a", "user-b"] }),
   ],
-])("a server that %s is listed to the end", async (_, all) => {
+])("a server that %s is listed completely", async (_, all) => {
   const { summary, pass, asked } = await open((path, query) =>
     path === "/_all_dbs" ? all(query) : NOTHING,
   );
@@ -129,20 +132,23 @@ test.each<[string, Answer, object]>([
     { error: "all_dbs_failed" },
   ],
   ["fails", { status: 500, json: { error: "x" } }, { error: expect.any(String) }],
-])("retries a server that %s, and the rule shows why", async (_, answer, failure) => {
-  let isFine = false;
-  const { summary, pass } = await open((path, query) => {
-    if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
-    return path === "/_all_dbs" ? answer : NOTHING;
-  });
-  await pass(600);
-  expect(await summary()).toMatchObject({ jobCount: 0, listedMs: undefined, failure });
-  isFine = true;
-  await pass(120);
-  expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
-});
+])(
+  "a server that %s is listed again later, and the rule shows the reason",
+  async (_, answer, failure) => {
+    let isFine = false;
+    const { summary, pass } = await open((path, query) => {
+      if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
+      return path === "/_all_dbs" ? answer : NOTHING;
+    });
+    await pass(600);
+    expect(await summary()).toMatchObject({ jobCount: 0, listedMs: undefined, failure });
+    isFine = true;
+    await pass(120);
+    expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
+  },
+);
 
-test("a rejected password is replaced in a rule without jobs, for its account and server", async () => {
+test("a replacement of credentials also changes the rejected password of a rule without jobs, if account and server match", async () => {
   const login = (password: string) => `Basic ${btoa(`jan:${password}`)}`;
   const refusal = { error: "unauthorized", reason: "Name or password is incorrect." };
   const { node, world, summary, pass } = await open((path, query, authorization) => {
@@ -190,7 +196,7 @@ test("a rejected password is replaced in a rule without jobs, for its account an
   expect(await named()).toEqual([]);
 });
 
-test("retries listing after one second, then doubles the interval up to a minute", async () => {
+test("a failed listing is repeated after one second, and then at intervals that double up to a minute", async () => {
   const askedSec: number[] = [];
   const { world, pass } = await open((path) => {
     if (path === "/_all_dbs") askedSec.push(world.time.nowMs / 1000);
@@ -201,7 +207,7 @@ test("retries listing after one second, then doubles the interval up to a minute
   expect(pauses.slice(0, 8)).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
 });
 
-test("a database that is absent from the list but exists on the server keeps its job", async () => {
+test("a database keeps its job if the server's list lacks it but the database exists", async () => {
   let names = ["user-a", "user-b"];
   const { node, world, summary, pass } = await open((path, query) => {
     if (path === "/_all_dbs") return listed(names, query);

@@ -1,7 +1,8 @@
 /**
- * Random histories of a rule, in virtual time: databases are created and deleted, the rule changes,
- * nodes crash. After the last change, the jobs are those that the rule selects. `RULE_SEEDS=1000
- * npx vitest run test/replicator/rules-random.test.ts` runs more of them.
+ * Random histories of a rule, in virtual time: databases are created and deleted, the rule is
+ * changed, and nodes crash. After the last change, the rule's jobs are those that the rule
+ * requires. To run more histories: `RULE_SEEDS=1000 npx vitest run
+ * test/replicator/rules-random.test.ts`.
  */
 import { expect, test } from "vitest";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
@@ -10,11 +11,14 @@ import { indexProblems } from "../support/index-problems.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
-/** First seed. A failure names its seed. */
+/** First seed. The message of a failure contains its seed. */
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };
-/** Database names: some match a rule, and some cannot be copied under `{1}`. */
+/**
+ * Database names. Some of them match a rule, and some would have an invalid target name under
+ * `{1}`.
+ */
 const NAMES = ["user-a", "user-b", "user-c", "user-7", "team-a", "team-b", "other"];
 const RULES = [
   { databases: ["user-*"], target: "copy-{db}", delete: "stop" },
@@ -29,8 +33,8 @@ const RULES = [
 ];
 
 /**
- * A model of the rules, in the same order and without patterns: each returns the target of a
- * database, if the rule copies it.
+ * A model of the rules, in the same order. For each rule, a function without patterns returns the
+ * target of a database that the rule copies.
  */
 const COPIES: readonly ((name: string) => string | undefined)[] = [
   (name) => (name.startsWith("user-") ? `copy-${name}` : undefined),
@@ -104,6 +108,6 @@ async function history(seed: string): Promise<void> {
   if (other !== node) await other.stop();
 }
 
-test("after any history, the jobs are those that the rule selects", async () => {
+test("after any history, a rule has exactly the jobs that it requires", async () => {
   for (let number = FIRST; number < FIRST + SEEDS; number++) await history(`rules-${number}`);
 });

@@ -1,6 +1,6 @@
 /**
- * Rules: a job for each database of a server whose name matches, as long as it does. In virtual
- * time.
+ * Rules. A rule has a job for each database of a server whose name matches, as long as the database
+ * exists and matches. In virtual time.
  */
 import { afterEach, expect, test } from "vitest";
 import type { ReadTransaction } from "../../src/kv/index.ts";
@@ -38,7 +38,7 @@ async function summary({ world, replicator }: Node, name = "users") {
   return rule.summary;
 }
 
-/** Advances time until the summary matches. */
+/** Advances time until the rule's summary has the expected members. */
 async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summary>>>) {
   const untilMs = node.world.time.nowMs + 3_600_000;
   for (;;) {
@@ -50,7 +50,7 @@ async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summ
   }
 }
 
-/** Advances time until the result of `read` passes. */
+/** Advances time until `passes` accepts the result of `read`. */
 async function onceRead<T>(
   { world, kv }: Node,
   read: (tx: ReadTransaction) => Promise<T>,
@@ -80,7 +80,7 @@ async function jobsOf({ world, replicator }: Node, name = "users") {
   return world.until(replicator.lists.page({ filter, limit: 100 }));
 }
 
-test("a rule copies matching databases, and those created later, within ten seconds", async () => {
+test("a rule copies databases that match, and starts to copy those created later within ten seconds", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "other"]) await node.createDatabase(name);
   await node.put("user-a", "one", {});
@@ -109,7 +109,7 @@ test("a rule copies matching databases, and those created later, within ten seco
   );
 });
 
-test("the job of a deleted database fails and stays, or is cancelled if the rule says so", async () => {
+test("if a database is deleted, its job fails and is kept, unless the rule requires that it is cancelled", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "user-c"]) await node.createDatabase(name);
   await put(node, USERS);
@@ -127,7 +127,7 @@ test("the job of a deleted database fails and stays, or is cancelled if the rule
   await onceCopied(node, "copy-b", "anew");
 });
 
-test("a job that collides with a document's job takes over when the document is gone", async () => {
+test("if a rule's job requests the same replication as a document's job, the rule's job runs once the document is deleted", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["_replicator", "user-a", "copy-a"]) await node.createDatabase(name);
@@ -146,7 +146,7 @@ test("a job that collides with a document's job takes over when the document is 
   await once(node, { parkedCount: 1, failingCount: 0 });
 });
 
-test("changing the rule changes its jobs, and cancels those of databases that no longer match", async () => {
+test("changing a rule changes its jobs, and cancels the jobs of databases that no longer match", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "team-c"]) await node.createDatabase(name);
   await node.put("user-a", "one", {});
@@ -171,7 +171,7 @@ test("changing the rule changes its jobs, and cancels those of databases that no
   expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
 });
 
-test("a paused job stays paused when a changed rule replaces it", async () => {
+test("a paused job stays paused when the rule is changed and replaces the job", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
@@ -201,7 +201,7 @@ test("a paused job stays paused when a changed rule replaces it", async () => {
   await onceCopied(node, "copy-a", "one");
 });
 
-test("a job unaffected by a change of the rule continues unchanged", async () => {
+test("changing a rule does not interrupt a job that the change does not affect", async () => {
   const node = await open();
   await node.createDatabase("user-a");
   const rule = { ...USERS, security: true };
@@ -218,7 +218,7 @@ test("a job unaffected by a change of the rule continues unchanged", async () =>
   expect(await times()).toEqual(before);
 });
 
-test("removing a rule cancels its jobs in pages, and a new rule of that name has its own jobs", async () => {
+test("deleting a rule cancels its jobs in pages, and a new rule of the same name has its own jobs", async () => {
   const node = await open();
   for (let number = 0; number < 120; number++) await node.createDatabase(`user-${number}a`);
   await put(node, { ...USERS, databases: ["user-*a"], target: "copy-{db}" });
@@ -236,7 +236,7 @@ test("removing a rule cancels its jobs in pages, and a new rule of that name has
   expect(await node.world.until(node.kv.read((tx) => indexProblems(tx, node)))).toEqual([]);
 });
 
-test("an invalid target name is reported with the rule, and the other databases are copied", async () => {
+test("a rule reports an invalid target name, and copies the other databases", async () => {
   const node = await open();
   for (const name of ["user-a", "user-7", "user-8"]) await node.createDatabase(name);
   await put(node, { ...USERS, target: "http://far.example/{1}" });
@@ -247,7 +247,7 @@ test("an invalid target name is reported with the rule, and the other databases 
   ]);
 });
 
-test("another node takes over when the node that follows a rule dies", async () => {
+test("another node takes over a rule if the node that follows it dies", async () => {
   const world = new World("rules");
   const first = await open({ world });
   for (let number = 0; number < 50; number++) await first.createDatabase(`user-a${number}`);
@@ -260,7 +260,7 @@ test("another node takes over when the node that follows a rule dies", async () 
   await once(second, { jobCount: 51, parkedCount: 51 });
 });
 
-test("a security object is copied before the documents, and again when it changes", async () => {
+test("a security object is copied before the documents, and again whenever it changes", async () => {
   const node = await open();
   const { world, kv, databases } = node;
   const setSecurity = (name: string, text: string) =>
@@ -291,7 +291,7 @@ test.each([
   [["copy-user-ann"], ["user-*"], { joe: "theirs", ann: "theirs" }],
   [["copy-*"], ["user-*"], { joe: "theirs", ann: "theirs" }],
 ] as const)(
-  "with `security` %j and databases %j, an existing target gets the security object only if it is named: %j",
+  "an existing target receives the security object only if the rule names the target (`security` %j, databases %j): %j",
   async (security, patterns, expected) => {
     const node = await open();
     const { world, kv, databases } = node;
@@ -310,8 +310,8 @@ test.each([
     for (const name of ["joe", "ann"]) await set(`user-${name}`, of("theirs"));
     await onceRead(node, securityOf("joe"), (found) => found === of("theirs"));
     await once(node, { parkedCount: 2 });
-    // Neither a change of the rule nor a restart of its jobs makes the rule the creator of a
-    // target.
+    // A target that existed before the rule does not count as created by the rule, even after a
+    // change of the rule or a restart of its jobs.
     await put(node, { ...rule, options: { worker_processes: 1 } });
     await world.time.run(world.time.nowMs + 120_000);
     for (const [name, member] of Object.entries(expected)) {
@@ -323,7 +323,7 @@ test.each([
   },
 );
 
-test("omits design documents if the rule says so", async () => {
+test("a rule does not copy design documents if it has design_documents: false", async () => {
   const node = await open();
   await node.createDatabase("user-a");
   await node.put("user-a", "_design/x", {});
@@ -338,8 +338,8 @@ test("omits design documents if the rule says so", async () => {
   expect(info.documentCount).toBe(1);
 });
 
-test("reducing the jobs of a rule stops the surplus, within max_churn", async () => {
-  // Parking is disabled.
+test("reducing a rule's number of jobs stops the excess jobs, at most max_churn at a time", async () => {
+  // `parkAfterSec: 0` disables parking.
   const node = await open({
     config: { parkAfterSec: 0, intervalSec: 5, runSecMin: 10, jobsMax: 100, churnMax: 3 },
   });
@@ -359,7 +359,7 @@ test("reducing the jobs of a rule stops the surplus, within max_churn", async ()
   expect(Math.max(...stops.map(Number))).toBe(3);
 });
 
-test("a rule runs at most its number of jobs, and busy ones take turns", async () => {
+test("a rule runs at most its number of jobs, and jobs that are always busy take turns", async () => {
   const node = await open({
     config: { parkAfterSec: 2, intervalSec: 5, runSecMin: 10, jobsMax: 100 },
   });
@@ -382,7 +382,7 @@ test("a rule runs at most its number of jobs, and busy ones take turns", async (
   for (const number of numbers) await onceCopied(node, `copy-a${number}`, "one");
   await once(node, { parkedCount: 8 });
   expect(runningMax).toBe(2);
-  // Two jobs are always busy, and the others copy their changes nevertheless.
+  // Two of three jobs can be busy at a time. The other jobs still copy their changes.
   for (let second = 0; second < 60; second++) {
     for (const busy of [0, 1, 2]) await node.put(`user-a${busy}`, `busy-${second}`, {});
     if (second === 10) await node.put("user-a7", "two", {});

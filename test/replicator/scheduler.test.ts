@@ -1,4 +1,4 @@
-/** Selection and preemption of jobs on a node. */
+/** How a node selects and preempts jobs. */
 import { afterEach, expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import {
@@ -9,7 +9,7 @@ import {
 import { type Node, openNode } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
-/** Cycles as short as possible, so that tests wait for their effects only. */
+/** Cycles that are as short as possible, so that tests do not have to wait long. */
 const BUSY = { intervalSec: 0.05, runSecMin: 0 };
 const nodes: Node[] = [];
 
@@ -28,14 +28,14 @@ function start(node: Node, target: string, userName: string, more: object = {}):
   return node.replicator.start(parseReplication(members), { userName, isAdmin: true });
 }
 
-/** The jobs started so far, in order. */
+/** Returns the jobs in the order in which their runs have started. */
 function starts(node: Node): unknown[] {
   return node.events
     .filter(({ name }) => name === "replication.started")
     .map(({ fields }) => fields.jobId);
 }
 
-test("continuous jobs take turns when they outnumber the slots, without a crash", async () => {
+test("continuous jobs take turns if they outnumber the slots, and taking turns does not count as a failure", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 1 } });
   await node.createDatabase("a");
   const ids = [await start(node, "x", "joe"), await start(node, "y", "joe")];
@@ -49,7 +49,7 @@ test("continuous jobs take turns when they outnumber the slots, without a crash"
   expect(node.events.map(({ name }) => name)).not.toContain("replication.crashed");
 });
 
-test("a job of an idle group runs in the next cycle, before the many waiting jobs of another group", async () => {
+test("a job of an idle group runs in the next cycle, even if many jobs of another group are waiting", async () => {
   const node = await open({ config: { ...BUSY, jobsMax: 2 } });
   await node.createDatabase("a");
   for (let number = 0; number < 20; number++) await start(node, `x${number}`, "many");
@@ -59,11 +59,14 @@ test("a job of an idle group runs in the next cycle, before the many waiting job
   const before = node.events.filter(({ name }) => name === "replication.rotated").length;
   await node.event("replication.started", ({ jobId }) => jobId === lonely);
   const after = node.events.filter(({ name }) => name === "replication.rotated").length;
-  // A cycle may have begun before the job was added.
+  // A cycle may already have begun when the job was added.
   expect(after - before).toBeLessThanOrEqual(2);
 });
 
-/** The jobs started in an hour of one-minute cycles, with two continuous jobs. */
+/**
+ * Runs two continuous jobs for an hour of one-minute cycles. Returns the jobs in the order in which
+ * their runs started.
+ */
 async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<string[]> {
   const started: string[] = [];
   const node = openVirtualNode({
@@ -90,7 +93,7 @@ test("a job keeps its slot for its minimum run time", async () => {
   expect((await startedInAnHour({ jobsMax: 1, runSecMin: 120 })).length).toBeGreaterThan(10);
 });
 
-test("a job keeps its slot indefinitely while others are free", async () => {
+test("a job keeps its slot indefinitely while other slots are free", async () => {
   expect(await startedInAnHour({ jobsMax: 5, runSecMin: 0 })).toHaveLength(2);
 });
 
@@ -115,7 +118,7 @@ test("a change of max_jobs takes effect in the next cycle", async () => {
   await node.event("replication.started", () => starts(node).length === 5);
 });
 
-test("max_churn bounds the jobs preempted in one cycle", async () => {
+test("max_churn limits the number of jobs preempted in one cycle", async () => {
   const stopped = async (churnMax: number): Promise<number> => {
     const counts: number[] = [];
     const node = openVirtualNode({
@@ -142,7 +145,7 @@ test("max_churn bounds the jobs preempted in one cycle", async () => {
   expect(await stopped(100)).toBe(4);
 });
 
-test("a one-shot job keeps its slot to its end, while a continuous one is preempted", async () => {
+test("a one-shot job keeps its slot until it ends, while a continuous job can be preempted", async () => {
   const startedTogether = async (first: object): Promise<number> => {
     const silent: Fetch = ({ signal }) =>
       new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -167,7 +170,7 @@ test("a one-shot job keeps its slot to its end, while a continuous one is preemp
   expect(await startedTogether({})).toBeLessThanOrEqual(1);
 });
 
-test("jobs of documents share the slots per database rather than individually", async () => {
+test("all jobs of the documents of one database belong to one group", async () => {
   const node = await open({ config: BUSY });
   await node.createDatabase("a");
   for (const database of ["_replicator", "team/_replicator"]) {

@@ -1,5 +1,5 @@
 /**
- * Jobs with a schedule, in virtual time. For a week, run `SCHEDULE_HOURS=168 npx vitest run
+ * Jobs with a schedule, in virtual time. To simulate a week: `SCHEDULE_HOURS=168 npx vitest run
  * test/replicator/schedules.test.ts`.
  */
 import { afterEach, expect, test } from "vitest";
@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** Maximum delay of a run in milliseconds. */
+/** Maximum delay of a run's start in milliseconds. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];
@@ -29,7 +29,7 @@ async function open(world = new World("schedules"), config = {}): Promise<Node> 
   return node;
 }
 
-/** Start times of runs from now on. */
+/** Returns a list to which the start time of each future run is added. */
 function beginnings({ world }: Node): number[] {
   const times: number[] = [];
   world.listeners.push((name) => {
@@ -53,7 +53,7 @@ async function hasArrived({ world, kv, databases }: Node, id: string): Promise<b
 
 const find = (node: Node, id: string) => node.world.until(node.replicator.find(id));
 
-test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`, async () => {
+test(`in ${HOURS} hours of schedules, each run begins on time, and none is skipped`, async () => {
   const node = await open();
   const { world } = node;
   await node.createDatabase("a");
@@ -72,12 +72,12 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is skipped`
   expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
   const onTheHour = times.get(hourly) ?? [];
   expect(onTheHour).toHaveLength(HOURS);
-  // Virtual time is a sum of many pauses, and the clock of a node rounds it.
+  // Virtual time is a sum of many pauses. A node's clock rounds this sum, so the test does, too.
   for (const time of onTheHour) expect(Math.round(time) % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
 
-test("each run copies the changes since the previous run, and starts only when it is due", async () => {
+test("each run starts only when it is due, and copies the changes since the previous run", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "first", {});
@@ -95,7 +95,7 @@ test("each run copies the changes since the previous run, and starts only when i
   expect(await hasArrived(node, "second")).toBe(true);
 });
 
-test("one run makes up for all runs missed while no node ran", async () => {
+test("a single run replaces all runs that were missed while no node ran", async () => {
   const world = new World("missed");
   const first = await open(world);
   await first.createDatabase("a");
@@ -114,7 +114,7 @@ test("one run makes up for all runs missed while no node ran", async () => {
   expect(began).toHaveLength(2);
 });
 
-test("`retry` runs a job ahead of its schedule; a paused job does not run", async () => {
+test("`retry` runs a job before its scheduled time, and a paused job does not run at its scheduled time", async () => {
   const node = await open();
   await node.createDatabase("a");
   const id = await startJob(node, "every 1h");
@@ -130,7 +130,7 @@ test("`retry` runs a job ahead of its schedule; a paused job does not run", asyn
   expect(await hasArrived(node, "paused")).toBe(false);
 });
 
-test("a continuous job with hours copies only within them", async () => {
+test("a continuous job with a daily time window copies only within this window", async () => {
   const node = await open();
   await node.createDatabase("a");
   const { nowMs } = node.world.time;
@@ -143,7 +143,8 @@ test("a continuous job with hours copies only within them", async () => {
   expect(await hasArrived(node, "early")).toBe(false);
   await pass(node, 10_000);
   expect(await hasArrived(node, "early")).toBe(true);
-  // The job does not park meanwhile, because a watcher would wake it at any time.
+  // The job does not park within its time window, because a watcher could wake it outside the
+  // window.
   await pass(node, 5 * MINUTE_MS);
   await node.put("a", "within", {});
   await pass(node, 10_000);
@@ -161,7 +162,7 @@ test.each([
   ["watched", {}, LATE_MS_MAX],
   ["not watched", { parkAfterSec: 0 }, MINUTE_MS + LATE_MS_MAX],
 ])(
-  "a job with a change threshold begins when it is reached; its source is %s",
+  "a job with a change threshold begins when its source has this number of changes (source is %s)",
   async (_, config, lateMs) => {
     const node = await open(new World("changes"), config);
     await node.createDatabase("a");
@@ -184,23 +185,26 @@ test.each([
 test.each([
   ["watched", {}],
   ["not watched", { parkAfterSec: 0 }],
-])("`retry` runs a job below its change threshold; its source is %s", async (_, config) => {
-  const node = await open(new World("asked"), config);
-  await node.createDatabase("a");
-  const id = await startJob(node, "after 3 changes");
-  await node.put("a", "one", {});
-  // Advances time to a moment between two checks of the source.
-  await pass(node, 10.5 * MINUTE_MS);
-  const { commands } = node.replicator;
-  expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
-  await pass(node, MINUTE_MS);
-  expect(await hasArrived(node, "one")).toBe(true);
-  await node.put("a", "two", {});
-  await pass(node, HOUR_MS);
-  expect(await hasArrived(node, "two")).toBe(false);
-});
+])(
+  "`retry` runs a job whose source has fewer changes than its threshold (source is %s)",
+  async (_, config) => {
+    const node = await open(new World("asked"), config);
+    await node.createDatabase("a");
+    const id = await startJob(node, "after 3 changes");
+    await node.put("a", "one", {});
+    // Advances time to a moment between two checks of the source for changes.
+    await pass(node, 10.5 * MINUTE_MS);
+    const { commands } = node.replicator;
+    expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+    await pass(node, MINUTE_MS);
+    expect(await hasArrived(node, "one")).toBe(true);
+    await node.put("a", "two", {});
+    await pass(node, HOUR_MS);
+    expect(await hasArrived(node, "two")).toBe(false);
+  },
+);
 
-test("a job that gets no slot within its hours begins in the next ones", async () => {
+test("a job that gets no slot in its daily time window waits for the next window", async () => {
   const world = new World("late");
   const frontend = openVirtualNode({ world });
   nodes.push(frontend);
@@ -218,7 +222,7 @@ test("a job that gets no slot within its hours begins in the next ones", async (
   expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
   expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
   expect(began).toEqual([]);
-  // An operator may start the job outside its hours.
+  // An operator may start the job outside its time window.
   const { commands } = node.replicator;
   expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
   await pass(node, MINUTE_MS);

@@ -1,4 +1,4 @@
-/** Database names from a server's update feed, whatever it contains. */
+/** Database names read from a server's update feed, whatever the feed contains. */
 import { expect, test } from "vitest";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -8,7 +8,7 @@ import { composeNode } from "../support/compose-node.ts";
 
 const signal = new AbortController().signal;
 
-/** A server with this response, and the requests that it received. */
+/** Opens a server with this response, and records the requests that the server receives. */
 function open(status: number, json: unknown) {
   const world = new World("server-feed");
   const asked: string[] = [];
@@ -29,7 +29,7 @@ function open(status: number, json: unknown) {
 const row = (db_name: unknown, type = "updated") => ({ db_name, type, seq: "1-x" });
 const ODD_ROWS = [row(7), row(null), "row", null, row("x".repeat(100_000))];
 
-test("reads the databases changed last in descending order, each name once", async () => {
+test("latestChanged reads the feed in descending order, and returns each database name once", async () => {
   const results = [row("b"), row("a", "deleted"), ...ODD_ROWS, row("b"), row("ü"), row("c")];
   const { world, asked, server } = open(200, { results, last_seq: "1-x" });
   expect(await world.until(server.latestChanged(signal))).toEqual(["b", "a", "ü", "c"]);
@@ -43,14 +43,14 @@ test.each<[number, unknown]>([
   [400, { error: "query_parse_error" }],
   [403, { error: "forbidden" }],
   [404, { error: "not_found" }],
-  // The feed may still be followed in ascending order.
+  // A server that fails to send the feed in descending order may still send it in ascending order.
   [500, { error: "timeout" }],
-])("a server that answers %i %j does not report recent changes", async (status, json) => {
+])("latestChanged returns no names if the server answers %i %j", async (status, json) => {
   const { world, server } = open(status, json);
   expect(await world.until(server.latestChanged(signal))).toEqual([]);
 });
 
-test("skips rows of the feed without a database name", async () => {
+test("updates skips rows of the feed without a valid database name", async () => {
   const results = [...ODD_ROWS, row("a"), row("b", "deleted")];
   const { world, server } = open(200, { results, last_seq: "2-x" });
   const updates = await world.until(server.updates("1-x", signal));

@@ -11,13 +11,13 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     return new Uint8Array(encoded);
   };
 
-  test("addition to an unset key starts at zero, and a negative result wraps around", async () => {
+  test("add starts at zero for an unset key, and wraps around below zero", async () => {
     await fixture().kv.transact(async (tx) => tx.add(counter, 5n));
     await fixture().peerKv.transact(async (tx) => tx.add(counter, -7n));
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(-2n));
   });
 
-  test("concurrent additions do not conflict, and none is lost", async () => {
+  test("concurrent additions do not conflict, and every addition is counted", async () => {
     let attemptCount = 0;
     await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -34,7 +34,7 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     expect([20, 40]).toContain(attemptCount);
   });
 
-  test("a transaction that adds can read the sum so far", async () => {
+  test("a transaction that adds to a key can read the sum so far", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, little(40n)));
     await fixture().kv.transact(async (tx) => {
       tx.add(counter, 1n);
@@ -49,14 +49,14 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(3n));
   });
 
-  test("addition uses the length of the operand, and truncates a longer value", async () => {
+  test("add truncates a longer stored value to the length of the operand", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, new Uint8Array(12).fill(1)));
     await fixture().kv.transact(async (tx) => tx.add(counter, 1n));
     const sum = await fixture().kv.read((tx) => tx.get(counter));
     expect(sum).toEqual(new Uint8Array([2, 1, 1, 1, 1, 1, 1, 1]));
   });
 
-  test("max keeps the larger little-endian number", async () => {
+  test("max keeps the larger number in little-endian order", async () => {
     const max = (...value: number[]): Promise<void> =>
       fixture().kv.transact(async (tx) => tx.max(counter, new Uint8Array(value)));
     const stored = (): Promise<Uint8Array | undefined> =>
@@ -76,7 +76,7 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("byteMin keeps the smaller value in byte order, and sets an absent one", async () => {
+  test("byteMin keeps the smaller value in byte order, and sets the value of an unset key", async () => {
     const key = bytes("due");
     const stored = (): Promise<Uint8Array | undefined> => fixture().kv.read((tx) => tx.get(key));
     await fixture().kv.transact(async (tx) => tx.byteMin(key, bytes("m")));

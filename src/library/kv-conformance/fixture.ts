@@ -1,4 +1,4 @@
-/** Requirements for an implementation that is tested by the suite. */
+/** Requirements that the suite has for an implementation. */
 
 import { hexEncode, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
@@ -62,7 +62,7 @@ export async function closeFixture({ kv, peerKv, remove }: Fixture): Promise<voi
   await remove();
 }
 
-/** The whole store, for a test that begins with an empty one. */
+/** The range of all keys, which a test clears to begin with an empty store. */
 export const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 
 export async function clearAll(kv: KeyValueStore): Promise<void> {
@@ -83,7 +83,7 @@ export async function read(tx: ReadTransaction, key: string): Promise<string | u
   return text(await tx.get(bytes(key)));
 }
 
-/** The rows of a range as `key=value`. */
+/** Returns the rows of a range as `key=value`. */
 export async function rows(
   tx: ReadTransaction,
   begin: string,
@@ -104,7 +104,10 @@ export function hexKeys(entries: readonly { readonly key: Key }[]): string[] {
   return entries.map(({ key }) => hexEncode(key));
 }
 
-/** A promise and its resolver, to hold one transaction while another runs. */
+/**
+ * Returns a promise and a function that resolves it. A test uses this to hold one transaction while
+ * another runs.
+ */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = (): void => {};
   const opened = new Promise<void>((resolve) => {

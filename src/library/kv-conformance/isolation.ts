@@ -12,8 +12,8 @@ import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
 
 export function isolationTests(fixture: () => Fixture, test: Test): void {
   /**
-   * Runs `body`, and `interfere` on the other node between the body's reads and its commit, in the
-   * first attempt that could commit. Returns whether the attempt conflicted.
+   * Runs `body` on one node and, in the first attempt that could commit, runs `interfere` on the
+   * other node between the body's reads and its commit. Returns whether the attempt conflicted.
    */
   async function conflicts(
     body: (tx: Transaction) => Promise<unknown>,
@@ -32,7 +32,8 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
   }
 
   /**
-   * Number of attempts of a transaction without interference: one, or two if each body runs twice.
+   * Returns the number of attempts of a transaction that no other transaction disturbs: one, or two
+   * if each body runs twice.
    */
   async function countAttempts(
     kv: KeyValueStore,
@@ -48,7 +49,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
 
   const key = (name: string): Uint8Array => bytes(name);
 
-  test("a transaction sees one state of the store, whatever is committed meanwhile", async () => {
+  test("a transaction sees one state of the store, whatever other transactions commit meanwhile", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "old"));
     await fixture().kv.read(async (tx) => {
       expect(await read(tx, "a")).toBe("old");
@@ -62,7 +63,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=new", "b=new"]);
   });
 
-  test("a reader that starts after a commit sees it, even while older readers are open", async () => {
+  test("a reader that starts after a commit sees its writes, even while older readers are open", async () => {
     const { kv, peerKv } = fixture();
     const current = (): Promise<string | undefined> => kv.read((tx) => read(tx, "a"));
     await kv.transact(async (tx) => put(tx, "a", "first"));
@@ -80,7 +81,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a write to a key that was read conflicts", async () => {
+  test("a write by another transaction to a key that was read causes a conflict", async () => {
     const body = async (tx: Transaction): Promise<void> => {
       await tx.get(key("a"));
       put(tx, "out", "1");
@@ -94,13 +95,13 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "aa", "x"))).toBe(false);
   });
 
-  test("blind writes do not conflict", async () => {
+  test("writes without reads do not conflict", async () => {
     const body = async (tx: Transaction): Promise<void> => put(tx, "a", "mine");
     expect(await conflicts(body, (tx) => put(tx, "a", "theirs"))).toBe(false);
     expect(await fixture().kv.read((tx) => read(tx, "a"))).toBe("mine");
   });
 
-  test("a key that appears in a range that was read conflicts (no phantoms)", async () => {
+  test("a new key in a range that was read causes a conflict (no phantoms)", async () => {
     const body = async (tx: Transaction): Promise<void> => {
       await rows(tx, "b", "d");
       put(tx, "out", "1");
@@ -116,7 +117,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     );
   });
 
-  test("a range read that stopped early conflicts only with keys up to the last one that it read", async () => {
+  test("a range read that stopped early conflicts only with writes up to the last key that it read", async () => {
     await fixture().kv.transact(async (tx) => {
       for (const name of ["b", "c", "d", "e"]) put(tx, name, name);
     });
@@ -145,7 +146,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
   });
 
-  test("a reverse selector conflicts with a change of its result, and with a new key after the result", async () => {
+  test("a reverse key selector conflicts with a change of the key it found, and with a new key after that key", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(lastLessThan(key("t")));
@@ -166,7 +167,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "a", "x"))).toBe(false);
   });
 
-  test("conflicts can be declared without reading or writing", async () => {
+  test("a transaction can declare conflicts without reading or writing", async () => {
     const reader = async (tx: Transaction): Promise<void> => {
       await tx.readVersion();
       tx.addReadConflictKey(key("a"));
@@ -194,7 +195,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "a", "x"))).toBe(false);
   });
 
-  test("two transactions that each clear what the other keeps cannot both commit (no write skew)", async () => {
+  test("two transactions that each clear a key that the other one reads cannot both commit (no write skew)", async () => {
     for (let round = 0; round < 10; round++) {
       await fixture().kv.transact(async (tx) => {
         put(tx, "on-call/1", "yes");
@@ -211,7 +212,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("a counter that many transactions read and write loses nothing", async () => {
+  test("a counter incremented by many concurrent transactions loses no increment", async () => {
     const increment = (kv: KeyValueStore): Promise<void> =>
       kv.transact(async (tx) => {
         const value = Number((await read(tx, "count")) ?? "0");
@@ -225,7 +226,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => read(tx, "count"))).toBe("24");
   });
 
-  test("read versions never decrease, and grow with commits", async () => {
+  test("read versions never decrease, and each commit increases them", async () => {
     const before = await fixture().kv.read((tx) => tx.readVersion());
     await fixture().peerKv.transact(async (tx) => put(tx, "a", "1"));
     const after = await fixture().kv.read((tx) => tx.readVersion());

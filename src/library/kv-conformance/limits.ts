@@ -37,7 +37,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("a value of 100,000 bytes is stored, a larger one is refused", async () => {
+  test("a value of 100,000 bytes is stored, and a larger value is refused", async () => {
     const largest = new Uint8Array(100_000).fill(7);
     await fixture().kv.transact(async (tx) => tx.set(bytes("v"), largest));
     const stored = await fixture().peerKv.read((tx) => tx.get(bytes("v")));
@@ -48,7 +48,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     ).rejects.toMatchObject({ code: "KV_VALUE_TOO_LARGE" });
   });
 
-  test("a transaction of 9 MB is committed, one above 10 MB is refused whole", async () => {
+  test("a transaction of 9 MB is committed, and a transaction of more than 10 MB is refused completely", async () => {
     const fill = (count: number): Promise<void> =>
       fixture().kv.transact(async (tx) => {
         for (let index = 0; index < count; index++) put(tx, `big/${index}`, "x".repeat(90_000));
@@ -62,7 +62,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     expect(after.entries).toEqual([]);
   });
 
-  test("65,536 versionstamps are committed, one more is refused", async () => {
+  test("a transaction may have 65,536 versionstamps but not one more", async () => {
     const log = Subspace.fromTuple(["log"]);
     await fixture().kv.transact(async (tx) => {
       for (let number = 0; number < 65_536; number++) {
@@ -78,7 +78,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   }, ["versionstamps"]);
 
-  test("a read version is too old after five seconds, and the next attempt has a new one", async () => {
+  test("a read version is too old after five seconds, and the next attempt has a new read version", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {
@@ -101,7 +101,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     ).rejects.toMatchObject({ code: "KV_TOO_OLD" });
   }, ["read-version-age"]);
 
-  test("a transaction that read more than five seconds ago cannot commit", async () => {
+  test("a transaction whose read version is more than five seconds old cannot commit", async () => {
     let attemptCount = 0;
     await fixture().kv.transact(async (tx) => {
       attemptCount++;

@@ -16,13 +16,13 @@ export type Step =
   | { readonly kind: "clear"; readonly key: string }
   | { readonly kind: "clearRange"; readonly begin: string; readonly end: string }
   | { readonly kind: "byteMin"; readonly key: string; readonly value: string }
-  /** Copies the value that it reads, so that lost updates are detected. */
+  /** Copies a value that the transaction reads, so that a lost update changes the result. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
-/** Result of a key selector that resolves to none of the keys used by the operations. */
+/** Result of a key selector that finds none of the keys used by the operations. */
 const OUTSIDE = "(none)";
 
-/** Executes a step, and returns its result. */
+/** Executes a step, and returns the step's result. */
 export async function carryOut(tx: Transaction, step: Step): Promise<string> {
   switch (step.kind) {
     case "get":
@@ -55,7 +55,7 @@ export async function carryOut(tx: Transaction, step: Step): Promise<string> {
   }
 }
 
-/** 0xff, which is after the last key, is not valid text. */
+/** A key that begins with 0xff is after all keys of the test, and is not valid text. */
 function asText(key: Uint8Array): Uint8Array {
   return key[0] === 0xff ? bytes(OUTSIDE) : key;
 }

@@ -1,6 +1,6 @@
 /**
- * Outcomes of calls: retries and their limits, signals, timeouts, unknown commits, effects, and the
- * close.
+ * Outcomes of calls: retries and their limits, abort signals, timeouts, unknown commits, effects
+ * after a commit, and closing the store.
  */
 
 import { type Engine, KeyValueError, KeyValueStore, type Transaction } from "../../kv/index.ts";
@@ -17,7 +17,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     put(tx, "b", "late");
   };
 
-  test("a body that throws has written nothing, and its error is passed on", async () => {
+  test("a body that throws writes nothing, and the caller receives the error", async () => {
     const failure = new TypeError("of the body");
     await expect(
       fixture().kv.transact(async (tx) => {
@@ -28,7 +28,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().peerKv.read((tx) => read(tx, "a"))).toBeUndefined();
   });
 
-  test("the value of the attempt that committed is returned", async () => {
+  test("the caller receives the value of the attempt that committed", async () => {
     let attemptCount = 0;
     const returned = await fixture().kv.transact(async (tx) => {
       attemptCount++;
@@ -42,7 +42,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     expect(returned).toBe(4);
   });
 
-  test("a retry limit ends with the last conflict", async () => {
+  test("a call that reaches its retry limit fails with the last conflict", async () => {
     let attemptCount = 0;
     await expect(
       fixture().kv.transact(
@@ -57,7 +57,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => read(tx, "b"))).toBeUndefined();
   });
 
-  test("a time limit applies to all attempts together", async () => {
+  test("a time limit applies to all attempts of a call together", async () => {
     await expect(fixture().kv.transact(alwaysLate, { timeoutMs: 300 })).rejects.toMatchObject({
       code: /^KV_(TIMED_OUT|UNKNOWN_COMMIT)$/,
     });
@@ -75,7 +75,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => read(tx, "c"))).toBeUndefined();
   });
 
-  test("an aborted signal ends the call, and later results of the body are discarded", async () => {
+  test("an aborted signal ends the call, and the body's later reads fail", async () => {
     const controller = new AbortController();
     const held = gate();
     const late: unknown[] = [];
@@ -136,7 +136,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     });
   const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
 
-  test("an unknown commit is reported to callers that handle it, and not repeated", async () => {
+  test("an unknown commit is reported to a caller that handles it, and the body is not repeated", async () => {
     for (const outcome of ["carried out", "lost"] as const) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
       const call = withOutcomes(outcome).transact(increment, { whenUnknown: "throw" });
@@ -145,7 +145,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("an increment is applied once under a transaction id, whatever the commits return", async () => {
+  test("an increment under a transaction id is applied once, even if the outcome of commits is unknown", async () => {
     for (const outcomes of [
       ["carried out"],
       ["lost"],
@@ -163,7 +163,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("after an unknown commit, a body that wrote nothing is run again and stores no transaction id", async () => {
+  test("after an unknown commit, a body that wrote nothing runs again, and no transaction id is stored", async () => {
     const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
     const idCount = async (): Promise<number> =>
       (await fixture().kv.read((tx) => tx.getRangePage(ids))).entries.length;
@@ -179,7 +179,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     expect(await idCount()).toBe(before);
   });
 
-  test("the outcome stays unknown if the id cannot be read", async () => {
+  test("the outcome of a commit stays unknown if the transaction id cannot be read", async () => {
     const outcomes: CommitOutcome[] = ["carried out"];
     const engine = unknownCommits(fixture().engine, outcomes);
     const gone: Engine = {
@@ -195,14 +195,14 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     await expect(call).rejects.toMatchObject({ code: "KV_UNKNOWN_COMMIT" });
   });
 
-  test("a body that is declared idempotent runs again", async () => {
+  test("a body declared idempotent runs again after an unknown commit", async () => {
     await withOutcomes("carried out", "lost").transact(async (tx) => put(tx, "count", "7"), {
       whenUnknown: "retry",
     });
     expect(await count()).toBe("7");
   });
 
-  test("an increment that is wrongly declared idempotent is applied twice", async () => {
+  test("an increment wrongly declared idempotent is applied twice", async () => {
     await withOutcomes("carried out").transact(increment, { whenUnknown: "retry" });
     expect(await count()).toBe("2");
   });

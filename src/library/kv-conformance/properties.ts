@@ -9,7 +9,7 @@ import type { Test } from "./features.ts";
 import { clearAll, type Fixture, put, read, rows } from "./fixture.ts";
 import { carryOut, Model, type Step } from "./model.ts";
 
-/** Keys used by the random operations: so few that concurrent transactions conflict. */
+/** Keys used by the random operations. They are so few that concurrent transactions conflict. */
 const KEYS = ["a", "b", "c", "d", "e", "f"] as const;
 const digits = fc.string({ unit: fc.constantFrom("0", "1", "5", "9"), minLength: 1, maxLength: 3 });
 const key = fc.constantFrom(...KEYS);
@@ -91,7 +91,8 @@ export function propertyTests(
         }
         expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(model.rows());
         for (const { stamp, steps, results } of committed) {
-          // A read-only transaction must have read the state between two other transactions.
+          // A read-only transaction must have read a state that existed between two other
+          // transactions.
           if (stamp === undefined) expect(fitsSomewhere(steps, results, inOrder)).toBe(true);
         }
       }),
@@ -109,7 +110,7 @@ export function propertyTests(
     });
     const next = async (tx: Transaction, node: number): Promise<number> =>
       Number(await read(tx, name(node)));
-    /** Swaps two neighbours: a → b → c → d becomes a → c → b → d. */
+    /** Swaps two neighbours: the ring a → b → c → d becomes a → c → b → d. */
     const turn = (kv: KeyValueStore, a: number): Promise<void> =>
       kv.transact(async (tx) => {
         const b = await next(tx, a);

@@ -29,7 +29,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
       for (const key of keys) put(tx, key, key.toUpperCase());
     });
 
-  test("a commit is visible here and on another node", async () => {
+  test("a commit is visible on this node and on another node", async () => {
     await fill("a", "b");
     for (const kv of [fixture().kv, fixture().peerKv]) {
       expect(await kv.read((tx) => read(tx, "a"))).toBe("A");
@@ -38,7 +38,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("many keys are read together, in the order requested, with the transaction's own writes", async () => {
+  test("getMany returns the values in the order of the requested keys, and includes the transaction's own writes", async () => {
     await fill("a", "b", "c");
     const keys = ["c", "x", "a", "b", "a"].map(bytes);
     await fixture().kv.transact(async (tx) => {
@@ -51,7 +51,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a transaction that read many keys does not commit after another changed one", async () => {
+  test("a transaction that read many keys cannot commit after another transaction changed one of the keys", async () => {
     await fill("a", "b");
     const keys = ["a", "b"].map(bytes);
     const { kv, peerKv } = fixture();
@@ -66,7 +66,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     expect(seen).toEqual(["A", "changed"]);
   });
 
-  test("empty values differ from absent ones, and the empty key is a key", async () => {
+  test("an empty value differs from an unset one, and a key may be empty", async () => {
     await fixture().kv.transact(async (tx) => {
       put(tx, "empty", "");
       tx.set(FIRST_KEY, bytes("first"));
@@ -76,7 +76,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read(async (tx) => text(await tx.get(FIRST_KEY)))).toBe("first");
   });
 
-  test("keys are in bytewise order, a prefix before its extensions", async () => {
+  test("keys are in byte order, and a prefix precedes its extensions", async () => {
     const keys = ["00", "0000", "00ff", "01", "7f", "7fff", "80", "8000", "fe", "fe00", "feff"];
     await fixture().kv.transact(async (tx) => {
       for (const key of keys.toReversed()) tx.set(Buffer.from(key, "hex"), bytes(key));
@@ -89,7 +89,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a page reports why it ended, and the next begins after its last key", async () => {
+  test("a page reports why it ended, and the next page begins after the last key", async () => {
     await fill("a", "b", "c", "d", "e");
     await fixture().kv.read(async (tx) => {
       const first = await tx.getRangePage(EVERYTHING, { limit: 2 });
@@ -125,7 +125,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a page of lengths has the stored keys, and placeholder values of the stored lengths", async () => {
+  test("a page with lengthsOnly contains the stored keys, and placeholder values of the stored lengths", async () => {
     const key = (length: number): Uint8Array => new Uint8Array(length).fill(0x61);
     const lengths = [
       [100, 0],
@@ -149,7 +149,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     for (const { value } of values.entries) expect(value.every((byte) => byte === 1)).toBe(true);
   });
 
-  test("a long range is read in order, in both directions, and may be abandoned early", async () => {
+  test("a long range is read in order in both directions, and the caller may stop early", async () => {
     const keys = Array.from({ length: 2_500 }, (_, index) => `k${String(index).padStart(5, "0")}`);
     await fill(...keys);
     await fixture().peerKv.read(async (tx) => {
@@ -173,7 +173,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("selectors find the keys around a key", async () => {
+  test("key selectors find the keys around a given key", async () => {
     await fill("b", "d", "f");
     const far = (selector: KeySelector, by: number): KeySelector => ({
       ...selector,
@@ -207,7 +207,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("selectors see the transaction's own writes", async () => {
+  test("key selectors see the transaction's own writes", async () => {
     await fill("b", "d", "f");
     await fixture().kv.transact(async (tx) => {
       tx.clear(bytes("d"));
@@ -217,7 +217,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a transaction reads its own writes before anyone else does", async () => {
+  test("a transaction reads its own writes, which others cannot read before the commit", async () => {
     await fill("a", "b", "c", "d");
     await fixture().kv.transact(async (tx) => {
       put(tx, "b", "new");
@@ -239,7 +239,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     ]);
   });
 
-  test("a cleared range hides stored rows, and shows later writes", async () => {
+  test("a cleared range hides stored rows but not later writes of the transaction", async () => {
     await fill("a", "b", "c", "d", "e");
     await fixture().kv.transact(async (tx) => {
       put(tx, "b2", "gone");
@@ -253,7 +253,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["a=A", "c=again", "e=E"]);
   });
 
-  test("keys and values are copied when they are passed in and when they are returned", async () => {
+  test("keys and values are copied when the caller passes or receives them", async () => {
     const key = bytes("key");
     const value = bytes("value");
     await fixture().kv.transact(async (tx) => {
@@ -273,7 +273,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("Node.js buffers are copied as well", async () => {
+  test("Node.js buffers are also copied", async () => {
     const key = Buffer.from("key");
     const value = Buffer.from("value");
     await fixture().kv.transact(async (tx) => {

@@ -28,7 +28,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     return page.entries.map(({ key }) => log.unpack(key) as [Versionstamp, string]);
   }
 
-  test("versionstamped keys are in the order of their commits, and of their user versions", async () => {
+  test("versionstamped keys are sorted by commit, and within a commit by user version", async () => {
     await append("a", "b");
     await append("c");
     await append("d", "e", "f");
@@ -55,7 +55,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     expect(stamps).toEqual(stamps.toSorted());
   });
 
-  test("the versionstamp in a stored value is the one that afterCommit reports", async () => {
+  test("the versionstamp stored in a value is the one that afterCommit reports", async () => {
     let announced: Versionstamp | undefined;
     await fixture().kv.transact(async (tx) => {
       const tuple: Tuple = ["x", Versionstamp.incomplete(3), "y"];
@@ -73,7 +73,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     expect((await entries())[0]?.[0]).toEqual(announced?.withUserVersion(4));
   });
 
-  test("later commits have larger versionstamps, whichever node commits", async () => {
+  test("a later commit has a larger versionstamp, whichever node commits", async () => {
     const stamps: string[] = [];
     for (let index = 0; index < 10; index++) {
       const kv = index % 2 === 0 ? fixture().kv : fixture().peerKv;
@@ -102,7 +102,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     ).rejects.toThrow();
   });
 
-  test("clearing a range clears the versionstamped keys of the transaction within it", async () => {
+  test("clearing a range also clears the transaction's own versionstamped keys in that range", async () => {
     await append("before");
     await fixture().kv.transact(async (tx) => {
       await tx.readVersion();
@@ -120,7 +120,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     expect((await entries()).map(([, name]) => name)).toEqual(["later"]);
   });
 
-  test("clearing a range leaves the versionstamped keys after it", async () => {
+  test("clearing a range keeps the versionstamped keys after the range", async () => {
     await append("before");
     const clearBefore = async (tx: Transaction): Promise<void> => {
       const { begin } = log.range();
@@ -131,8 +131,8 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
       tx.setVersionstampedKey(key, bytes("kept"));
       tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
     };
-    // The cleared key stays unreadable until the commit. FoundationDB refuses the commit after such
-    // a read as well.
+    // The cleared key stays unreadable until the commit. FoundationDB also refuses the commit after
+    // such a read.
     await expect(
       fixture().kv.transact(async (tx) => {
         await clearBefore(tx);
@@ -143,7 +143,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     expect((await entries()).map(([, name]) => name)).toContain("kept");
   });
 
-  test("user versions count from zero in each attempt", async () => {
+  test("user versions start at zero in each attempt", async () => {
     const drawn: number[] = [];
     await fixture().kv.transact(async (tx) => {
       drawn.splice(0);
@@ -153,7 +153,7 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     expect(drawn).toEqual([0, 1, 2]);
   });
 
-  test("a transaction that wrote nothing has no versionstamp", async () => {
+  test("a transaction that writes nothing has no versionstamp", async () => {
     const announced: unknown[] = [];
     await fixture().kv.transact(async (tx) => {
       await tx.get(bytes("a"));

@@ -32,7 +32,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("a watch does not fire for its own transaction's write", async () => {
+  test("a watch does not fire for a write of its own transaction", async () => {
     const watch = await fixture().kv.transact(async (tx) => {
       put(tx, "watched", "mine");
       return tx.watch(key);
@@ -43,7 +43,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await watch.fired();
   });
 
-  test("a change between the read and the commit is not missed", async () => {
+  test("a watch fires if its key changes between the read and the commit", async () => {
     const watch = await fixture().kv.transact(async (tx) => {
       await read(tx.snapshot, "watched");
       const armed = tx.watch(key);
@@ -55,13 +55,13 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await watch.fired();
   });
 
-  test("many watches on one key fire together", async () => {
+  test("one change fires all watches on its key", async () => {
     const watches = await Promise.all([arm(), arm(), arm()]);
     await fixture().peerKv.transact(async (tx) => put(tx, "watched", "1"));
     await Promise.all(watches.map((watch) => watch.fired()));
   });
 
-  test("waiting for a watch ends with the signal, and can be repeated", async () => {
+  test("a signal ends waiting for a watch, and the caller can wait for the watch again", async () => {
     const watch = await arm();
     const controller = new AbortController();
     const waiting = watch.fired(controller.signal);
@@ -71,7 +71,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await watch.fired();
   });
 
-  test("a cancelled watch ends, and may be cancelled twice", async () => {
+  test("a cancelled watch ends, and cancelling it again has no effect", async () => {
     const watch = await arm();
     const waiting = watch.fired();
     const ended = expect(waiting).rejects.toMatchObject({ code: "KV_CLOSED" });

@@ -11,14 +11,14 @@ function md5(bytes: Uint8Array): string {
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** Document `a` with an attachment `digits`. */
+/** Opens the API with a document `a` that has an attachment `digits`. */
 async function openDigits<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   await api.ask("PUT /films/a/digits", DIGITS);
   return api;
 }
 
-/** multipart/related: the document, then the bodies. */
+/** Returns a multipart/related body: the document, then the bodies of its attachments. */
 function related(document: unknown, bodies: readonly Uint8Array[]) {
   const pieces: Uint8Array[] = [];
   const part = (headers: string, body: Uint8Array): void => {
@@ -74,7 +74,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/digits")).json.reason).toBe("Document is missing attachment");
   });
 
-  test("is added to existing ones, and leaves the document's body unchanged", async () => {
+  test("is added next to existing attachments, and leaves the document's body unchanged", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: '{"n":1.0}' })).json;
     const first = await ask(`PUT /films/a/one?rev=${rev}`, DIGITS);
@@ -85,7 +85,7 @@ describe("an attachment", () => {
     expect(json._attachments.one.revpos).toBe(2);
   });
 
-  test("gets the generation of a replicated revision as its revpos", async () => {
+  test("has a revpos equal to the generation of the replicated revision that added it", async () => {
     const api = await openFilms();
     const [first, second, third] = ["a", "b", "c"].map((digit) => digit.repeat(32));
     const body = {
@@ -128,7 +128,7 @@ describe("an attachment", () => {
     expect((await ask("GET /films/_design%2Fx/a%2Fb")).text).toBe("0123456789");
   });
 
-  test("is stored compressed if it is text, and sent in an encoding that the client accepts", async () => {
+  test("is stored compressed if it is text, and is sent in an encoding that the client accepts", async () => {
     const { ask } = await openFilms();
     const text = "hello world ".repeat(100);
     await ask("PUT /films/a/t", { body: text, headers: { "Content-Type": "text/plain" } });
@@ -152,7 +152,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("is stored compressed if its type is in the configured list", async () => {
+  test("is stored compressed if the configuration lists its content type", async () => {
     const compressibleTypes = ["image/svg+xml", "application/*json"];
     const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, compressibleTypes } } });
     const encodingOf = async (type: string): Promise<string | undefined> => {
@@ -167,7 +167,7 @@ describe("an attachment", () => {
     expect(await encodingOf("text/plain")).toBeUndefined();
   });
 
-  test("is not stored compressed at level 0", async () => {
+  test("is not stored compressed if the compression level is 0", async () => {
     const settings = { ...SETTINGS, compressionLevel: 0 };
     const { ask } = await openFilms({ parts: { settings } });
     await ask("PUT /films/a/t", { body: "text", headers: { "Content-Type": "text/plain" } });
@@ -175,7 +175,7 @@ describe("an attachment", () => {
     expect(json._attachments.t).not.toHaveProperty("encoding");
   });
 
-  test("stays compressed if it is uploaded compressed", async () => {
+  test("stays compressed if the client uploads it compressed", async () => {
     const { ask } = await openFilms();
     const bytes = gzipSync("hello");
     await ask("PUT /films/a/t", {
@@ -185,12 +185,12 @@ describe("an attachment", () => {
     expect((await ask("GET /films/a/t")).text).toBe("hello");
     const packed = await ask("GET /films/a/t", { headers: { "Accept-Encoding": "gzip" } });
     expect(packed.bytes.equals(bytes)).toBe(true);
-    // Names of encodings are case-insensitive (RFC 9110).
+    // Encoding names are case-insensitive (RFC 9110).
     await ask("PUT /films/b/t", { body: bytes, headers: { "Content-Encoding": "GZIP" } });
     expect((await ask("GET /films/b/t")).text).toBe("hello");
   });
 
-  test("is returned byte for byte in every encoding if it has a megabyte", async () => {
+  test("of one megabyte is returned byte for byte in every encoding", async () => {
     const { ask } = await openFilms();
     const bytes = randomBytes(1_300_000);
     await ask("PUT /films/a/big", {
@@ -215,7 +215,7 @@ describe("an attachment", () => {
     });
   });
 
-  test("is sent even if its content type is invalid in a header", async () => {
+  test("is sent even if its content type would be invalid in a header", async () => {
     const { ask } = await openFilms();
     const _attachments = { x: { content_type: "a\nb: ☃", data: "YWJj" } };
     await ask("PUT /films/a", { body: { _attachments } });
@@ -366,9 +366,9 @@ describe("multipart/related", () => {
     ...more,
   });
 
-  test("assigns parts to attachments in the order of the JSON text", async () => {
+  test("assigns parts to attachments in the order in which the JSON text names the attachments", async () => {
     const { ask } = await openFilms();
-    // JavaScript would move a numeric name to the front.
+    // A JavaScript object would move the numeric name to the front.
     const json = `{"n":1.0,"_attachments":{"b":${JSON.stringify(follows(first))},"1":${JSON.stringify(follows(second))}}}`;
     const upload = related(null, [first, second]);
     const body = Buffer.from(upload.body.toString("latin1").replace("null", json), "latin1");
@@ -379,7 +379,7 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a")).text).toContain('"n":1.0');
   });
 
-  test("is written in a few transactions if it has hundreds of small parts", async () => {
+  test("writes hundreds of small parts in a few transactions", async () => {
     let commitCount = 0;
     const counting = (engine: Engine): Engine => {
       const begin = engine.begin.bind(engine);
@@ -404,7 +404,7 @@ describe("multipart/related", () => {
     expect((await ask("GET /films/a/name%20299")).text).toBe("body 299");
   });
 
-  test("accepts a revision of another server, and stores only its new attachments", async () => {
+  test("accepts a revision written by another server, and stores only its new attachments", async () => {
     const source = await openFilms();
     const target = await openFilms();
     const { rev } = (await source.ask("PUT /films/a/old", DIGITS)).json;
@@ -432,7 +432,7 @@ describe("multipart/related", () => {
     expect((await target.ask("GET /films/a/old")).text).toBe("0123456789");
   });
 
-  test("is included in multipart/mixed for open_revs", async () => {
+  test("is nested in the multipart/mixed response to open_revs", async () => {
     const { ask } = await openDigits(openFilms);
     const { _rev } = (await ask("GET /films/a")).json;
     const answer = await ask(`GET /films/a?revs=true&open_revs=["${_rev}","9-z"]`, {
@@ -517,7 +517,7 @@ describe("multipart/related", () => {
   });
 });
 
-test("an attachment is inlined by _bulk_docs and _bulk_get", async () => {
+test("_bulk_docs accepts, and _bulk_get returns, attachments inlined in the document", async () => {
   const { ask } = await openFilms();
   const data = Buffer.from("abc").toString("base64");
   const docs = [{ _id: "a", _rev: "1-a", _attachments: { x: { content_type: "a/b", data } } }];
@@ -532,7 +532,7 @@ test("an attachment is inlined by _bulk_docs and _bulk_get", async () => {
   expect(listed.json.rows[0].doc._attachments.x.data).toBe(data);
 });
 
-test("a document restored with new_edits=false keeps its digests", async () => {
+test("attachments keep their digests if their document is restored with new_edits=false", async () => {
   const { ask } = await openFilms();
   const bytes = Buffer.from("the same words ".repeat(50)).toString("base64");
   const _attachments = {

@@ -7,7 +7,7 @@ import { COUCHDB_URL, openCouchdbFilms } from "../couchdb.fixture.ts";
 interface Part {
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
-  /** Nested parts, if the part itself is multipart. */
+  /** Nested parts, if this part is itself multipart. */
   readonly parts: readonly Part[];
 }
 
@@ -60,7 +60,7 @@ const servers: readonly (readonly [string, () => Promise<Asked>])[] = [
 
 describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   test.each(["multipart/mixed", "multipart/related"])(
-    "%s has a part for each requested revision: the document with its attachments, or an error",
+    "%s returns one part per requested revision: either the document with its attachments or an error",
     async (type) => {
       const asked = [{ id: "a" }, { id: "b", rev: "1-b" }, { id: "b", rev: "9-x" }, { id: "nope" }];
       const [a, b, missing, unknown, ...rest] = await bulkGet(await open(), type, asked);
@@ -94,7 +94,7 @@ describe.each(servers)("_bulk_get as multipart: %s", (_, open) => {
   );
 });
 
-test("many documents are returned page by page, each once", async () => {
+test("a response with many documents is read in several pages, and contains each document once", async () => {
   const api = await openFilms();
   const docs = Array.from({ length: 500 }, (_, n) => ({ _id: `d${n}`, n }));
   await api.ask("POST /films/_bulk_docs", { body: { docs } });
@@ -106,7 +106,7 @@ test("many documents are returned page by page, each once", async () => {
   expect(parts.map(({ text }) => JSON.parse(text).n)).toEqual(docs.map(({ n }) => n));
 });
 
-test("a missing database is reported with 404", async () => {
+test("a missing database causes a 404", async () => {
   const { ask } = await openFilms();
   const headers = { Accept: "multipart/mixed" };
   const answer = await ask("POST /nowhere/_bulk_get", { body: { docs: [] }, headers });

@@ -24,7 +24,7 @@ describe("_bulk_docs", () => {
     },
   ]);
 
-  test("answers each edit of a user in its position", async () => {
+  test("reports the outcome of each edit at the document's index", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const docs = [{ _id: "b" }, { _id: "a" }, {}, { _id: "a", _rev: rev }, { _id: "b" }];
@@ -39,7 +39,7 @@ describe("_bulk_docs", () => {
     ]);
   });
 
-  test("returns no rows for replicated revisions that were written", async () => {
+  test("returns no row for a replicated revision that was written", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },
@@ -103,7 +103,7 @@ describe("_bulk_docs", () => {
     },
   );
 
-  test("reports replicated revisions that cannot be stored, and writes the others", async () => {
+  test("reports each replicated revision that cannot be stored, and writes the other revisions", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", _rev: "1-a" },
@@ -122,7 +122,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/e")).status).toBe(200);
   });
 
-  test("reports the refusal of a hook in the document's position", async () => {
+  test("reports a hook's refusal at the document's index", async () => {
     const { ask } = await openFilms({
       hooks: [
         {
@@ -143,7 +143,7 @@ describe("_bulk_docs", () => {
     );
   });
 
-  test("reports the refusal of the store in the document's position, and writes the others in order", async () => {
+  test("reports the store's refusal at the document's index, and writes the other documents in order", async () => {
     const { ask } = await openFilms();
     const docs = [
       { _id: "a", n: 1 },
@@ -161,7 +161,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films/a")).json).toMatchObject({ n: 1 });
   });
 
-  test("accepts more documents than a transaction holds", async () => {
+  test("writes more documents than fit in one transaction", async () => {
     const { ask } = await openFilms();
     const text = "x".repeat(60_000);
     const docs = Array.from({ length: 350 }, (_, index) => ({ _id: `d${index}`, text }));
@@ -236,7 +236,7 @@ describe("_bulk_docs", () => {
   ]);
 });
 
-/** Document `a` with the leaves `3-c` and `2-x`. */
+/** Opens the API with a document `a` that has the leaves `3-c` and `2-x`. */
 async function openConflict<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [
@@ -427,7 +427,7 @@ describe("_bulk_get", () => {
     },
   ]);
 
-  test("reads more documents than a transaction does", async () => {
+  test("returns more documents than one transaction reads", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 260 }, (_, index) => ({ _id: `d${index}` }));
     await ask("POST /films/_bulk_docs", { body: { docs } });

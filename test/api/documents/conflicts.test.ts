@@ -1,4 +1,7 @@
-/** Handlers give the same response if their transactions run twice or their commits are unknown. */
+/**
+ * A request gets the same response if its transaction runs twice or if the outcome of its commit is
+ * unknown.
+ */
 import { expect, test } from "vitest";
 import {
   type CommitOutcome,
@@ -7,7 +10,7 @@ import {
 import { spuriousConflicts } from "../../support/faults/spurious-conflicts.ts";
 import { openFilms } from "../api.fixture.ts";
 
-test("repeated edits appear once", async () => {
+test("an edit whose transaction runs twice is written once", async () => {
   const { ask, stream } = await openFilms({ wrapEngine: spuriousConflicts });
   const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
   await pieces.next();
@@ -27,7 +30,7 @@ test("repeated edits appear once", async () => {
 });
 
 test.each<CommitOutcome>(["carried out", "lost"])(
-  "requests succeed if the outcome of their commit is unknown and the commit was %s",
+  "a request succeeds if the outcome of its commit is unknown (the commit was %s)",
   async (outcome) => {
     const outcomes: CommitOutcome[] = [];
     const { ask } = await openFilms({ wrapEngine: (engine) => unknownCommits(engine, outcomes) });

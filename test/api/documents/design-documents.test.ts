@@ -18,7 +18,7 @@ const wrongType = (body: object, path: string, kinds: string): Row =>
   bad(body, `\`${path}\` field must have ${kinds} type`);
 const map = "function(doc){}";
 
-describe("a design document is refused", () => {
+describe("an invalid design document is refused", () => {
   testRows(FILMS, [
     wrongType({ language: 3 }, "language", "string"),
     wrongType({ language: null }, "language", "string"),
@@ -148,7 +148,7 @@ describe("a design document whose views do not compile is refused", () => {
   ]);
 });
 
-describe("a design document is written", () => {
+describe("a valid design document is written", () => {
   testRows(FILMS, [
     good({ views: { a: { map, reduce: "_sum" } } }),
     good({ views: { a: { map, reduce: "_approx_count_distinct" } } }),

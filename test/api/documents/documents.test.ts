@@ -3,8 +3,8 @@ import { type Asked, openFilms } from "../api.fixture.ts";
 import { refusal, testRows } from "../rows.ts";
 
 /**
- * Database `films` with one document `a`, and two leaves of `b`: the winner `2-y` and its rival
- * `2-x`.
+ * Database `films` with a document `a` that has one leaf, and a document `b` with two leaves: the
+ * winner `2-y` and the losing leaf `2-x`.
  */
 async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
@@ -216,14 +216,14 @@ describe("writing a document", () => {
     expect((await ask("PUT /films/a", { body: {} })).json.rev).toMatch(/^4-/);
   });
 
-  test("a deletion by PUT answers 200", async () => {
+  test("a PUT that deletes a document answers 200", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const removed = await ask("PUT /films/a", { body: { _rev: rev, _deleted: true } });
     expect(removed).toMatchObject({ status: 200, json: { ok: true, id: "a" } });
   });
 
-  test("POST generates an id, or uses the one in the body", async () => {
+  test("POST generates an id unless the body contains one", async () => {
     const { ask } = await openFilms();
     const drawn = await ask("POST /films", { body: {} });
     expect(drawn).toMatchObject({
@@ -236,7 +236,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY copies the body and the attachments", async () => {
+  test("COPY copies the document's body and attachments", async () => {
     const { ask } = await openFilms();
     const data = Buffer.from("abc").toString("base64");
     const _attachments = { x: { content_type: "a/b", data } };
@@ -253,7 +253,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY accepts an unescaped id like a percent-encoded one", async () => {
+  test("COPY accepts an unescaped id as well as a percent-encoded one", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
@@ -262,7 +262,7 @@ describe("writing a document", () => {
     const received = (text: string) => Buffer.from(text).toString("latin1");
     expect(await copy(received("b\u00e9\u4e2d"))).toBe("b\u00e9\u4e2d");
     expect(await copy(encodeURIComponent("c\u00e9\u4e2d"))).toBe("c\u00e9\u4e2d");
-    // Invalid UTF-8 is left unchanged.
+    // Bytes that are not valid UTF-8 are left unchanged.
     expect(await copy("d\u00e9")).toBe("d\u00e9");
   });
 
@@ -276,7 +276,7 @@ describe("writing a document", () => {
     },
   ]);
 
-  test("an empty revision in the query is invalid rather than ignored", async () => {
+  test("an empty revision in the query is refused rather than ignored", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: {} });
     const invalid = { status: 400, json: { error: "bad_request", reason: "Invalid rev format" } };
@@ -285,34 +285,31 @@ describe("writing a document", () => {
     expect(await ask("DELETE /films/a?rev=")).toMatchObject(invalid);
   });
 
-  test.each([null, "", 5, {}])(
-    "a `_rev` that is %j is refused in every kind of write",
-    async (_rev) => {
-      const { ask } = await openFilms();
-      const { json } = await ask("PUT /films/deleted", { body: {} });
-      await ask(`DELETE /films/deleted?rev=${json.rev}`);
-      const refusal = { error: "bad_request", reason: "Invalid rev format" };
-      for (const _id of ["new", "deleted", "_local/new"]) {
-        const writes: [request: string, body: object][] = [
-          [`PUT /films/${_id}`, { _rev }],
-          ["POST /films", { _id, _rev }],
-          ["POST /films/_bulk_docs", { docs: [{ _id, _rev }, { _id: "other" }] }],
-          [`PUT /films/${_id}`, { _rev, _deleted: true }],
-        ];
-        for (const [request, body] of writes) {
-          expect(await ask(request, { body }), request).toMatchObject({
-            status: 400,
-            json: refusal,
-          });
-        }
-        expect((await ask(`GET /films/${_id}`)).status).toBe(404);
+  test.each([null, "", 5, {}])("every kind of write refuses a `_rev` that is %j", async (_rev) => {
+    const { ask } = await openFilms();
+    const { json } = await ask("PUT /films/deleted", { body: {} });
+    await ask(`DELETE /films/deleted?rev=${json.rev}`);
+    const refusal = { error: "bad_request", reason: "Invalid rev format" };
+    for (const _id of ["new", "deleted", "_local/new"]) {
+      const writes: [request: string, body: object][] = [
+        [`PUT /films/${_id}`, { _rev }],
+        ["POST /films", { _id, _rev }],
+        ["POST /films/_bulk_docs", { docs: [{ _id, _rev }, { _id: "other" }] }],
+        [`PUT /films/${_id}`, { _rev, _deleted: true }],
+      ];
+      for (const [request, body] of writes) {
+        expect(await ask(request, { body }), request).toMatchObject({
+          status: 400,
+          json: refusal,
+        });
       }
-      expect((await ask("GET /films/other")).status).toBe(404);
-    },
-  );
+      expect((await ask(`GET /films/${_id}`)).status).toBe(404);
+    }
+    expect((await ask("GET /films/other")).status).toBe(404);
+  });
 
   test.each(["?rev=x", "?rev=", "?rev=1", ""])(
-    "deleting a missing document answers 404, whatever its revision parameter is: %j",
+    "deleting a missing document answers 404, even if the revision parameter is %j",
     async (query) => {
       const { ask } = await openFilms();
       const { json } = await ask("PUT /films/deleted", { body: {} });
@@ -327,7 +324,7 @@ describe("writing a document", () => {
     },
   );
 
-  test("writing with a revision of a missing document is a conflict", async () => {
+  test("a write that names a revision of a missing document is a conflict", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });
     await ask("PUT /films/purged", { body: {} });
@@ -557,7 +554,7 @@ describe("writing a document", () => {
   });
 });
 
-describe("a document is returned as it was stored", () => {
+describe("a document is returned exactly as it was stored", () => {
   const NUMBERS =
     '{"big":12345678901234567890,"one":1.0,"exp":1e2,"minus":-0,"tail":0.1000,"list":[1.0,-0, 1E+2]}';
   const NAMES = '{"a":{"__proto__":{"x":1.0},"constructor":null,"_id":"nested"},"b":"\\u00e9\\/"}';
@@ -612,7 +609,7 @@ describe("ids", () => {
     "x".repeat(500),
   ];
 
-  test("every unusual character survives the path, the body and the lists", async () => {
+  test("every unusual character in an id is preserved in paths, bodies and lists", async () => {
     const { ask } = await openFilms();
     for (const id of ODD_IDS) {
       const path = `/films/${encodeURIComponent(id)}`;
@@ -634,12 +631,12 @@ describe("ids", () => {
     expect(Object.keys(missing).sort()).toEqual([...ODD_IDS].sort());
   });
 
-  test("a plus is a space in a path, and invalid escapes are left unchanged", async () => {
+  test("a plus in a path means a space, and an invalid escape is left unchanged", async () => {
     const { ask } = await openFilms();
     expect((await ask("PUT /films/a+b%zz", { body: {} })).json.id).toBe("a b%zz");
   });
 
-  test("a design document has one id, however its slash is encoded", async () => {
+  test("a design document has the same id whether or not the slash in the path is encoded", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/a", { body: { x: 1 } });
     expect((await ask("GET /films/_design%2Fa")).json).toMatchObject({ _id: "_design/a", x: 1 });
@@ -650,7 +647,7 @@ describe("ids", () => {
 test.each([
   "GET /films/b?revs=1&latest=1&conflicts=yes&attachments=maybe&meta=0&local_seq=&revs_info=t",
   "GET /films/_changes?include_docs=1&conflicts=1&descending=1&attachments=1&att_encoding_info=1",
-])("flags are ignored unless they are true: %s", async (request) => {
+])("a flag whose value is not true is ignored: %s", async (request) => {
   const { ask } = await openFilms();
   await ask("PUT /films/b", { body: {} });
   const [plain] = request.split("?") as [string];

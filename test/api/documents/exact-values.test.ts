@@ -1,12 +1,13 @@
 /**
- * Numbers, member order and strings in selectors compare as in CouchDB, however a selector is
- * evaluated.
+ * Comparison of numbers, member order and strings in selectors: as in CouchDB, whichever code path
+ * evaluates the selector.
  */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
 
 /**
- * Bodies are given as text, because `JSON.stringify` would change numbers and the order of members.
+ * Document bodies as JSON text, because `JSON.stringify` would change numbers and the order of
+ * members.
  */
 const BODIES: Readonly<Record<string, string>> = {
   big13: '{"n":369553424691494913}',
@@ -66,7 +67,7 @@ const idsOf = (rows: readonly { readonly _id?: string; readonly id?: string }[])
   rows.map(({ _id, id }) => _id ?? id).sort();
 
 test.each(["short", "long"] as const)(
-  "selectors compare numbers and member order exactly in %s documents",
+  "a selector compares numbers and member order exactly in %s documents",
   async (store) => {
     const { ask } = await openBodies(store);
     for (const [selector, ids] of CASES) {
@@ -82,7 +83,7 @@ test.each(["short", "long"] as const)(
   },
 );
 
-test("indexes give the same results, and sort numbers exactly", async () => {
+test("an index returns the same results as a full scan, and sorts numbers exactly", async () => {
   const { ask } = await openBodies("short");
   for (const field of ["n", "o", "t", "l"]) {
     const body = { index: { fields: [field] }, ddoc: field };
@@ -102,7 +103,7 @@ test("indexes give the same results, and sort numbers exactly", async () => {
   );
 });
 
-test("a partial index preserves the numbers of its filter", async () => {
+test("a partial index preserves the exact numbers in its filter", async () => {
   const { ask } = await openBodies("short");
   const filter = '{"n":369553424691494913}';
   const index = `{"fields":["n"],"partial_filter_selector":${filter}}`;
@@ -121,7 +122,7 @@ test("a partial index preserves the numbers of its filter", async () => {
   expect(third.json.name).not.toBe(other.json.name);
 });
 
-test("_explain shows a selector as it was sent", async () => {
+test("_explain returns a selector as the client sent it", async () => {
   const { ask } = await openFilms();
   const selector = '{"n":{"$eq":369553424691494913},"o":{"$lt":{"1":1.0,"0":-0}}}';
   const { text } = await ask("POST /films/_explain", { body: `{"selector":${selector}}` });
@@ -138,7 +139,7 @@ test.each([
   ['{"$exists":true}'],
   ['{"":5}'],
 ])(
-  "refuses a selector with an operator outside a field wherever one is accepted: %s",
+  "all endpoints that accept a selector refuse an operator outside a field: %s",
   async (selector) => {
     const { ask } = await openFilms();
     const refusal = { error: "invalid_selector", reason: MISSING };

@@ -57,7 +57,7 @@ describe("a form", () => {
     expect((await ask("GET /films/new/f")).text).toBe("bytes");
   });
 
-  test("replaces a file of the same name", async () => {
+  test("replaces a file that has the same name", async () => {
     const api = await openFilms();
     const rev = await openWithOthers(api);
     await api.ask("POST /films/a", form({ name: "_rev", value: rev }, file("old", "new")));

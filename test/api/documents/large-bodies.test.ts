@@ -1,5 +1,6 @@
 /**
- * Bodies that could block the event loop: refused above a limit, and processed in steps below it.
+ * Bodies that could block the event loop. Bodies above a limit are refused; the others are
+ * processed in steps.
  */
 import { gzipSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -11,7 +12,10 @@ let api: OpenApi;
 /** Number of yields to the event loop. */
 let turnCount: number;
 
-/** A clock that advances a millisecond per reading, so that yields are counted in steps of work. */
+/**
+ * Returns a clock that advances one millisecond per reading, so that each reading counts as a step
+ * of work.
+ */
 function steppingClock(clock: Clock): Clock {
   let ms = 0;
   return {
@@ -46,14 +50,14 @@ describe("refuses", () => {
     ["_revs_diff", (count: number) => `{"a":[${list(count - 2, (at) => `"1-${at}"`)}]}`],
     ["_bulk_get", (count: number) => `{"docs":[${list((count - 2) / 2, () => '{"id":"a"}')}]}`],
     ["_purge", (count: number) => `{"a":[${list(count - 2, () => '"1-a"')}]}`],
-  ])("a request with more values than allowed, at %s", async (place, bodyOf) => {
+  ])("a request with more JSON values than the limit, at %s", async (place, bodyOf) => {
     const few = { body: bodyOf(100), headers };
     expect((await api.ask(`POST /films/${place}`, few)).status).toBeLessThan(300);
     const many = { body: bodyOf(100_002), headers };
     expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
   });
 
-  test("a compressed list of millions of documents, before parsing the documents", async () => {
+  test("a compressed list of millions of documents before parsing its documents", async () => {
     const body = gzipSync(`{"docs":[${"{},".repeat(2_100_000)}{}]}`);
     const gzipped = { ...headers, "Content-Encoding": "gzip" };
     const answer = await api.ask("POST /films/_bulk_docs", { body, headers: gzipped });
@@ -66,7 +70,7 @@ describe("refuses", () => {
     expect(await api.ask("POST /films/_find", { body, headers })).toMatchObject(TOO_LARGE);
   });
 
-  test("a security object over one megabyte, which every request of a user has to read", async () => {
+  test("a security object over one megabyte, because every request by a user reads it", async () => {
     const bodyOf = (length: number) => `{"admins":{"names":["${"x".repeat(length)}"]}}`;
     const spare = bodyOf(0).length;
     const put = (length: number) =>
@@ -79,7 +83,7 @@ describe("refuses", () => {
     ["conditions", { $or: Array.from({ length: 1_001 }, (_, at) => ({ a: at })) }],
     ["lists", { a: { $in: Array.from({ length: 10_001 }, (_, at) => at) } }],
     ["nested", JSON.parse(`${'{"$not":'.repeat(101)}{"a":1}${"}".repeat(101)}`)],
-  ])("a selector over its limits: %s", async (word, selector) => {
+  ])("a selector that exceeds a limit: %s", async (word, selector) => {
     for (const [place, error] of [
       ["_find", "bad_request"],
       ["_explain", "bad_request"],
@@ -91,7 +95,7 @@ describe("refuses", () => {
     }
   });
 
-  test("excessively nested JSON, before parsing the rest", async () => {
+  test("excessively nested JSON before parsing the rest", async () => {
     for (const request of ["POST /films", "POST /films/_find", "POST /films/_bulk_docs"]) {
       const answer = await api.ask(request, { body: "[".repeat(5_000_000), headers });
       expect(answer).toMatchObject({
@@ -102,7 +106,7 @@ describe("refuses", () => {
     expect(turnCount).toBe(0);
   });
 
-  test("too many queries per request, and too many documents per purge", async () => {
+  test("a request with too many queries, and a purge of too many documents", async () => {
     const queries = `{"queries":[${list(1_001, () => "{}")}]}`;
     const asked = await api.ask("POST /films/_all_docs/queries", { body: queries, headers });
     expect(asked).toMatchObject(TOO_LARGE);
@@ -114,7 +118,7 @@ describe("refuses", () => {
     });
   });
 
-  test("too many revisions of one document per request", async () => {
+  test("too many revisions of one document in _revs_diff or _missing_revs", async () => {
     for (const place of ["_revs_diff", "_missing_revs"]) {
       const bodyOf = (count: number) => `{"a":[${list(count, (at) => `"1-${at}"`)}]}`;
       const few = { body: bodyOf(10_000), headers };
@@ -131,7 +135,7 @@ describe("refuses", () => {
         `"language":"query","views":{${list(count, (at) => `"${at}":{"map":{}}`)}}`,
     ],
     ["filters", (count: number) => `"filters":{${list(count, (at) => `"${at}":""`)}}`],
-  ])("a design document with more functions than allowed: %s", async (group, membersOf) => {
+  ])("a design document with too many functions: %s", async (group, membersOf) => {
     const put = (count: number) =>
       api.ask("PUT /films/_design/a", { body: `{${membersOf(count)}}`, headers });
     expect(await put(10_001)).toMatchObject({
@@ -144,7 +148,7 @@ describe("refuses", () => {
     expect((await put(10_000)).status).toBe(201);
   });
 
-  test("a document with more values than the store accepts, before parsing the rest", async () => {
+  test("a document with more values than the store accepts, before parsing the rest of the document", async () => {
     const body = `[${"1,".repeat(5_300_000)}, and what is no JSON`;
     expect(await api.ask("PUT /films/a", { body, headers })).toMatchObject(TOO_LARGE);
   });
@@ -168,13 +172,16 @@ describe("yields to other requests while", () => {
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
     ["filters", `{"filters":{${list(9_000, (at) => `"${at}":""`)}}}`],
     ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
-  ])("scanning a design document again: %s", async (_, body) => {
-    await api.ask("PUT /films/a", { body, headers });
-    const turnCountOfOthers = turnCount;
-    turnCount = 0;
-    expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
-    expect(turnCount).toBeGreaterThan(turnCountOfOthers);
-  });
+  ])(
+    "scanning a design document, which takes more steps than scanning another document: %s",
+    async (_, body) => {
+      await api.ask("PUT /films/a", { body, headers });
+      const turnCountOfOthers = turnCount;
+      turnCount = 0;
+      expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
+      expect(turnCount).toBeGreaterThan(turnCountOfOthers);
+    },
+  );
 
   test("scanning a long design document for filters and metadata", async () => {
     const code = { filters: { all: "function () { return true; }" } };
@@ -201,7 +208,7 @@ describe("yields to other requests while", () => {
     expect(turnCount).toBeGreaterThan(0);
   });
 
-  test("_find tests documents that do not match", async () => {
+  test("_find scans documents that do not match", async () => {
     const docs = Array.from({ length: 100 }, () => ({}));
     await api.ask("POST /films/_bulk_docs", { body: { docs } });
     turnCount = 0;
@@ -211,7 +218,7 @@ describe("yields to other requests while", () => {
   });
 });
 
-describe("_bulk_docs with more documents than are parsed immediately", () => {
+describe("a _bulk_docs request with more documents than are parsed without yielding", () => {
   const many = (count: number) => Array.from({ length: count }, (_, at) => ({ _id: `d${at}` }));
   const write = (docs: readonly object[], mode: object = {}) =>
     api.ask("POST /films/_bulk_docs", { body: { docs, ...mode } });
@@ -229,7 +236,7 @@ describe("_bulk_docs with more documents than are parsed immediately", () => {
     ["an id", { _id: "_x" }],
     ["a member", { _id: "x", _x: 1 }],
     ["an attachment", { _id: "x", _attachments: { a: { data: "!" } } }],
-  ])("writes no document if one is malformed: %s", async (_, bad) => {
+  ])("writes no document if one of the documents is malformed: %s", async (_, bad) => {
     expect((await write([...many(1_100), bad])).status).toBe(400);
     expect((await api.ask("GET /films")).json.doc_count).toBe(0);
   });
@@ -252,13 +259,13 @@ describe("a document", () => {
   const write = (docs: readonly object[]) =>
     api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
 
-  test("has at most a thousand leaves; existing leaves can be extended", async () => {
+  test("may have at most a thousand leaves, and existing leaves can still be extended", async () => {
     const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
     const { json } = await write(leaves);
     const reason = "A document must not have more than 1000 conflicting revisions";
     const error = "document_too_large";
     expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
-    // Each leaf that is written rewrites the tree.
+    // Each written leaf rewrites the revision tree.
     expect(turnCount).toBeGreaterThan(50);
     const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
     expect((await write([next])).json).toEqual([]);
@@ -269,7 +276,7 @@ describe("a document", () => {
     });
   });
 
-  test("has at most two thousand attachments", async () => {
+  test("may have at most two thousand attachments", async () => {
     const names = Array.from({ length: 2_001 }, (_, at) => [String(at), { data: "" }]);
     const body = { _attachments: Object.fromEntries(names) };
     const error = "document_too_large";

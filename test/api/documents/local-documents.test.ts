@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openFilms } from "../api.fixture.ts";
 import { FILMS, refusal, testRows } from "../rows.ts";
 
-test("a local document is created, changed, removed, and created again", async () => {
+test("a local document can be created, changed, removed, and created again", async () => {
   const { ask } = await openFilms();
   const made = await ask("PUT /films/_local/check", { body: '{"n":1.0}' });
   expect(made).toMatchObject({ status: 201, json: { ok: true, id: "_local/check", rev: "0-1" } });
@@ -19,7 +19,7 @@ test("a local document is created, changed, removed, and created again", async (
   expect((await ask("PUT /films/_local/check", { body: {} })).json.rev).toBe("0-1");
 });
 
-test("a local document is neither counted nor in the feed", async () => {
+test("a local document is not counted and does not appear in the changes feed", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/_local/check", { body: {} });
   expect((await ask("GET /films")).json).toMatchObject({ doc_count: 0, update_seq: "0" });
@@ -27,7 +27,7 @@ test("a local document is neither counted nor in the feed", async () => {
   expect((await ask("GET /films/_all_docs")).json.rows).toEqual([]);
 });
 
-test("a client with a current local document is not sent it again", async () => {
+test("a local document is not sent again to a client that has its current version", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/_local/check", { body: { n: 1 } });
   const { ETag = "" } = (await ask("GET /films/_local/check")).headers;

@@ -1,6 +1,6 @@
 /**
- * Long documents and expensive selectors, which could block others: they are matched in a thread,
- * and long documents are streamed.
+ * Long documents and slow selectors, which could block other requests. Matching runs in a thread,
+ * and responses stream long documents.
  */
 import { expect, test } from "vitest";
 import { openFilms } from "../api.fixture.ts";
@@ -29,15 +29,18 @@ test.each<[selector: object, ids: string[]]>([
   [{ text: { $regex: "end$" } }, ["long"]],
   [{ "o.p.r": { $exists: false } }, ["short"]],
   [{ _id: { $in: ["long", "other"] }, _rev: { $regex: "^1-" } }, ["long"]],
-])("a selector matches long documents like short ones: %j", async (selector, ids) => {
-  const { ask } = await openLong();
-  const found = await ask("POST /films/_find", { body: { selector, fields: ["_id"] } });
-  expect(found.json.docs).toEqual(ids.map((_id) => ({ _id })));
-  const changed = await ask("POST /films/_changes?filter=_selector", { body: { selector } });
-  expect(changed.json.results.map(({ id }: { id: string }) => id).sort()).toEqual(ids);
-});
+])(
+  "a selector gives the same result for a long document as for a short one: %j",
+  async (selector, ids) => {
+    const { ask } = await openLong();
+    const found = await ask("POST /films/_find", { body: { selector, fields: ["_id"] } });
+    expect(found.json.docs).toEqual(ids.map((_id) => ({ _id })));
+    const changed = await ask("POST /films/_changes?filter=_selector", { body: { selector } });
+    expect(changed.json.results.map(({ id }: { id: string }) => id).sort()).toEqual(ids);
+  },
+);
 
-test("the fields of a long document are returned as stored, nested ones too", async () => {
+test("requested fields of a long document are returned as stored, including nested fields", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/a", {
     body: `{"n":1.0,"o":{"p":[{"q":12345678901234567890}],"pad":"${"x".repeat(100_000)}"},"pad":"${"x".repeat(100_000)}"}`,
@@ -47,7 +50,7 @@ test("the fields of a long document are returned as stored, nested ones too", as
   expect(text).toContain('{"n":1.0,"o":{"p":{"0":{"q":12345678901234567890}}}}');
 });
 
-test("an index includes long documents, and its partial filter is applied to all of their fields", async () => {
+test("an index includes long documents, and evaluates its partial filter on all of their fields", async () => {
   const { ask } = await openLong();
   const index = { fields: ["n"], partial_filter_selector: { "list.59999": { $exists: true } } };
   const { json } = await ask("POST /films/_index", { body: { index, name: "i", ddoc: "i" } });
@@ -58,7 +61,7 @@ test("an index includes long documents, and its partial filter is applied to all
   expect(found.json.docs).toEqual([{ _id: "later" }, { _id: "long" }]);
 });
 
-test("an endless selector is aborted, and the next one is answered", async () => {
+test("a selector that runs too long is aborted, and the next selector is evaluated", async () => {
   const { ask } = await openLong();
   const numbers = Array.from({ length: 100_000 }, (_, at) => at);
   await ask("PUT /films/numbers", { body: { numbers } });
@@ -75,7 +78,9 @@ test("an endless selector is aborted, and the next one is answered", async () =>
   expect(found.json.docs).toHaveLength(2);
 });
 
-/** JSON with line breaks, which feeds remove, and with characters that are split between chunks. */
+/**
+ * JSON with line breaks, which feeds remove, and with multibyte characters, which chunks may split.
+ */
 const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
 
 test.each<[answer: string, request: string, body: object | undefined, isByLines: boolean]>([
@@ -90,19 +95,22 @@ test.each<[answer: string, request: string, body: object | undefined, isByLines:
   ["a feed", "GET /films/_changes?include_docs=true&feed=continuous&timeout=0", undefined, true],
   ["events", "GET /films/_changes?include_docs=true&feed=eventsource&timeout=0", undefined, true],
   ["a query", "POST /films/_find", { selector: { _id: "spaced" } }, true],
-])("a long document is streamed as it was stored: %s", async (_, request, body, isByLines) => {
-  const { ask, stream } = await openFilms();
-  const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
-  await ask("PUT /films/spaced?new_edits=false", { body: spaced });
-  await ask("PUT /films/_local/spaced", { body: {} });
-  await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
-  const sent: string[] = [];
-  const answer = await stream(request, body === undefined ? {} : { body });
-  for (let { done, value } = await answer.next(); done !== true; ) {
-    sent.push(value);
-    ({ done, value } = await answer.next());
-  }
-  expect(Math.max(...sent.map(({ length }) => length))).toBeLessThan(100_000);
-  const expected = isByLines ? SPACED_LIST.replaceAll("\r\n", "  ") : SPACED_LIST;
-  expect(sent.join("").includes(`"list":${expected},"end":1.0`)).toBe(true);
-});
+])(
+  "a long document is streamed exactly as it was stored: %s",
+  async (_, request, body, isByLines) => {
+    const { ask, stream } = await openFilms();
+    const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
+    await ask("PUT /films/spaced?new_edits=false", { body: spaced });
+    await ask("PUT /films/_local/spaced", { body: {} });
+    await ask("PUT /films/_local/spaced", { body: spaced.replace("1-a", "0-1") });
+    const sent: string[] = [];
+    const answer = await stream(request, body === undefined ? {} : { body });
+    for (let { done, value } = await answer.next(); done !== true; ) {
+      sent.push(value);
+      ({ done, value } = await answer.next());
+    }
+    expect(Math.max(...sent.map(({ length }) => length))).toBeLessThan(100_000);
+    const expected = isByLines ? SPACED_LIST.replaceAll("\r\n", "  ") : SPACED_LIST;
+    expect(sent.join("").includes(`"list":${expected},"end":1.0`)).toBe(true);
+  },
+);

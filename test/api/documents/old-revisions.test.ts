@@ -1,13 +1,14 @@
 /**
- * Superseded revisions whose bodies are still stored: readable as in CouchDB before a compaction.
+ * Superseded revisions whose bodies are still stored. Requests can read them, as in CouchDB before
+ * a compaction.
  */
 import { beforeEach, expect, test } from "vitest";
 import { type OpenApi, openFilms } from "../api.fixture.ts";
 
 let api: OpenApi;
 /**
- * Revisions of the document `moon`: the first has an attachment, the third is a deletion, the last
- * re-creates it.
+ * Revisions of the document `moon`. The first has an attachment, the third is a deletion, and the
+ * last re-creates the document.
  */
 let revisions: string[];
 
@@ -26,7 +27,7 @@ beforeEach(async () => {
   await put({ year: 1904 });
 });
 
-test("every old revision can be read by its rev, except a deletion", async () => {
+test("a request with rev returns any old revision except a deletion", async () => {
   const read = async (index: number) => {
     return (await api.ask(`GET /films/moon?rev=${revisions[index]}`)).json;
   };
@@ -82,7 +83,7 @@ test("writing a successor of an old revision is a conflict", async () => {
   expect((await api.ask(`DELETE /films/moon?rev=${revisions[1]}`)).json).toMatchObject(conflict);
 });
 
-test("old revisions are not kept if the setting disables them", async () => {
+test("superseded revisions are not kept if the configuration disables this", async () => {
   api = await openFilms();
   revisions = [];
   await put({ year: 1902 });

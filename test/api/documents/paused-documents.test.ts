@@ -1,4 +1,4 @@
-/** Permissions for `paused=true`. */
+/** Permission to use `paused=true`. */
 import { expect, test } from "vitest";
 import type { User } from "../../../src/api/index.ts";
 import { ADMIN, openApi } from "../api.fixture.ts";
@@ -35,7 +35,7 @@ test.each([
   expect((await ask(request, { body })).status).toBe(status);
 });
 
-test("unauthorized users write nothing", async () => {
+test("a request by an unauthorized user writes nothing", async () => {
   const { ask, become } = await openAs(ANN);
   await ask("POST /_replicator/_bulk_docs?paused=true", { body: { docs: [REPLICATION] } });
   become(ADMIN);

@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openApi, openFilms } from "../api.fixture.ts";
 import { FILMS, refusal, testRows } from "../rows.ts";
 
-/** Database `films` with `a`, two leaves of `b`, and the deleted `c`. */
+/**
+ * Opens a database `films` with a document `a`, a document `b` with two leaves, and a deleted
+ * document `c`.
+ */
 async function openPurgeable(open: () => Promise<Asked> = openFilms) {
   const api = await open();
   await api.ask("POST /films/_bulk_docs", {
@@ -163,7 +166,7 @@ describe("_purge", () => {
     });
   });
 
-  test("requires a server admin", async () => {
+  test("is allowed only for server admins", async () => {
     const { ask } = await openApi({ user: { name: "ann", roles: [], isAdmin: false } });
     expect((await ask("POST /films/_purge", { body: {} })).status).toBe(401);
     const limit = { body: "5" };

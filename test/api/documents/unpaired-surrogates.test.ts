@@ -1,6 +1,6 @@
 /**
- * Unpaired surrogates, which no document, sequence or query of CouchDB can contain: every entry
- * point responds with 400, and never with 500.
+ * Unpaired surrogates, which CouchDB allows in no document, sequence or query. Every entry point
+ * refuses them with status 400 rather than 500.
  */
 import { expect, test } from "vitest";
 import { openApi } from "../api.fixture.ts";

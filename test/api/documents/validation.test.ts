@@ -29,7 +29,7 @@ async function openValidated<Api extends Asked>(
 const USER = { db: "films", name: null, roles: ["_admin"] };
 const SECURITY = JSON.parse(SECURITY_ADMIN_ONLY);
 
-/** Arguments of the validation function. */
+/** The response in which the validation function returns its arguments as the reason. */
 const shown = (newDoc: object, oldDoc: object | null) =>
   refusal(403, "forbidden", JSON.stringify([newDoc, oldDoc, USER, SECURITY]));
 
@@ -153,7 +153,7 @@ describe("validate_doc_update", () => {
     },
   ]);
 
-  test("receives the previous revision, and may refuse its deletion", async () => {
+  test("receives the previous revision and the deletion, and may refuse the deletion", async () => {
     const { ask } = await openValidated(openFilms);
     const body = {
       keep: 1,
@@ -177,7 +177,7 @@ describe("validate_doc_update", () => {
     });
   });
 
-  test("validates attachments written separately", async () => {
+  test("validates an attachment that is written separately", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc) { if (doc._attachments) throw({forbidden: Object.keys(doc._attachments)[0]}); }",
@@ -188,13 +188,13 @@ describe("validate_doc_update", () => {
     );
   });
 
-  test("runs after the conflict check", async () => {
+  test("runs only after the check for conflicts", async () => {
     const { ask } = await openValidated(openFilms);
     await ask("PUT /films/x", { body: {} });
     expect((await ask("PUT /films/x", { body: { f: "no" } })).status).toBe(409);
   });
 
-  test("refuses all writes if it does not compile, until it is removed", async () => {
+  test("that does not compile refuses all writes until its design document is removed", async () => {
     const { ask } = await openValidated(openFilms, "function (a {");
     const answer = await ask("PUT /films/x", { body: {} });
     expect(answer).toMatchObject({ status: 500, json: { error: "compilation_error" } });
@@ -203,7 +203,7 @@ describe("validate_doc_update", () => {
     expect((await ask("PUT /films/x", { body: {} })).status).toBe(201);
   });
 
-  test("refuses a write unless the functions of all design documents accept it", async () => {
+  test("refuses a write unless the functions of all design documents accept the write", async () => {
     const { ask } = await openValidated(openFilms);
     const second = "function (doc) { if (doc.second) throw({forbidden: 'second'}); }";
     await ask("PUT /films/_design/w", { body: { validate_doc_update: second } });
@@ -213,7 +213,7 @@ describe("validate_doc_update", () => {
     expect((await put({})).status).toBe(201);
   });
 
-  test("validates against the replaced revision, however many clients write concurrently", async () => {
+  test("validates each write against the revision that it replaces, even if many clients write concurrently", async () => {
     const { ask } = await openValidated(
       openFilms,
       "function (doc, old) { if ((old ? old.n : 0) + 1 !== doc.n) throw({forbidden: 'gap'}); }",
@@ -235,7 +235,7 @@ describe("validate_doc_update", () => {
 test.each([
   ["a design document", "PUT /films/_design/a"],
   ["a validated document", "PUT /films/a"],
-])("%s of several megabytes is written once, after it was validated", async (_, request) => {
+])("%s of several megabytes is written once, after it has been validated", async (_, request) => {
   let setBytes = 0;
   const counting = (engine: Engine): Engine => {
     const begin = engine.begin.bind(engine);

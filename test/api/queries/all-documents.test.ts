@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
 import { type Row, refusal, testRows } from "../rows.ts";
 
-/** Documents `a` to `e`, the deleted `gone`, and a design document. */
+/**
+ * Opens a database with documents `a` to `e`, the deleted document `gone`, and a design document.
+ */
 async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const letters = ["a", "b", "c", "d", "e"].map((_id) => ({ _id, _rev: `1-${_id}`, letter: _id }));
@@ -24,7 +26,7 @@ function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
 }
 
-/** A query, and the ids in its response. */
+/** Row for a query that expects these ids in the response. */
 function lists(query: string, ids: readonly string[], offset: number | null = null): Row {
   return {
     name: `answers ${query || "nothing special"} with ${ids.join(" ") || "no row"}`,
@@ -36,7 +38,7 @@ function lists(query: string, ids: readonly string[], offset: number | null = nu
 }
 
 describe("_all_docs", () => {
-  test("accepts both spellings of start and end keys", async () => {
+  test("accepts both spellings of the start and end keys", async () => {
     const { ask } = await openLetters(openFilms);
     const idsOf = async (request: string, body?: object) =>
       (await ask(request, { body })).json.rows.map(({ id }: { id: string }) => id);
@@ -285,7 +287,7 @@ describe("_all_docs", () => {
     },
   ]);
 
-  test("keeps the digits of numbers in echoed keys", async () => {
+  test("preserves the digits of numbers in the keys that it returns", async () => {
     const { ask } = await openFilms();
     const body = (text: string) => ({
       body: text,
@@ -301,7 +303,7 @@ describe("_all_docs", () => {
     });
   });
 
-  test("continues across many pages without loss or repetition", async () => {
+  test("returns each document once across many pages", async () => {
     const { ask } = await openFilms();
     const ids = Array.from({ length: 2_300 }, (_, index) => `d${String(index).padStart(5, "0")}`);
     await ask("POST /films/_bulk_docs", { body: { docs: ids.map((_id) => ({ _id })) } });
@@ -316,7 +318,7 @@ describe("_all_docs", () => {
 });
 
 test.each(["startkey", "start_key", "endkey", "key", "keys"])(
-  "a %s with an unpaired surrogate is refused with 400, in the URL and in a body",
+  "answers 400 to a %s that contains an unpaired surrogate, in the URL or in a body",
   async (name) => {
     const { ask } = await openFilms();
     const key = name === "keys" ? ["\ud83d"] : "\ud83d";

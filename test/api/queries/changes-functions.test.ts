@@ -35,8 +35,8 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 const url = "/films/_changes";
 
 /**
- * CouchDB responds with `error` and an Erlang term as the reason; here the error and its message
- * are separate.
+ * CouchDB responds with `error` and an Erlang term as the reason. This API returns the error and
+ * its message separately.
  */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 
@@ -224,7 +224,7 @@ describe("filter functions", () => {
     },
   ]);
 
-  test("are applied to each leaf separately if all leaves are requested", async () => {
+  test("are applied to each leaf separately if the request asks for all leaves", async () => {
     const { ask } = await openYears(openFilms);
     const docs = [
       { _id: "x", _rev: "1-b", kept: false },
@@ -236,7 +236,7 @@ describe("filter functions", () => {
     expect((await ask(`GET ${url}?filter=d/leaves`)).json.results).toEqual([]);
   });
 
-  test("let a continuous feed deliver later changes that pass", async () => {
+  test("let a continuous feed send later changes that pass the filter", async () => {
     const { ask, stream } = await openYears(openFilms);
     const going = new AbortController();
     const feed = await stream(`GET ${url}?filter=d/late&feed=continuous&since=now`, {
@@ -255,7 +255,7 @@ describe("filter functions", () => {
 describe("a design document used as a filter by many feeds", () => {
   const LONG = { ...DESIGN, long: "x".repeat(1_000_000) };
 
-  test("is read once per revision", async () => {
+  test("is read once per revision rather than once per feed", async () => {
     let readBytes = 0;
     const counting = (engine: Engine): Engine => {
       const begin = engine.begin.bind(engine);
@@ -291,7 +291,7 @@ describe("a design document used as a filter by many feeds", () => {
     );
   });
 
-  test("does not exist for users who may not read it", async () => {
+  test("seems missing to users who may not read it", async () => {
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),

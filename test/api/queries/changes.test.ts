@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
 import { refusal, testRows } from "../rows.ts";
 
-/** Document `a`, `b` with two leaves, the deleted `gone`, and a design document. */
+/**
+ * Opens a database with the document `a`, `b` with two leaves, the deleted `gone`, and a design
+ * document.
+ */
 async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [
@@ -222,7 +225,7 @@ describe("a normal feed", () => {
     },
   ]);
 
-  test("continues from its last sequence, or begins with since=now", async () => {
+  test("continues after the given sequence, and is empty with since=now", async () => {
     const { ask } = await openChanges(openFilms);
     const first = (await ask("GET /films/_changes?limit=2")).json;
     const rest = (await ask(`GET /films/_changes?since=${first.last_seq}`)).json;
@@ -235,7 +238,7 @@ describe("a normal feed", () => {
     expect(events.text.match(/"id":"[^"]+"/g)).toEqual(['"id":"gone"', '"id":"_design/x"']);
   });
 
-  test("of an empty database is empty", async () => {
+  test("is empty if the database is empty", async () => {
     const { ask } = await openFilms();
     expect((await ask("GET /films/_changes")).json).toEqual({
       results: [],
@@ -244,7 +247,7 @@ describe("a normal feed", () => {
     });
   });
 
-  test("continues across many pages, with a filter and in descending order", async () => {
+  test("reads all its changes in many pages, with a filter and in descending order", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 2_300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -260,7 +263,7 @@ describe("a normal feed", () => {
 });
 
 describe("a descending feed", () => {
-  test("begins with the newest change, whatever since is", async () => {
+  test("begins with the newest change, whatever the value of since", async () => {
     const { ask } = await openChanges(openFilms);
     const { results, last_seq } = (await ask("GET /films/_changes?descending=true")).json;
     expect(results.map(({ id }: { id: string }) => id)).toEqual(["_design/x", "gone", "b", "a"]);
@@ -270,7 +273,7 @@ describe("a descending feed", () => {
     }
   });
 
-  test("reports the number of changes before those returned", async () => {
+  test("reports as pending the number of changes that precede those returned", async () => {
     const { ask } = await openChanges(openFilms);
     for (const [limit, pending] of [4, 3, 2, 1, 0].entries()) {
       const { json } = await ask(`GET /films/_changes?descending=true&limit=${limit}`);
@@ -281,8 +284,8 @@ describe("a descending feed", () => {
   });
 });
 
-describe("a feed of a few documents", () => {
-  test("is the same whether documents are read directly or found among all changes", async () => {
+describe("a feed filtered by a few document ids", () => {
+  test("is the same whether it reads the documents directly or scans all changes", async () => {
     const { ask } = await openChanges(openFilms);
     const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -322,7 +325,7 @@ describe("a feed of a few documents", () => {
     });
   });
 
-  test("is sent in pages when documents are included", async () => {
+  test("reads its changes in pages if it includes documents", async () => {
     const { ask } = await openFilms();
     const docs = Array.from({ length: 90 }, (_, n) => ({
       _id: `d${n}`,
@@ -346,7 +349,7 @@ function byNumber(descending: boolean) {
 }
 
 describe("a longpoll feed", () => {
-  test("answers immediately when there are changes", async () => {
+  test("responds immediately if changes exist", async () => {
     const { ask } = await openChanges(openFilms);
     expect((await ask("GET /films/_changes?feed=longpoll&limit=1")).json.results).toEqual([a]);
   });
@@ -362,7 +365,7 @@ describe("a longpoll feed", () => {
     expect((await pieces.next()).done).toBe(true);
   });
 
-  test("waits for a change that passes its filter", async () => {
+  test("waits for a change that passes the filter", async () => {
     const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream(
       "GET /films/_changes?feed=longpoll&since=now&filter=_doc_ids&doc_ids=[%22yes%22]",
@@ -374,7 +377,7 @@ describe("a longpoll feed", () => {
     expect(JSON.parse((await next).value)).toMatchObject({ id: "yes" });
   });
 
-  test("ends at its timeout", async () => {
+  test("ends when its timeout elapses", async () => {
     const { ask } = await openChanges(openFilms);
     const answer = await ask("GET /films/_changes?feed=longpoll&since=now&timeout=1");
     expect(answer.json).toEqual({ results: [], last_seq: seq, pending: 0 });
@@ -400,7 +403,7 @@ describe("a continuous feed", () => {
     expect((await pieces.next()).done).toBe(true);
   });
 
-  test("keeps a document on one line", async () => {
+  test("writes a document with line breaks on one line", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: '{\n"n":\r\n1.0}' });
     const query = "feed=continuous&include_docs=true&timeout=1";
@@ -422,7 +425,7 @@ describe("a continuous feed", () => {
     await pieces.return?.();
   });
 
-  test("ends at its limit and at its timeout", async () => {
+  test("ends at its limit and when its timeout elapses", async () => {
     const { ask } = await openChanges(openFilms);
     for (const query of ["limit=2", "timeout=1"]) {
       const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);
@@ -444,7 +447,7 @@ describe("a continuous feed", () => {
   });
 });
 
-test("an eventsource feed writes events", async () => {
+test("an eventsource feed sends each change as an event", async () => {
   const { ask } = await openChanges(openFilms);
   const answer = await ask("GET /films/_changes?feed=eventsource&limit=1");
   expect(answer.headers["Content-Type"]).toBe("text/event-stream");

@@ -26,8 +26,8 @@ testRows(FILMS, [
 ]);
 
 /**
- * CouchDB serves `_db_updates` only if the database `_global_changes` exists, which a complete
- * setup creates.
+ * CouchDB serves `_db_updates` only if the database `_global_changes` exists. A complete setup
+ * creates this database.
  */
 const openNoted: Scene = async (open) => {
   const films = await open();
@@ -66,7 +66,7 @@ testRows(openNoted, [
   },
 ]);
 
-test("reports the latest update of each kind per database, in order", async () => {
+test("lists the latest update of each kind for each database, in order of the updates", async () => {
   const { ask } = await openApi();
   for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
   await ask("PUT /a/x", { body: {} });
@@ -102,13 +102,13 @@ test("a longpoll feed waits for the next update", async () => {
   expect((await answer).json.results).toEqual([row("films", "updated")]);
 });
 
-test("a longpoll feed ends at its timeout", async () => {
+test("a longpoll feed ends when its timeout elapses", async () => {
   const { ask } = await openFilms();
   const { json } = await ask("GET /_db_updates?feed=longpoll&since=now&timeout=10");
   expect(json).toEqual({ results: [], last_seq: seq });
 });
 
-test("a continuous feed writes a line per update, and heartbeats while there are none", async () => {
+test("a continuous feed writes a line per update, and heartbeats while no updates occur", async () => {
   const { ask, stream } = await openFilms();
   const lines = await stream("GET /_db_updates?feed=continuous&since=now&heartbeat=20");
   const next = async (): Promise<string> => {
@@ -137,17 +137,17 @@ test("an eventsource feed writes an event per update", async () => {
   );
 });
 
-test("concurrent writers of one database do not conflict, and leave one row", async () => {
+test("concurrent writers to one database do not conflict, and their update rows are reduced to one", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // The writers remove superseded rows at random and rarely leave one in a round, so this repeats
-  // until one remains.
+  // Writers remove superseded rows at random. A round rarely leaves a superseded row, so the rounds
+  // repeat until one remains.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));
   }
   expect(await rowCount()).toBeGreaterThan(2);
-  // Each of these writers removes two superseded rows, and adds one row.
+  // Each of these writers removes two superseded rows and adds one row.
   for (let n = 0; n < 20; n++) await ask(`PUT /films/later${n}`, { body: {} });
   const { results } = (await ask("GET /_db_updates")).json;
   expect(results).toEqual([row("films", "created"), row("films", "updated")]);

@@ -1,10 +1,10 @@
-/** The plan of a query (`_explain`), and the summary of the plan in `_find`, for given indexes. */
+/** Query plans, as `_explain` reports them in full and `_find` in a summary. */
 import { describe, expect } from "vitest";
 import { type Row, refusal, type Scene, testRows } from "../rows.ts";
 
 /**
- * Six documents, and indexes on `n`, on `n` and `even`, on `o.x`, on `list`, and a partial one on
- * `n` for even numbers.
+ * Opens a database with six documents and with indexes on `n`, on `n` and `even`, on `o.x`, and on
+ * `list`, and with a partial index on `n` for even numbers.
  */
 const INDEXED: Scene = async (open) => {
   const api = await open();
@@ -79,7 +79,7 @@ function explain(name: string, body: object, has: object, row: Partial<Row> = {}
   return { name, ask: "POST /films/_explain", body, status: 200, has, ...row };
 }
 
-/** A plan that reads this range of this index. */
+/** Returns the plan that reads this key range of this index. */
 function read(name: Name, start_key: unknown, end_key: unknown, mrargs: object = {}) {
   return { index: INDEXES[name], mrargs: { start_key, end_key, direction: "fwd", ...mrargs } };
 }

@@ -1,4 +1,4 @@
-/** Mango queries. The selectors and their results were recorded on a CouchDB 3.5.0. */
+/** Mango queries. The selectors and their results were recorded from CouchDB 3.5.0. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
@@ -9,7 +9,7 @@ interface Recorded {
   readonly cases: readonly {
     readonly name: string;
     readonly selector: object;
-    /** Ids, or CouchDB's error for the selector. */
+    /** Ids of the documents found, or CouchDB's error for the selector. */
     readonly find: readonly string[] | { readonly error: string };
     readonly changes: readonly string[] | { readonly error: string };
   }[];
@@ -28,7 +28,7 @@ describe("selectors", () => {
     const ids = (list: readonly { readonly [name: string]: unknown }[], name: string) =>
       list.map((item) => item[name]);
     if (Array.isArray(row.find)) expect(ids(found.json.docs, "_id")).toEqual(row.find);
-    // CouchDB fails with 500 if an operand makes it divide by zero.
+    // CouchDB fails with 500 if an operand causes a division by zero.
     else expect(found.status).toBe(400);
     if (Array.isArray(row.changes)) expect(ids(changed.json.results, "id")).toEqual(row.changes);
     else expect(changed.status).toBe(400);
@@ -37,7 +37,7 @@ describe("selectors", () => {
 
 const WARNING = "No matching index found, create an index to optimize query time.";
 
-/** Documents `d1` to `d3`, and a design document. */
+/** Opens a database with the documents `d1` to `d3` and a design document. */
 async function openThree<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
   const docs = [1, 2, 3].map((n) => ({
@@ -394,7 +394,7 @@ describe("_find", () => {
     },
   ]);
 
-  test("continues at its bookmark, in both directions", async () => {
+  test("continues after its bookmark in either sort direction", async () => {
     const { ask } = await openThree(openFilms);
     for (const [direction, order] of [
       ["asc", ["d1", "d2", "d3", undefined]],
@@ -411,7 +411,7 @@ describe("_find", () => {
     }
   });
 
-  test("returns every digit of a number, in documents and in their fields", async () => {
+  test("returns every digit of a number, in whole documents and in requested fields", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: '{"n":12345678901234567890,"o":{"x":1.0}}' });
     const all = await ask("POST /films/_find", { body: { selector } });
@@ -430,7 +430,7 @@ describe("_find", () => {
     expect(json.execution_stats.total_docs_examined).toBe(1_000);
   });
 
-  test("finds documents by their conflicts", async () => {
+  test("finds documents by their _conflicts member", async () => {
     const { ask } = await openFilms();
     for (const _rev of ["1-a", "1-b"]) {
       await ask("POST /films/_bulk_docs", {
@@ -563,7 +563,7 @@ describe("_explain and _index", () => {
   ]);
 });
 
-test("a selector with malformed conditions or names is refused", async () => {
+test("a selector with malformed conditions or field names is refused", async () => {
   const { ask } = await openFilms();
   const answerTo = async (selector: object) => {
     const { status, json } = await ask("POST /films/_find", { body: { selector } });

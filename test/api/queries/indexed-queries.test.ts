@@ -1,4 +1,4 @@
-/** An index gives the same results as a full scan, whatever is written. */
+/** An index gives the same results as a full scan after any sequence of operations. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson, printJson } from "../../../src/base/index.ts";
@@ -13,8 +13,8 @@ const value = fc.oneof(
   fc
     .constantFrom(
       ...["1.0", "-0.0", "1e3", "9007199254740992", "9007199254740993", "-9007199254740993"],
-      // Integers that no double represents exactly. The index encodes them with one, three and five
-      // digits.
+      // Integers that no double represents exactly. The index stores their difference from the
+      // nearest double in one, three and five bytes.
       ...["369553424691494913", "12345678901234567890123", "12345678901234567890124"],
       ...["1234567890123456789012345678", "1234567890123456789012445678"],
     )
@@ -65,7 +65,7 @@ type Step =
   | { readonly kind: "conflict"; readonly id: string; readonly body: object; readonly hash: string }
   | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
 
-/** Paths of metadata members that a document contains, or that a reader may request. */
+/** Paths of metadata members that a document may contain, or that a query may request. */
 const METADATA_MEMBERS = [
   ["_conflicts"],
   ["_conflicts.0", "a"],
@@ -211,7 +211,7 @@ async function expectSameAnswers(
 const reading = fc.record({ descending: fc.boolean(), conflicts: fc.boolean() });
 
 describe("an indexed query", () => {
-  test("returns the same as a full scan, in the order of the index", async () => {
+  test("returns the same documents as a full scan, in the order of the index", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(stepsOf(id), { maxLength: 25 }),
@@ -223,7 +223,7 @@ describe("an indexed query", () => {
     );
   }, 600_000);
 
-  test("matches metadata, whatever happens to losing leaves", async () => {
+  test("matches metadata correctly after any changes to losing leaves", async () => {
     const indexes = METADATA_MEMBERS.map((each): Step => ({ kind: "index", fields: each }));
     await fc.assert(
       fc.asyncProperty(
@@ -240,7 +240,10 @@ describe("an indexed query", () => {
   }, 600_000);
 });
 
-/** All requested fields are the same from index entries and from documents, digit by digit. */
+/**
+ * Checks that the requested fields have the same text whether they are read from index entries or
+ * from documents.
+ */
 async function compareCovered(
   ask: Ask,
   query: { readonly selector: object; readonly use_index: readonly string[] },
@@ -250,7 +253,7 @@ async function compareCovered(
   const fields = ["_id", ...columns];
   const reported = await ask("POST /films/_find", { ...all, fields });
   if (reported.status === 400 || reported.json.warning?.includes("was not used")) return;
-  // Requesting a field that is in no index makes the query read documents.
+  // No index contains the requested field `none`, so the query has to read documents.
   const read = await ask("POST /films/_find", { ...all, fields: [...fields, "none"] });
   const docs = (text: string): string => text.slice(0, text.indexOf('"bookmark"'));
   expect(docs(reported.text)).toBe(docs(read.text));
@@ -262,7 +265,7 @@ async function compare(
   { descending, conflicts }: Reading,
 ): Promise<void> {
   const all = await ask("POST /films/_find", {
-    // The primary index serves queries that are sorted by id and restrict it.
+    // The primary index requires a condition on the id, and sorts by the id.
     selector: { $and: [{ _id: { $gt: null } }, wanted] },
     use_index: "_all_docs",
     limit: 100,
@@ -273,7 +276,7 @@ async function compare(
   for (const { ddoc, name, def } of list.indexes.slice(1)) {
     const [first] = Object.keys(def.fields[0]) as [string];
     const sort = descending ? [{ [first]: "desc" }] : [];
-    // Documents without the sort field are not found.
+    // A sorted query omits documents that lack the sort field.
     const selector = descending ? { $and: [wanted, { [first]: { $exists: true } }] } : wanted;
     const request = { selector, use_index: [ddoc, name], sort, limit: 3, conflicts };
     const columns = def.fields.flatMap((field: object) => Object.keys(field));

@@ -1,6 +1,6 @@
 /**
- * `_index`, and queries that use indexes. Where no row was recorded, CouchDB's responses are taken
- * from its sources (`mango_idx`, `mango_cursor`).
+ * `_index`, and queries that use indexes. Where no response was recorded, the expected response
+ * follows from CouchDB's source code (`mango_idx`, `mango_cursor`).
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -53,7 +53,7 @@ async function find({ ask }: Asked, body: object) {
 }
 
 describe("_index", () => {
-  test("writes a design document as CouchDB does", async () => {
+  test("writes the same design document as CouchDB", async () => {
     const { ask } = await openFilms();
     const index = { fields: ["a", { b: "asc" }], partial_filter_selector: { c: 1 } };
     await ask("POST /films/_index", { body: { index, ddoc: "d", name: "i" } });
@@ -72,7 +72,7 @@ describe("_index", () => {
     });
   });
 
-  test("lists the primary index first, then by design document and name", async () => {
+  test("lists the primary index first, then the others by design document and name", async () => {
     const api = await openFilms();
     for (const fields of [["b"], ["a", "b"], ["a"]]) await makeIndex(api, fields);
     const { json } = await api.ask("GET /films/_index");
@@ -95,7 +95,7 @@ describe("_index", () => {
     expect((await api.ask("GET /films/_index?limit=0")).status).toBe(400);
   });
 
-  test("keeps several indexes in one design document, and removes it with the last", async () => {
+  test("keeps several indexes in one design document, and removes the document together with its last index", async () => {
     const { ask } = await openFilms();
     for (const name of ["a", "b"]) {
       await ask("POST /films/_index", { body: { index: { fields: [name] }, ddoc: "d", name } });
@@ -150,7 +150,7 @@ describe("_index", () => {
     "CONNECT",
   ];
 
-  // From mango's test_bad_urls.
+  // Paths from mango's test_bad_urls.
   test.each(["a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/b/c/d/e/f"])(
     "answers 404 at _index/%s for every method",
     async (path) => {
@@ -176,7 +176,7 @@ describe("_index", () => {
     }
   });
 
-  test("refuses a design document of another language", async () => {
+  test("refuses to add an index to a design document of another language", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/_design/d", { body: { language: "javascript" } });
     const body = { index: { fields: ["a"] }, ddoc: "d" };
@@ -186,7 +186,7 @@ describe("_index", () => {
     });
   });
 
-  test("needs an administrator of the database", async () => {
+  test("allows only an administrator of the database to change indexes", async () => {
     const films = await openFilms();
     const body = { admins: { names: ["alice"] }, members: { names: ["bob"] } };
     await films.ask("PUT /films/_security", { body });
@@ -225,13 +225,13 @@ describe("_index", () => {
 });
 
 describe("an index", () => {
-  test("serves a query in its order, and its bookmarks continue after the last document", async () => {
+  test("returns documents in its sort order, and continues after the last one returned, even if that document was deleted", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const query = { selector: { n: { $gte: 8 } }, limit: 4, fields: ["_id"] };
     const first = await find(api, query);
     expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
     expect(first.warning).toBeUndefined();
-    // The document named by the bookmark is deleted.
+    // Deletes the document named by the bookmark.
     const { json } = await api.ask("GET /films/d19");
     await api.ask(`DELETE /films/d19?rev=${json._rev}`);
     const second = await find(api, { ...query, bookmark: first.bookmark });
@@ -250,7 +250,7 @@ describe("an index", () => {
     expect(second.ids).toEqual(["d20", "d10"]);
   });
 
-  test("reports the number of examined documents", async () => {
+  test("makes _find report the number of examined documents", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const selector = { n: 3, "o.x": { $gt: 5 } };
     const { ids, execution_stats: statistics } = await find(api, {
@@ -265,13 +265,13 @@ describe("an index", () => {
     });
   });
 
-  test("warns if many documents were read for few results", async () => {
+  test("makes _find warn if it read many documents for few results", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { warning } = await find(api, { selector: { n: { $gte: 0 }, "o.x": 7 } });
     expect(warning).toMatch(/^The number of documents examined is high in proportion/);
   });
 
-  test("reflects writes, replicated edits and purges", async () => {
+  test("is updated by writes, replicated edits and purges", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const seven = { selector: { n: 7 } };
     const { json } = await api.ask("GET /films/d17");
@@ -287,12 +287,12 @@ describe("an index", () => {
     expect((await find(api, seven)).ids).toEqual(["d37"]);
   });
 
-  test("is maintained for a replicated design document, and removed when a later revision defines another one", async () => {
+  test("is built for a replicated design document, and removed if a later revision of that document defines another index", async () => {
     const api = await openFilms();
     const map = { fields: { n: "asc" }, partial_filter_selector: {} };
     const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
     const design = { _id: "_design/d", _rev: "1-a", language: "query", views: { n: view } };
-    // Writes the documents like a replication, with `new_edits: false`.
+    // With `new_edits: false`, the documents are written as by a replication.
     const docs = [{ _id: "a", _rev: "1-a", n: 1 }, design, { _id: "b", _rev: "1-a", n: 0 }];
     await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
     const query = { selector: { n: { $gte: 0 } }, sort: ["n"] };
@@ -310,7 +310,7 @@ describe("an index", () => {
     { list: { $allMatch: { $or: [{ $eq: 2 }, { $eq: 3 }] } } },
     { $and: [{ list: { $elemMatch: { $gt: 1, $lt: 4 } } }, { $gt: null }] },
   ])(
-    "normalizes a partial filter with operators outside a field, and applies it: %j",
+    "normalizes and applies a partial filter that has operators outside a field: %j",
     async (filter) => {
       const api = await openFilms();
       const index = { fields: ["n"], partial_filter_selector: filter };
@@ -323,7 +323,7 @@ describe("an index", () => {
     },
   );
 
-  test("must be among the first thousand views of its design document", async () => {
+  test("is used only if it is among the first thousand views of its design document", async () => {
     const api = await openFilms();
     const view = { map: { fields: { n: "asc" } }, options: { def: { fields: ["n"] } } };
     const others = Array.from({ length: 999 }, (_, at) => [`other-${at}`, { map: {} }]);
@@ -337,7 +337,7 @@ describe("an index", () => {
     ]);
   });
 
-  test("serves only queries that name it if it is partial", async () => {
+  test("that is partial serves only queries that name it", async () => {
     const api = await openIndexed();
     await makeIndex(api, ["n"], { even: true });
     const selector = { n: 4 };
@@ -349,7 +349,7 @@ describe("an index", () => {
     expect(odd.warning).toBeUndefined();
   });
 
-  test("is rebuilt by the first node that has another ICU version", async () => {
+  test("is rebuilt by the first node whose ICU version differs", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { kv, databases, indexes } = api.parts;
     await kv.transact(async (tx) => {
@@ -371,7 +371,7 @@ describe("an index", () => {
 describe("a covering index", () => {
   const BIG = "12345678901234567890";
 
-  test("answers a query from its entries without reading documents", async () => {
+  test("answers a query from the index entries without reading documents", async () => {
     const { engine, counts } = countingEngine(new MemoryEngine({ runtime: createSystemRuntime() }));
     const api = await openIndexed({ fields: [["n", "o.x"]], wrapEngine: () => engine });
     const readBy = async (fields: readonly string[]) => {
@@ -397,7 +397,7 @@ describe("a covering index", () => {
     expect(read.readCount - reported.readCount).toBe(4);
   });
 
-  test("reads documents whose values are normalized or truncated in the entry", async () => {
+  test("reads documents if their values are normalized or truncated in the index entry", async () => {
     const api = await openFilms();
     await makeIndex(api, ["v"]);
     const long = `"${"x".repeat(3_000)}"`;
@@ -427,7 +427,7 @@ describe("a covering index", () => {
     });
   });
 
-  test("updates a value whose form changes while its sort position does not", async () => {
+  test("updates an index entry if a value's form changes but its sort position does not", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { json } = await api.ask("GET /films/d17");
     const query = { selector: { n: 7 }, fields: ["n"] };
@@ -476,7 +476,7 @@ describe("the planner", () => {
     };
   }
 
-  test("chooses the index most restricted by the selector, and explains the others", async () => {
+  test("chooses the index with the most fields in the selector, and explains why it rejected the others", async () => {
     const api = await openIndexed({ fields: [["n"], ["n", "even"], ["even"], ["o.x"]] });
     const json = await explained(api, { selector: { n: 1, even: false } });
     expect(json.index).toMatchObject({ name: "n-even", type: "json" });
@@ -493,7 +493,7 @@ describe("the planner", () => {
     });
   });
 
-  test("chooses the index with the fewest fields, then the first by name", async () => {
+  test("prefers the index with the fewest fields, and among these the first by name", async () => {
     const api = await openIndexed({ fields: [["n", "o.x"], ["n"]] });
     const selector = { n: 1, "o.x": { $regex: "" } };
     expect((await explained(api, { selector })).candidates).toMatchObject({
@@ -505,13 +505,13 @@ describe("the planner", () => {
     ["n", "n"],
     ["_design/n-even/n-even", "n-even"],
     [["n-even", "n-even"], "n-even"],
-  ])("uses the named index: %j", async (useIndex, name) => {
+  ])("uses the index that the query names: %j", async (useIndex, name) => {
     const api = await openIndexed({ fields: [["n"], ["n", "even"]] });
     const body = { selector: { n: 1, even: true }, use_index: useIndex };
     expect((await explained(api, body)).index.name).toBe(name);
   });
 
-  test("falls back from an unusable index with a warning, unless fallback is disabled", async () => {
+  test("warns and uses another index if the named one is unusable, unless the query disables this fallback", async () => {
     const api = await openIndexed({ fields: [["n"], ["even"]] });
     const query = { selector: { n: 1 }, use_index: ["even", "even"] };
     const { warning, ids } = await find(api, query);
@@ -527,7 +527,7 @@ describe("the planner", () => {
     });
   });
 
-  test("sorts by its later fields if the selector allows a single value for the earlier ones", async () => {
+  test("sorts by an index's later fields if the selector allows only one value for the earlier fields", async () => {
     const api = await openIndexed({ fields: [["even", "n"]] });
     const sort = [{ n: "desc" }];
     const found = await find(api, { selector: { even: true }, sort, limit: 3 });
@@ -539,7 +539,7 @@ describe("the planner", () => {
     expect(unusable.candidates["even-n"]).toEqual(["sort_order_mismatch", false, 1]);
   });
 
-  test("reads nothing if no value can match", async () => {
+  test("reads no index entries if no value can match", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const body = { selector: { n: { $gt: 5, $lt: 3 } }, execution_stats: true };
     const { ids, execution_stats: statistics } = await find(api, body);
@@ -547,7 +547,7 @@ describe("the planner", () => {
     expect(statistics.total_keys_examined).toBe(0);
   });
 
-  test("refuses a bookmark of another index", async () => {
+  test("refuses a bookmark that belongs to another index", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const { bookmark } = await find(api, { selector: { o: { $exists: true } }, limit: 1 });
     const body = { selector: { n: 1 }, bookmark };
@@ -555,7 +555,7 @@ describe("the planner", () => {
   });
 });
 
-test("the first query builds the indexes of design documents that were stored before indexes existed", async () => {
+test("the first query builds the indexes of design documents that were stored before Tandem supported indexes", async () => {
   const older = await openFilms();
   const { kv, databases, ...parts } = older.parts;
   const withoutHooks = new DatabaseRegistry({
@@ -587,7 +587,7 @@ test("the first query builds the indexes of design documents that were stored be
   expect(await kv.read((tx) => parts.indexes.list(tx, opened))).toHaveLength(1);
 });
 
-test("execution_stats count quorum documents separately, as in CouchDB", async () => {
+test("execution_stats counts quorum documents separately, as in CouchDB", async () => {
   const { ask } = await openFilms();
   await ask("PUT /films/a", { body: { n: 1 } });
   const body = { selector: { n: 1 }, execution_stats: true };
@@ -614,7 +614,7 @@ test("a selector with an empty name below a field is refused", async () => {
   expect((await ask("POST /films/_find", { body })).status).toBe(400);
 });
 
-test("_info describes the indexes of a design document, and no views", async () => {
+test("_info describes a design document that defines indexes, and is not implemented for views", async () => {
   const { ask } = await openFilms();
   const index = async (field: string) =>
     ask("POST /films/_index", { body: { index: { fields: [field] }, ddoc: "i", name: field } });

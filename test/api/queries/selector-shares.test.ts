@@ -1,14 +1,14 @@
 /**
- * Selectors in threads: their time is charged to user and database, and they stop when the client
- * disconnects.
+ * Selectors evaluated in threads. Their time is charged to the user and the database, and they stop
+ * when the client disconnects.
  */
 import { expect, test } from "vitest";
 import type { SelectorCall } from "../../../src/databases/index.ts";
 import { openApi } from "../api.fixture.ts";
 
 /**
- * Opens an API with a document that is long enough to be matched in a thread. A function that
- * records the calls replaces the thread.
+ * Opens an API with a document long enough to be matched in a thread. A function that records its
+ * calls replaces the thread.
  */
 async function openLong() {
   const user = { name: "eve", roles: ["_admin"], isAdmin: true };

@@ -1,5 +1,6 @@
 /**
- * Contract tests of the replicator's endpoint interface, which every implementation has to pass.
+ * Contract tests of the replicator's endpoint interface. Every implementation has to pass these
+ * tests.
  */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
@@ -25,8 +26,8 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
 }
 
 /**
- * A second revision with an attachment of `revpos` 0, which CouchDB stores for an attachment that
- * was written without a `revpos`.
+ * The second revision of a document, with an attachment whose `revpos` is 0. CouchDB stores this
+ * value for an attachment written without a `revpos`.
  */
 export function unplaced(id: string): TextDocument {
   const data = Buffer.from("bytes of a poster").toString("base64");
@@ -34,7 +35,10 @@ export function unplaced(id: string): TextDocument {
   return plain(id, 2, ["b", "a"], `,"_attachments":{"poster":${attachment}}`);
 }
 
-/** The attachments sent with a revision, and whether some are omitted. */
+/**
+ * Returns the names of the attachments that the endpoint sends with a revision, and whether it
+ * omits any.
+ */
 export async function attachmentsRead(
   endpoint: Endpoint,
   request: Parameters<Endpoint["readRevision"]>[0],
@@ -48,7 +52,8 @@ export async function attachmentsRead(
 }
 
 /**
- * Writes the first revision of a document with one attachment, stored compressed or uncompressed.
+ * Writes the first revision of a document, with one attachment that is stored compressed or
+ * uncompressed.
  */
 async function writePoster(
   endpoint: Endpoint,
@@ -93,7 +98,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     return endpoint;
   };
 
-  test("a missing database has no description, and an existing one can be created again", async () => {
+  test("info fails for a missing database, and create succeeds even if the database exists", async () => {
     const endpoint = await open();
     await expect(endpoint.info(FOREVER)).rejects.toMatchObject({ error: "db_not_found" });
     await endpoint.create({}, FOREVER);
@@ -102,7 +107,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(await endpoint.commit(FOREVER)).toBe(instanceStartTime);
   });
 
-  test("missing revisions are reported, with leaves that may be their ancestors", async () => {
+  test("missingRevisions reports each document's missing revisions, and the leaves that may be their ancestors", async () => {
     const endpoint = await created();
     await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
     const asked = new Map([
@@ -116,7 +121,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(missing.get("k")?.missing ?? []).toEqual([]);
   });
 
-  test("changes contain each document once, with all leaves, and are empty after the last sequence", async () => {
+  test("the changes feed contains each document once with all of its leaves, and is empty after the last sequence", async () => {
     const endpoint = await created();
     const documents = [
       plain("a", 1, ["a"]),
@@ -149,7 +154,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
   });
 
-  test("the numbers and the order of members in a selector reach the source unchanged", async () => {
+  test("a selector reaches the source with its numbers and member order unchanged", async () => {
     const endpoint = await created();
     const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
     const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
@@ -161,8 +166,11 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     }
   });
 
-  describe("filtered changes of a document with a conflict and of a deletion", () => {
-    /** `r` has a loser with n = 1 and a winner with n = 5; `gone` was deleted with n = 1. */
+  describe("the filtered changes of a conflicted document and a deleted document", () => {
+    /**
+     * `r` has a losing leaf with n = 1 and a winning leaf with n = 5. `gone` was deleted by a
+     * revision with n = 1.
+     */
     const opened = async (): Promise<Endpoint> => {
       const endpoint = await created();
       const documents = [
@@ -249,7 +257,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a continuous feed reports writes while it waits", async () => {
+  test("a continuous feed reports changes that are written while it waits", async () => {
     const endpoint = await created();
     const stopping = new AbortController();
     const feed = endpoint.changes({ ...ALL, continuous: true }, stopping.signal);
@@ -264,7 +272,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     stopping.abort();
   });
 
-  test("revisions are read as they were written, rivals and deletions too", async () => {
+  test("revisions are read exactly as they were written, including losing leaves and deletions", async () => {
     const endpoint = await created();
     await endpoint.writeDocuments(
       [
@@ -296,14 +304,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(bulk).toMatchObject([{ kind: "documents", documents: [{ id: "a" }] }]);
   });
 
-  test("an unknown revision is missing", async () => {
+  test("reading an unknown revision reports it as missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };
     const exists = await endpoint.readRevision(request, async () => {}, FOREVER);
     expect(exists).toBe(false);
   });
 
-  test("documents are copied between endpoints with inlined attachments, unless one is compressed", async () => {
+  test("documents with inlined attachments are copied between endpoints, except those with a compressed attachment", async () => {
     const [source, target] = [await created(), await created()];
     const bytes = Buffer.from("bytes of a poster");
     const write = (id: string, encoding: "gzip" | undefined) =>
@@ -334,7 +342,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("databases are equal if their attachments are, whichever side compressed them", async () => {
+  test("compareDatabases treats attachments with the same bytes as equal, whichever side compressed them", async () => {
     const [source, target] = [await created(), await created()];
     const plainly = { bytes: Buffer.from("bytes of a poster"), encoding: undefined };
     const zipped = { ...plainly, encoding: "gzip" } as const;
@@ -398,7 +406,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
   });
 
-  test("an attachment whose revpos is 0 is sent to a target that has no revision of its document", async () => {
+  test("an attachment whose revpos is 0 is sent if the target has no revision of the document", async () => {
     const source = await created();
     await source.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
@@ -407,7 +415,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     });
   });
 
-  test("a document that cannot be stored does not prevent others from being written", async () => {
+  test("writeDocuments writes the other documents if one document cannot be stored", async () => {
     const endpoint = await created();
     const ids = ["a", "_reserved", "c", "d"];
     const documents = ids.map((id) => plain(id, 1, [HASH]));

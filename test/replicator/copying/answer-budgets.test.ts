@@ -1,4 +1,6 @@
-/** A hostile response of any kind fails its request after a bounded number of bytes. */
+/**
+ * Hostile responses of every kind. The request fails after it has read a bounded number of bytes.
+ */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
@@ -18,8 +20,8 @@ const MIB = 1024 * KIB;
 const PIECE_BYTES = 64 * KIB;
 
 /**
- * A body of `before`, followed by 70 MiB of `filler` unless that is empty. `read` counts the bytes
- * of filler that were read.
+ * Returns a body of `before` followed by 70 MiB of `filler`, or by nothing if `filler` is empty.
+ * `read` counts the bytes of filler that were read.
  */
 function bomb(before: string, filler: string) {
   const piece = Buffer.from(filler.repeat(PIECE_BYTES / Math.max(1, filler.length)));
@@ -63,13 +65,13 @@ async function readChanges(endpoint: Endpoint, continuous: boolean): Promise<voi
   const request = { since: 0, continuous, winningRevisionsOnly: false };
   const selection = { kind: "all" } as const;
   for await (const _ of endpoint.changes({ ...request, selection }, signal)) {
-    // Reads all pages, and discards them.
+    // Reads and discards all pages.
   }
 }
 
 const document = new TextDocument("a", '{"_id":"a","_rev":"1-a"}');
 
-/** Requests by the size limit of their response. */
+/** Requests, each with the size limit of its response. */
 const REQUESTS: readonly (readonly [
   name: string,
   bytesMax: number,
@@ -111,15 +113,18 @@ describe.each([
   ["one string", '{"a":"', "x"],
   ["numbers at a depth", '{"a":{"b":{"c":{"d":[', "0,"],
 ])("%s without an end", (_, before, filler) => {
-  test.each(REQUESTS)("fails the request for %s within its budget", async (_, bytesMax, ask) => {
-    const sides = openSides(before, filler);
-    await expect(ask(sides)).rejects.toMatchObject({
-      error: expect.stringMatching(/^(answer_too_long|changes_req_failed)$/),
-    });
-    expect(sides.read.byteCount).toBeLessThanOrEqual(bytesMax + PIECE_BYTES);
-  });
+  test.each(REQUESTS)(
+    "fails the request for %s before it has read more than the size limit",
+    async (_, bytesMax, ask) => {
+      const sides = openSides(before, filler);
+      await expect(ask(sides)).rejects.toMatchObject({
+        error: expect.stringMatching(/^(answer_too_long|changes_req_failed)$/),
+      });
+      expect(sides.read.byteCount).toBeLessThanOrEqual(bytesMax + PIECE_BYTES);
+    },
+  );
 
-  test("requests the documents of a bulk read individually", async () => {
+  test("makes a bulk read fall back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
     expect(await endpoint.readRevisions(requests, signal)).toBeUndefined();
@@ -129,18 +134,21 @@ describe.each([
 test.each([
   ["values in one row", '{"results":[{"seq":1,"id":"a","changes":[', "{},"],
   ["text around the rows", '{"results":[],"last_seq":[', "0,"],
-])("a feed with endless %s fails within its budget", async (_, before, filler) => {
-  const { endpoint, read } = openSides(before, filler.padEnd(32));
-  await expect(readChanges(endpoint, false)).rejects.toBeDefined();
-  expect(read.byteCount).toBeLessThanOrEqual(64 * MIB);
-});
+])(
+  "a feed with endless %s fails before it has read more than the size limit",
+  async (_, before, filler) => {
+    const { endpoint, read } = openSides(before, filler.padEnd(32));
+    await expect(readChanges(endpoint, false)).rejects.toBeDefined();
+    expect(read.byteCount).toBeLessThanOrEqual(64 * MIB);
+  },
+);
 
 test.each([
   ["members", '"a":0'],
   ["revisions", '"_revisions":{"start":1,"ids":["a"', '"b"', "]}"],
   ["attachments", '"_attachments":{"a":{"stub":true}', '"b":{}', "}"],
 ])(
-  "a document with millions of %s becomes a failed document",
+  "a document with millions of %s is recorded as failed",
   async (_, begin, filler = begin, end = "") => {
     const text = `[{"ok":{"_id":"a","_rev":"1-a",${begin}${`,${filler}`.repeat(1_200_000)}${end}}}]`;
     const { endpoint } = openSides(text, "", 200);
@@ -151,7 +159,7 @@ test.each([
   },
 );
 
-test("a refusal is reported with its status, however long its body is", async () => {
+test("a refusal with a long body is still reported with its status", async () => {
   const { endpoint, read } = openSides("<html>", "x", 502);
   await expect(endpoint.setSecurity("{}", signal)).rejects.toMatchObject({
     answer: { status: 502 },

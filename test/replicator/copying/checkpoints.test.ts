@@ -1,4 +1,4 @@
-/** Conditions for writing a checkpoint. */
+/** When a run may write a checkpoint. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Runtime } from "../../../src/base/index.ts";
 import { type Fetch, type FetchRequest, SecretsInUse } from "../../../src/http-client/index.ts";
@@ -17,8 +17,8 @@ import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-se
 
 const USER = { userName: null, isAdmin: true };
 /**
- * `Server` header of a CouchDB. With a Tandem, the replicator would compare and write a checkpoint
- * in one request.
+ * `Server` header of CouchDB. If the server were a Tandem, the replicator would compare and write a
+ * checkpoint in one request.
  */
 const COUCHDB = "CouchDB/3.5.0 (Erlang OTP/25)";
 const FOREVER = new AbortController().signal;
@@ -28,7 +28,10 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node with a database `a` that contains these documents, and a CouchDB with an empty `b`. */
+/**
+ * Opens a node with a database `a` that contains these documents, and a server that identifies as
+ * CouchDB and has an empty database `b`.
+ */
 async function open(ids: readonly string[], intercept: Intercept = (_, pass) => pass()) {
   const far = await openFarServer(async (request, pass) => {
     const answer = await intercept(request, pass);
@@ -55,7 +58,7 @@ const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
 /**
- * A job that is paused during the write of its second document. The test decides when that write
+ * Starts a job, and pauses it while it writes its second document. The test decides when that write
  * fails.
  */
 async function stopHalfway() {
@@ -82,7 +85,7 @@ async function stopHalfway() {
   return { far, node, jobId, release: () => released.resolve() };
 }
 
-test("a run writes a last checkpoint when it is asked to stop", async () => {
+test("a run that is asked to stop writes a last checkpoint", async () => {
   const { far, node, release } = await stopHalfway();
   release();
   await node.event("replication.ended", ({ state }) => state === "pending");
@@ -90,7 +93,7 @@ test("a run writes a last checkpoint when it is asked to stop", async () => {
   expect(await localsOf(far)).toHaveLength(1);
 });
 
-test("a run that lost its job writes no checkpoint, even after copying documents", async () => {
+test("a run that has lost its job writes no checkpoint, even if it has copied documents", async () => {
   const { far, node, jobId, release } = await stopHalfway();
   const name = { type: REPLICATION_JOB_TYPE, id: jobId };
   await node.kv.transact((tx) => node.jobs.remove(tx, name));
@@ -114,7 +117,7 @@ const hurried =
     };
   };
 
-test("a cancelled continuous job writes a last checkpoint, from which the same replication resumes", async () => {
+test("a cancelled continuous job writes a last checkpoint, and the same replication later resumes from it", async () => {
   const writes: string[] = [];
   const { far, node } = await open(["one"], ({ url, body }, pass) => {
     if (url.endsWith("/_bulk_docs")) writes.push(Buffer.from(body as Uint8Array).toString());
@@ -137,7 +140,7 @@ test("a cancelled continuous job writes a last checkpoint, from which the same r
   expect([writesOf("one").length, writesOf("two").length]).toEqual([1, 1]);
 });
 
-test("an unresponsive target delays a cancel only as long as a last checkpoint may take", async () => {
+test("if the target does not respond, a cancel waits only as long as a last checkpoint may take", async () => {
   let isDead = false;
   const far = await openFarServer((request, pass) => {
     if (!isDead) return pass();
@@ -160,7 +163,7 @@ test("an unresponsive target delays a cancel only as long as a last checkpoint m
   expect(await localsOf(far)).toEqual([]);
 });
 
-test("a job can be cancelled although its node is dead", async () => {
+test("a job can be cancelled even if its node is dead", async () => {
   const node = await openNode({ runtimeOver: hurried(6000) });
   nodes.push(node);
   const jobId = await start(node, { continuous: true });
@@ -175,7 +178,7 @@ test("a job can be cancelled although its node is dead", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("both sides commit their data before the checkpoint is written to either", async () => {
+test("source and target commit their data before the run writes the first checkpoint", async () => {
   const { far, node } = await open([]);
   node.start();
   await far.ask("PUT /source");
@@ -197,7 +200,7 @@ test("both sides commit their data before the checkpoint is written to either", 
 });
 
 test.each([408, 500, 503])(
-  "a target that answers a commit with %i gets no checkpoint",
+  "no checkpoint is written if the target answers a commit with %i",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -220,7 +223,7 @@ test.each([408, 500, 503])(
 );
 
 test.each([404, 405, 501])(
-  "a target that answers a commit with %i is durable without one",
+  "a target that answers a commit with %i is assumed to store data durably without a commit",
   async (status) => {
     const { far, node } = await open(["one"], async ({ url }, pass) => {
       const answer = await pass();
@@ -237,7 +240,7 @@ test.each([404, 405, 501])(
 );
 
 describe("a checkpoint conflict", () => {
-  /** The response of a server that detects conflicts of local documents. */
+  /** The response of a server that reports a conflict of local documents. */
   const conflict: Awaited<ReturnType<Fetch>> = {
     status: 409,
     headers: new Map(),
@@ -247,7 +250,7 @@ describe("a checkpoint conflict", () => {
     discard: () => {},
   };
 
-  test("ends the run, because another run writes to the same checkpoint", async () => {
+  test("ends the run if another run has written the checkpoint", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       if (!isCheckpoint(request)) return pass();
       const { pathname } = new URL(request.url);
@@ -265,7 +268,7 @@ describe("a checkpoint conflict", () => {
     });
   });
 
-  test("is ignored if the checkpoint was written and only the response was lost", async () => {
+  test("is ignored if the run's own write succeeded and only the response to it was lost", async () => {
     const { far, node } = await open(["one"], async (request, pass) => {
       const answer = await pass();
       return isCheckpoint(request) ? conflict : answer;
@@ -277,7 +280,7 @@ describe("a checkpoint conflict", () => {
   });
 });
 
-/** A failure list that stores nothing until the test allows it. */
+/** A failure list that stores its entries only when the test allows it. */
 class SlowFailureLog extends MemoryRunFailures {
   readonly asked = deferred();
   readonly stored = deferred();
@@ -290,7 +293,7 @@ class SlowFailureLog extends MemoryRunFailures {
 }
 
 describe("a batch with documents that did not arrive", () => {
-  /** A run from `a` to `b` that skips a document, because its id is too long. */
+  /** Prepares a run from `a` to `b` that does not copy a document because its id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
     await node.createDatabase("b");
@@ -314,7 +317,7 @@ describe("a batch with documents that did not arrive", () => {
     return { run, failures, readCheckpoint };
   }
 
-  test("is finished once the failure list records them", async () => {
+  test("counts as finished once the failure list contains these documents", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const running = run.run(FOREVER);
     await failures.asked.promise;
@@ -325,7 +328,7 @@ describe("a batch with documents that did not arrive", () => {
     expect(run.progress.throughSequence).not.toBe(0);
   });
 
-  test("is not finished before, and no checkpoint passes it", async () => {
+  test("does not count as finished before the failure list contains these documents, and no checkpoint passes this batch", async () => {
     const { run, failures, readCheckpoint } = await openRun();
     const stop = new AbortController();
     const running = run.run(stop.signal);
@@ -338,12 +341,12 @@ describe("a batch with documents that did not arrive", () => {
   });
 });
 
-test("a target that is re-created while a checkpoint is written does not get it", async () => {
+test("a database that is re-created while a checkpoint is being written does not receive the checkpoint", async () => {
   const node: { current?: Node } = {};
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;
     const answer = await pass();
-    // The last response before both sides get the checkpoint.
+    // The last response before both databases receive the checkpoint.
     if (request.url.endsWith("/_ensure_full_commit")) {
       await kv.transact((tx) => databases.remove(tx, "a"));
       await kv.transact((tx) => databases.create(tx, "a"));

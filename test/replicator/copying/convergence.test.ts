@@ -1,7 +1,7 @@
 /**
- * Random edits on several databases with random replications between them, compared with a naive
- * model: a database is the set of all revisions that it ever had, and a replication is a union. In
- * the end, all have the leaves and winners of the model.
+ * Random edits of several databases and random replications between them, compared with a naive
+ * model. In the model, a database is the set of all revisions that it ever had, and a replication
+ * is a union of two sets. In the end, all databases have the leaves and winners of the model.
  */
 
 import fc from "fast-check";
@@ -20,10 +20,10 @@ type Step =
       readonly kind: "edit";
       readonly database: number;
       readonly id: string;
-      /** Selects the leaf that is edited. */
+      /** Index of the leaf to edit. */
       readonly leaf: number;
       readonly deleted: boolean;
-      /** Equal edits on two databases create the same revision. */
+      /** Content of the document. The same edit in two databases creates the same revision. */
       readonly n: number;
     }
   | { readonly kind: "replicate"; readonly source: number; readonly target: number };
@@ -56,7 +56,7 @@ interface ModelRevision {
   readonly deleted: boolean;
 }
 
-/** The revisions of each document by name. */
+/** Revisions by document id and revision name. */
 type Model = Map<string, Map<string, ModelRevision>>;
 
 function unite(source: Model, target: Model): void {
@@ -65,7 +65,7 @@ function unite(source: Model, target: Model): void {
   }
 }
 
-/** Leaves of each document, winner first. */
+/** Returns the leaves of each document, winner first. */
 function leavesOf(model: Model): Record<string, string[]> {
   const rows = [...model].map(([id, revisions]) => {
     const parents = new Set([...revisions.values()].map(({ parent }) => parent));
@@ -80,7 +80,7 @@ function leavesOf(model: Model): Record<string, string[]> {
   return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }
 
-/** Edits a leaf like its user would. */
+/** Edits a leaf as a user would, in the database and in its model. */
 async function edit(node: Node, models: readonly Model[], step: Step): Promise<void> {
   if (step.kind !== "edit") return;
   const { id, deleted, n } = step;
@@ -88,7 +88,8 @@ async function edit(node: Node, models: readonly Model[], step: Step): Promise<v
   const leaves = leavesOf(model)[id] ?? [];
   const [winner] = leaves;
   const isGone = winner !== undefined && model.get(id)?.get(winner)?.deleted === true;
-  // A deleted document is not deleted again, and is re-created without its history.
+  // A deleted document is not deleted again. An edit re-creates it with its tombstone as the
+  // parent.
   if (isGone && deleted) return;
   const parent = isGone ? winner : leaves[step.leaf % Math.max(1, leaves.length)];
   const outcome = await node.kv.transact(async (tx) => {
@@ -114,7 +115,7 @@ async function replicate(node: Node, models: readonly Model[], from: number, to:
   expect(content).toEqual(leavesOf(models[to] as Model));
 }
 
-test("databases that replicate with each other have the leaves and winners of a naive union", async () => {
+test("databases that replicate with each other have the same leaves and winners as a naive union of their revisions", async () => {
   const opened: Node[] = [];
   onTestFinished(async () => {
     for (const node of opened) await node.stop();
@@ -133,7 +134,8 @@ test("databases that replicate with each other have the leaves and winners of a 
       for (const [index, model] of models.entries()) {
         expect(await node.content(DATABASES[index] as string)).toEqual(leavesOf(model));
       }
-      // Twice around the ring: every revision reaches all databases.
+      // Two rounds through the ring of databases, after which every revision has reached all
+      // databases.
       for (let hop = 0; hop < 2 * DATABASES.length; hop++) {
         await replicate(node, models, hop % DATABASES.length, (hop + 1) % DATABASES.length);
       }

@@ -1,4 +1,4 @@
-/** Both kinds of endpoint, for local databases and, if `COUCHDB_URL` is set, for a CouchDB. */
+/** Both kinds of endpoints, with local databases and, if `COUCHDB_URL` is set, with a CouchDB. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { attachmentsRead, endpointTests, unplaced } from "../../conformance/endpoint/index.ts";
 import { deferred } from "../../support/deferred.ts";
@@ -17,7 +17,7 @@ test("a local database sends an attachment whose revpos is 0 even to a target th
   const request = { id: "a", revision: "2-b", ancestors: ["1-a"] };
   expect(await attachmentsRead(endpoint, request)).toEqual({ hasStubs: false, sent: ["poster"] });
 });
-test("closing a feed of a local database removes its watch", async () => {
+test("closing a feed of a local database cancels its watch", async () => {
   const waiting = deferred();
   const kept = new Set<unknown>();
   const endpoint = await openEndpoint("local", async (kv) => {

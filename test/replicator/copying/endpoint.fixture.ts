@@ -1,4 +1,7 @@
-/** Endpoints for local databases, in the store or behind the API, and for a CouchDB. */
+/**
+ * Endpoints for local databases, which are accessed in the store or through the API, and for
+ * databases of a CouchDB.
+ */
 
 import { randomBytes } from "node:crypto";
 import { afterEach } from "vitest";
@@ -17,7 +20,7 @@ import {
 } from "../../../src/replicator/index.ts";
 import { openApi } from "../../api/api.fixture.ts";
 
-/** URL of an available CouchDB, with its administrator. */
+/** URL of a running CouchDB, with its administrator's credentials. */
 export const COUCHDB_URL = process.env.COUCHDB_URL;
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -25,7 +28,10 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A database with this name, in the store or behind the URL. `onStore` receives the store. */
+/**
+ * Opens a database with this name in the store, behind the API, or on a CouchDB. `onStore` receives
+ * the store.
+ */
 export async function openEndpoint(
   place: "local" | "own API" | "CouchDB",
   onStore: (kv: KeyValueStore) => Promise<void> = async () => {},
@@ -79,7 +85,10 @@ export async function openEndpoint(
   return open(`http://127.0.0.1:${server.port}`);
 }
 
-/** A copier with a readable failure list. A missing document is requested again immediately. */
+/**
+ * Opens a copier whose failure list the test can read. The copier requests a missing document again
+ * without a pause.
+ */
 export function openCopier(sides: { readonly source: Endpoint; readonly target: Endpoint }) {
   const failures = new MemoryRunFailures();
   const copier = new BatchCopier(

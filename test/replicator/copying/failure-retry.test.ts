@@ -6,7 +6,7 @@ import { World } from "../../simulation/kernel/world.ts";
 import { composeNode } from "../../support/compose-node.ts";
 import { ADMIN } from "../../support/open-node.ts";
 
-test("a job retries failed documents although its runs are shorter than `failure_retry_sec`", async () => {
+test("a job retries failed documents even if its runs are shorter than `failure_retry_sec`", async () => {
   const world = new World("failure-retry");
   let isRefusing = true;
   const refusing: DatabaseHook = {
@@ -15,7 +15,7 @@ test("a job retries failed documents although its runs are shorter than `failure
       isRefusing ? { rejected: "forbidden", reason: "not now" } : { edit },
   };
   const { runtime, kv } = world.openNode();
-  // Two jobs and one slot: each runs for about two seconds at a time.
+  // Two jobs share one slot, and each runs for about two seconds at a time.
   const config = { jobsMax: 1, intervalSec: 1, runSecMin: 1 };
   const { databases, scheduler, replicator } = composeNode({
     runtime,

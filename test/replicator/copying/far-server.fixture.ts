@@ -1,10 +1,13 @@
-/** A server with this API and its own store, as a function that a test can intercept. */
+/**
+ * A server with this API and its own store. Its `fetch` function calls the server directly, and a
+ * test can intercept the requests.
+ */
 import type { Fetch, FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
 import { bodyBytes, type OpenApi, openApi, SETTINGS } from "../../api/api.fixture.ts";
 
 export const FAR_URL = "http://far";
 
-/** Answers a request in place of the server, or passes it on. */
+/** Answers a request in place of the server, or forwards it by calling `pass`. */
 export type Intercept = (
   request: FetchRequest,
   pass: () => Promise<FetchResponse>,
@@ -12,7 +15,7 @@ export type Intercept = (
 
 export interface FarServer extends Pick<OpenApi, "ask"> {
   readonly fetch: Fetch;
-  /** Every received request: `POST /b/_bulk_docs`. */
+  /** All received requests, each as a string such as `POST /b/_bulk_docs`. */
   readonly asked: readonly string[];
 }
 

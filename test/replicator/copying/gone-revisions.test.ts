@@ -1,6 +1,6 @@
 /**
- * Revisions on the failure list that the source does not deliver, because they are gone or because
- * the source has a problem.
+ * Retries of failed revisions that the source does not deliver, either because they are gone or
+ * because of a problem of the source.
  */
 import { describe, expect, test } from "vitest";
 import { type Endpoint, EndpointError, TextDocument } from "../../../src/replicator/index.ts";
@@ -25,7 +25,9 @@ async function openSource(
   return source;
 }
 
-/** The rest of the list after a retry of `2-gone`. */
+/**
+ * Records `2-gone` as failed, retries it, and returns the remaining entries of the failure list.
+ */
 async function leftAfterRetry(source: Endpoint): Promise<string[]> {
   const target = await openEndpoint("local");
   await target.create({}, FOREVER);
@@ -36,13 +38,13 @@ async function leftAfterRetry(source: Endpoint): Promise<string[]> {
   return failures.failures.map(({ revision, error }) => `${revision} ${error}`);
 }
 
-describe.each(["local", "own API"] as const)("at a source that is %s", (place) => {
+describe.each(["local", "own API"] as const)("with a source of the kind %s", (place) => {
   test.each([
     ["the document is gone", []],
     ["only an earlier leaf exists", [film("a")]],
     ["a rival exists", [film("b", "a")]],
     ["a later leaf of another branch exists", [film("c", "b", "a")]],
-  ])("a revision leaves the list when %s", async (_, documents) => {
+  ])("a retried revision is removed from the failure list when %s", async (_, documents) => {
     expect(await leftAfterRetry(await openSource(place, documents))).toEqual([]);
   });
 });
@@ -60,19 +62,19 @@ test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
   ["announces the revision", [film("gone", "a")], withheld],
   ["announces a later one, which it does not deliver either", [film("c", "gone", "a")], withheld],
   ["cannot report its revisions", [], () => ({ changes: broken })],
-])("a revision stays on the list of a source that %s", async (_, documents, faulty) => {
+])("a revision stays on the failure list if its source %s", async (_, documents, faulty) => {
   const source = await openSource("local", documents);
   const left = await leftAfterRetry(overriding(source, faulty(source)));
   expect(left).toEqual(["2-gone not_found"]);
 });
 
-test("failed documents stay on the list if the source database is gone", async () => {
+test("documents stay on the failure list if the source database is gone", async () => {
   const source = await openEndpoint("local");
   const retried = leftAfterRetry(overriding(source, { readRevision: async () => false }));
   await expect(retried).rejects.toMatchObject({ error: "db_not_found" });
 });
 
-test("a revision that is missing for the first time is listed", async () => {
+test("a revision that the source does not return is added to the failure list", async () => {
   const [source, target] = [await openSource("local", []), await openSource("local", [])];
   const { copier, failures } = openCopier({ source, target });
   await copier.copy([{ id: GONE.id, revisions: [GONE.revision] }], FOREVER);

@@ -1,4 +1,4 @@
-/** Responses of servers other than Tandem: older, limited, or faulty ones. */
+/** Responses of servers other than Tandem: older, limited and faulty servers. */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { openClock, openServer, type Reply } from "../../../src/http-client/fetch.fixture.ts";
@@ -32,7 +32,7 @@ function open(
     readonly tls?: TlsSettings;
     readonly retryCountMax?: number;
     readonly grants?: Grants;
-    /** The source as a user specifies it. */
+    /** The source as a user would specify it. */
     readonly named?: string | object;
   } = {},
 ): Endpoint {
@@ -81,7 +81,7 @@ const ROWS = [
 ];
 const page = JSON.stringify({ results: ROWS, last_seq: 3 });
 
-test("skips removed revisions and rows with an empty id", async () => {
+test("the changes feed skips removed revisions and rows with an empty id", async () => {
   const endpoint = open(() => ({ status: 200, body: page }));
   expect(await changesOf(endpoint, { kind: "all" })).toEqual([
     ["a", "1-a"],
@@ -113,7 +113,7 @@ describe.each([false, true])("a feed (continuous: %j)", (continuous) => {
   });
 });
 
-test("short requests about one database may be batched", async () => {
+test("short requests about one database have a batch root, so that they may be batched", async () => {
   const asked: FetchRequest[] = [];
   const endpoint = open((request) => {
     asked.push(request);
@@ -125,7 +125,7 @@ test("short requests about one database may be batched", async () => {
   expect(asked.map(({ batchRoot }) => batchRoot)).toEqual(Array(3).fill("http://host/"));
 });
 
-test("accepts rows with a document or without a revision", async () => {
+test("the changes feed accepts rows that contain a document or no revision", async () => {
   const rows = [
     { seq: "1-x", id: "a", changes: [{ rev: "2-a" }], deleted: true, doc: { _id: "a" } },
     { seq: null, id: "b", changes: [] },
@@ -135,7 +135,7 @@ test("accepts rows with a document or without a revision", async () => {
   expect(await changesOf(endpoint, { kind: "all" })).toEqual([["a", "2-a"], ["b"]]);
 });
 
-test("the client certificate is sent to the configured host only", async () => {
+test("the client certificate is sent only to the configured host", async () => {
   const asked: FetchRequest[] = [];
   const endpoint = open(
     (request) => {
@@ -154,7 +154,7 @@ test("the client certificate is sent to the configured host only", async () => {
   expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
 });
 
-test("jobs of a user share one session per server, however the server's name is spelled", async () => {
+test("jobs of one user share a session per server, even if their URLs spell the server's name differently", async () => {
   const logins: string[] = [];
   const grants = new Grants();
   const sources = ["http://u:p@host/a", "http://u:p@HOST:80/b", "http://u:p@host:81/c"];
@@ -174,27 +174,31 @@ test.each([
   ["http://host:81/db/_changes", false],
   ["https://host/db/_changes", false],
   ["http://host/moved/_changes", true],
-])("headers and password of a user are sent to %s: %s", async (location, isKept) => {
-  const asked: FetchRequest[] = [];
-  const endpoint = open(
-    (request) => {
-      // A server without sessions gets the password with each request.
-      if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
-      asked.push(request);
-      if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
-      return { status: 200, body: page };
-    },
-    { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
-  );
-  await changesOf(endpoint, { kind: "all" });
-  expect(asked).toHaveLength(2);
-  const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
-  const own = ["secret", `Basic ${btoa("joe:secret")}`];
-  expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
-  expect(asked[1]?.headers?.accept).toBe("application/json");
-});
+])(
+  "the server of a redirect to %s receives the user's headers and password: %s",
+  async (location, isKept) => {
+    const asked: FetchRequest[] = [];
+    const endpoint = open(
+      (request) => {
+        // A server without sessions receives the password with each request.
+        if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
+        asked.push(request);
+        if (request.url.startsWith("http://host/db/"))
+          return { status: 307, headers: { location } };
+        return { status: 200, body: page };
+      },
+      { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
+    );
+    await changesOf(endpoint, { kind: "all" });
+    expect(asked).toHaveLength(2);
+    const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
+    const own = ["secret", `Basic ${btoa("joe:secret")}`];
+    expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
+    expect(asked[1]?.headers?.accept).toBe("application/json");
+  },
+);
 
-test("filters by id locally if the server does not know _doc_ids", async () => {
+test("the replicator filters changes by id itself if the server does not know _doc_ids", async () => {
   const endpoint = open(({ method }) =>
     method === "POST" ? { status: 405, body: "{}" } : { status: 200, body: page },
   );
@@ -202,14 +206,14 @@ test("filters by id locally if the server does not know _doc_ids", async () => {
   expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
 });
 
-test("drops rows of other documents if the server ignores doc_ids", async () => {
+test("the replicator skips rows of other documents if the server ignores doc_ids", async () => {
   const endpoint = open(() => ({ status: 200, body: page }));
   const selection = { kind: "doc-ids", ids: ["b"] };
   expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
 });
 
 test.each([400, 405, 501])(
-  "a continuous job continues if the source filters by ids in feed=normal only (%i)",
+  "a continuous job uses feed=normal if the source refuses doc_ids with another feed (%i)",
   async (status) => {
     const endpoint = open(({ url, method }) =>
       method === "POST" && url.includes("feed=longpoll")
@@ -233,7 +237,7 @@ const row = (id: string) => {
 };
 const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
 
-test("rejects a bulk read in another order or of another length", async () => {
+test("rejects a bulk read whose results are incomplete or in another order", async () => {
   for (const [ids, isRead] of [
     [["a", "b"], true],
     [["b", "a"], false],
@@ -246,7 +250,7 @@ test("rejects a bulk read in another order or of another length", async () => {
 
 const TOO_DEEP = "The JSON is nested more than 10000 levels deep";
 
-test("rejects a bulk read with a document that is nested too deeply; parsing it reports the reason", async () => {
+test("rejects a bulk read that contains a document nested too deeply, and parsing the document reports the reason", async () => {
   for (const [nesting, isRead] of [
     [10_000, true],
     [10_001, false],
@@ -270,7 +274,7 @@ test("rejects a bulk read with a document that is nested too deeply; parsing it 
   }
 });
 
-test("treats 202 of a cluster as accepted", async () => {
+test("accepts status 202, which a cluster may send, as a successful write", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
@@ -286,14 +290,14 @@ test.each([
   '[{"id":"a","rev":"1-a"},null]',
   "[[]]",
   "[{}]",
-])("rejects the answer %s to documents", async (body) => {
+])("rejects the response %s to a write of documents", async (body) => {
   const endpoint = open(() => ({ status: 201, body }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
   const writing = endpoint.writeDocuments(documents, signal);
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
-test("requires confirmation of every document that the server does not refuse", async () => {
+test("fails a write unless the response confirms or refuses each document", async () => {
   const row = (id: string) => ({ ok: true, id, rev: "1-a" });
   const refused = { id: "b", error: "forbidden", reason: "no" };
   const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
@@ -307,7 +311,7 @@ test("requires confirmation of every document that the server does not refuse", 
 });
 
 test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
-  "treats the answer %s as acceptance of the document",
+  "accepts the response %s as confirmation that the document was written",
   async (body) => {
     const endpoint = open(() => ({ status: 201, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -315,7 +319,7 @@ test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a",
   },
 );
 
-/** Successful responses that confirm nothing. */
+/** Bodies of successful responses that confirm no write. */
 const UNCONFIRMING = [
   "",
   "<html>Please log in</html>",
@@ -411,7 +415,7 @@ describe.each([200, 201, 202])("a response with status %i", (status) => {
   );
 });
 
-test("splits a batch that the server refuses as a whole, down to the documents that it refuses", async () => {
+test("splits a batch that the server refuses as a whole until only the refused documents are left", async () => {
   const answers: Readonly<Record<string, Reply>> = {
     long: { status: 413, body: '{"error":"document_too_large","reason":"long"}' },
     odd: { status: 400, body: "" },
@@ -440,12 +444,12 @@ test("splits a batch that the server refuses as a whole, down to the documents t
     { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
   ]);
   expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
-  // Requests: the batch, its two halves, and in each half two quarters and both parts of one
-  // quarter.
+  // The requests: the batch, its two halves, two quarters of each half, and the two documents of
+  // one quarter in each half.
   expect(requestCount).toBe(11);
 });
 
-test("a one-time request is not retried, and its failure contains the server's answer", async () => {
+test("a request of a one-time call is not retried, and its failure contains the server's response", async () => {
   const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
   const { status, ...body } = answer;
   let count = 0;
@@ -476,7 +480,7 @@ test("a one-time request is not retried, and its failure contains the server's a
   }
 });
 
-test("asks a server that counts its changes for the count", async () => {
+test("computes the number of pending changes from the update sequence if the server's sequences are numbers", async () => {
   const endpoint = open(({ url }) => {
     expect(url).not.toContain("_changes");
     return { status: 200, body: '{"update_seq":12}' };
@@ -484,7 +488,7 @@ test("asks a server that counts its changes for the count", async () => {
   expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
-test("reports why a missing database was not created", async () => {
+test("reports why the server refused to create a missing database", async () => {
   const why = { error: "illegal_database_name", reason: "Name: 'B'." };
   let exists = false;
   const endpoint = open(({ method }) => {
@@ -525,7 +529,7 @@ test.each([
     "forbidden",
     `${UNAUTHORIZED} (403 forbidden: Account is temporarily locked.)`,
   ],
-])("opening a database that answers %i %s fails with class %s", async (...row) => {
+])("a response %i %s to opening a database causes a failure of the class %s", async (...row) => {
   const [status, body, failureClass, reason] = row;
   const endpoint = open(() => ({ status, body }));
   const error = await endpoint.info(signal).catch((failure: unknown) => failure);
@@ -542,7 +546,7 @@ test.each([
   [404, "not_found", "Database does not exist.", "not_found"],
   [503, "service_unavailable", "overloaded", "server_error"],
   [403, "forbidden", "members only", "forbidden"],
-])("a filtered feed that answers %i %s: %s fails with class %s", async (...row) => {
+])("a response %i %s: %s to a filtered feed causes a failure of the class %s", async (...row) => {
   const [status, error, reason, failureClass] = row;
   for (const continuous of [false, true]) {
     const endpoint = open(() => ({ status, body: JSON.stringify({ error, reason }) }));
@@ -553,14 +557,14 @@ test.each([
   }
 });
 
-test("a database that existed at creation and is gone afterwards is reported as not found", async () => {
+test("a database that exists at creation but is gone afterwards is reported as not found", async () => {
   const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
   await endpoint.create({}, signal);
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
 });
 
 test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
-  "an object in place of %s that cannot be converted to a number is not an internal error",
+  "an object that cannot be converted to a number in place of %s causes no internal error",
   async (member) => {
     const body = `{"update_seq":1,"doc_count":1,"${member}":{"toString":1,"valueOf":1}}`;
     const endpoint = open(() => ({ status: 200, body }));
@@ -568,13 +572,13 @@ test.each(["doc_count", "doc_del_count", "instance_start_time", "update_seq"])(
   },
 );
 
-test("a server that keeps answering 429 is rate-limited", async () => {
+test("a server that answers 429 repeatedly is reported as rate-limited", async () => {
   const endpoint = open(() => ({ status: 429, body: "{}" }));
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
 });
 
 test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
-  "a request for a document's revisions that is answered with %j can be repeated",
+  "a response %j to a request for a document's revisions causes an error that allows a retry",
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));
     const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -585,7 +589,7 @@ test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
 
 const LONG = " ".repeat(65 * 1024 * 1024);
 
-test("an answer over the limit ends the request, and disables bulk reads", async () => {
+test("a response over the size limit ends the request without retries, and disables bulk reads", async () => {
   let count = 0;
   const endpoint = open(
     () => {
@@ -614,14 +618,14 @@ test.each([
   await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });
 });
 
-test("reports missing revisions as requested, however the server writes them", async () => {
+test("reports missing revisions as they were requested, even if the server spells them differently", async () => {
   const body = '{"a":{"missing":["1-ab","1-ab"],"possible_ancestors":["1-c",5,"x"]}}';
   const endpoint = open(() => ({ status: 200, body }));
   const missing = await endpoint.missingRevisions(new Map([["a", ["1-AB", "1-b"]]]), signal);
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
-test("distinguishes revisions that differ only in case, and reports both as missing if the server does not", async () => {
+test("distinguishes revisions that differ only in case, and reports both as missing if the server does not distinguish them", async () => {
   const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
   const missingBy = async (named: readonly string[]) => {
     const body = JSON.stringify({ a: { missing: named } });
@@ -633,7 +637,7 @@ test("distinguishes revisions that differ only in case, and reports both as miss
   expect(await missingBy(["1-AB"])).toEqual(["1-aB", "1-Ab"]);
 });
 
-test("shortens errors that are long or not strings", async () => {
+test("converts errors that are not strings, and shortens long reasons", async () => {
   const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
   const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -661,7 +665,7 @@ test.each([
   }
 });
 
-test("treats another document than the requested one as not sent", async () => {
+test("rejects a document whose id is not the requested one", async () => {
   const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
   const endpoint = open(() => ({ status: 200, body }));
   const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -669,7 +673,7 @@ test("treats another document than the requested one as not sent", async () => {
   await expect(reading).rejects.toMatchObject({ code: "REPLICATOR_DOCUMENT_INVALID" });
 });
 
-test("the type of an attachment cannot end a header", async () => {
+test("a line break in an attachment's content type does not end the header", async () => {
   let sent = "";
   const endpoint = open(async ({ body }) => {
     const { stream } = body as { stream(): AsyncIterable<Uint8Array> };
@@ -695,7 +699,7 @@ function textOf(body: FetchRequest["body"]): string {
   return Buffer.from(body as Uint8Array).toString();
 }
 
-test("omits possible ancestors that are not revisions", async () => {
+test("ignores possible ancestors that are not revisions", async () => {
   const ancestors = '["1-a",["1-b"],5,null,"x",{"a":1},"2-c"]';
   const body = `{"a":{"missing":["3-a"],"possible_ancestors":${ancestors}}}`;
   const endpoint = open(() => ({ status: 200, body }));
@@ -708,32 +712,38 @@ test.each([
   ['"error":"forbidden","reason":null', { error: "forbidden" }],
   ['"error":"forbidden"', { error: "forbidden" }],
   ['"error":7,"reason":"no","status":403', { error: "7", reason: "no" }],
-])("the refusal of a document may have any members: %s", async (members, expected) => {
-  const body = `[{"id":"a","rev":"1-a",${members}}]`;
-  const endpoint = open(() => ({ status: 201, body }));
-  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const failures = await endpoint.writeDocuments(documents, signal);
-  expect(failures).toMatchObject([{ id: "a", ...expected }]);
-});
+])(
+  "a row that refuses a document may lack members or have members of other types: %s",
+  async (members, expected) => {
+    const body = `[{"id":"a","rev":"1-a",${members}}]`;
+    const endpoint = open(() => ({ status: 201, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    const failures = await endpoint.writeDocuments(documents, signal);
+    expect(failures).toMatchObject([{ id: "a", ...expected }]);
+  },
+);
 
 test.each([
   ['{"error":"too_large","reason":7}', { error: "too_large", reason: "" }],
   ['{"error":7,"reason":null}', { error: "too_large", reason: "" }],
   ['{"error":"big","reason":"no"}', { error: "big", reason: "no" }],
   ["<html>", { error: "too_large", reason: "" }],
-])("the refusal of all documents may have any members: %s", async (body, expected) => {
-  const endpoint = open(() => ({ status: 413, body }));
-  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const failures = await endpoint.writeDocuments(documents, signal);
-  expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
-});
+])(
+  "a response that refuses all documents may lack members or have members of other types: %s",
+  async (body, expected) => {
+    const endpoint = open(() => ({ status: 413, body }));
+    const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+    const failures = await endpoint.writeDocuments(documents, signal);
+    expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
+  },
+);
 
 test.each([
   ["http://host/db", "http://host/_users", false],
   ["http://host/db", "http://host/other", true],
   ["http://host/_users", "http://host/other/_users", true],
   ["http://host/_users", "http://host/db", true],
-])("follows a server that redirects %s to %s: %s", async (named, place, isFollowed) => {
+])("from %s, follows a redirect to %s: %s", async (named, place, isFollowed) => {
   const endpoint = open(
     ({ url }) =>
       url.startsWith(`${named}/`) || url === named

@@ -1,6 +1,6 @@
 /**
- * A leaf of a replication document has the rights of its author, no matter which user makes it the
- * winner.
+ * The rights of a leaf of a replication document. They are those of its author, whichever user
+ * makes the leaf the winner.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -41,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a replicated revision; `path` begins with its hash. */
+/** Writes a replicated revision. `path` contains its own hash and those of its ancestors. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {
@@ -59,7 +59,7 @@ function graft(writer: WriteContext, { path, body }: Leaf, databases = node.data
   });
 }
 
-/** Replaces the winner, or creates the document. */
+/** Creates the document or replaces its winner. */
 const save = (writer: WriteContext, body: object | undefined) =>
   change(async (tx, database) => {
     const winner = await database.read(tx, "one");
@@ -87,7 +87,7 @@ const ADMIN_ONLY = {
   reason: expect.stringContaining("requires server admin rights"),
 };
 
-/** Ways in which a privileged user makes another leaf win. */
+/** Operations of a privileged user that make another leaf the winner. */
 const ROUTES: readonly (readonly [string, () => Promise<unknown>])[] = [
   ["an administrator deletes the winner", () => save(ROOT, undefined)],
   [
@@ -121,7 +121,7 @@ describe.each([
     expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
   });
 
-  test("is refused if it wins in a transaction in which an administrator saves the same body", async () => {
+  test("is refused if it becomes the winner in the transaction in which an administrator saves the same body", async () => {
     const text = { ...body, owner: "eve" };
     await graft(EVE, { path: ["f", "1", "0"], body: text });
     await graft(ROOT, { path: ["a", "0"], body: { ...PLAIN, owner: "eve" } });
@@ -135,7 +135,7 @@ describe.each([
   });
 });
 
-test("an administrator's leaf may still use its secret reference if it wins because a user deleted another leaf", async () => {
+test("an administrator's leaf may still use its secret reference if a user's deletion of another leaf makes it the winner", async () => {
   const owner = "eve";
   await save(ROOT, SECRET);
   await graft({ ...ROOT, userName: "chief" }, { path: ["f", "e", "d"], body: { ...PLAIN, owner } });
@@ -144,7 +144,7 @@ test("an administrator's leaf may still use its secret reference if it wins beca
   expect(await job()).toMatchObject({ userName: "root", refusal: undefined });
 });
 
-test("a status update by the replicator does not change the author of a document", async () => {
+test("a status update by the replicator keeps the document's author", async () => {
   await save(TOKEN_ROOT, PLAIN);
   const before = await node.read("_replicator", "one");
   expect(before?.authority).toMatchObject({ userName: "root", wasAdmin: false });
@@ -154,7 +154,7 @@ test("a status update by the replicator does not change the author of a document
   expect(after?.authority).toEqual(before?.authority);
 });
 
-test("saving another user's document grants it no rights", async () => {
+test("saving another user's document gives it no additional rights", async () => {
   await save(TOKEN_ROOT, { ...PLAIN, owner: "root" });
   const other = { ...ROOT, userName: "chief" };
   expect(await save(other, { ...PLAIN, owner: "root", worker_batch_size: 7 })).toBe("written");
@@ -162,7 +162,7 @@ test("saving another user's document grants it no rights", async () => {
   expect(await save(other, { ...SECRET, owner: "root" })).toBe("rejected");
 });
 
-test("when a winning leaf is deleted, its author's job ends even if the next winner, by another author, has the state completed", async () => {
+test("deleting a winning leaf ends its author's job, even if the next winner has another author and the state completed", async () => {
   const ended = { ...PLAIN, owner: "eve", _replication_state: "completed" };
   await graft(EVE, { path: ["a", "0"], body: ended });
   await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
@@ -171,7 +171,7 @@ test("when a winning leaf is deleted, its author's job ends even if the next win
   expect(await job()).toMatchObject({ userName: "eve" });
 });
 
-test("a purged leaf that a user replicates back has only that user's rights", async () => {
+test("a purged leaf that a user writes again by a replication has only the rights of that user", async () => {
   const body = { ...SECRET, owner: "eve" };
   await save(ROOT, SECRET);
   const { revision } = (await node.read("_replicator", "one")) as { revision: string };
@@ -181,7 +181,7 @@ test("a purged leaf that a user replicates back has only that user's rights", as
   expect((await job())?.refusal).toEqual(ADMIN_ONLY);
 });
 
-test("a known leaf keeps its first author", async () => {
+test("a leaf keeps its first author if another user writes it again", async () => {
   await graft(EVE, { path: ["a"], body: { ...SECRET, owner: "eve" } });
   await graft(ROOT, { path: ["a", "0"], body: { ...SECRET, owner: "eve" } });
   expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
@@ -190,12 +190,12 @@ test("a known leaf keeps its first author", async () => {
 describe("documents written by a replication", () => {
   const JOB: WriteContext = { ...ROOT, bringsCopies: true };
 
-  test("run with the authority of its job, whichever user they name", async () => {
+  test("have the rights of the replication job that wrote them, whichever user they name", async () => {
     await graft(JOB, { path: ["a"], body: { ...PLAIN, owner: "boss" } });
     expect(await job()).toMatchObject({ userName: "root", isCopy: true, refusal: undefined });
   });
 
-  test.each([SECRET, CERTIFICATE])("never refer to secrets or files: %j", async (body) => {
+  test.each([SECRET, CERTIFICATE])("may not refer to secrets or files: %j", async (body) => {
     for (const writer of [JOB, ROOT]) {
       await graft(writer, { path: [writer === JOB ? "a" : "b"], body: { ...body, owner: "root" } });
       expect((await job())?.refusal).toEqual(ADMIN_ONLY);
@@ -207,7 +207,7 @@ describe("documents written by a replication", () => {
       [name, { source: name, target: "b" }],
       [name, { source: "a", target: name, create_target: true }],
     ]),
-  )("cannot copy from or to the system database %s: %j", async (name, body) => {
+  )("may not copy from or to the system database %s: %j", async (name, body) => {
     const others = ["a", "b", String(name)].filter((each) => each !== "_replicator");
     for (const each of others) await node.createDatabase(each);
     await graft(JOB, { path: ["a"], body: body as object });
@@ -218,7 +218,7 @@ describe("documents written by a replication", () => {
     expect(failure).toMatchObject({ error: "forbidden" });
   });
 
-  test("do not create a system database", async () => {
+  test("may not create a system database", async () => {
     await node.createDatabase("a");
     const body = { source: "a", target: "_users", create_target: true };
     await graft(JOB, { path: ["a"], body });
@@ -228,14 +228,14 @@ describe("documents written by a replication", () => {
   });
 });
 
-describe("a leaf of an older version without a recorded author", () => {
-  /** Writes like a version that does not store authors. */
+describe("a leaf that an older version stored without its author", () => {
+  /** Writes a leaf as a version that does not store authors would. */
   const older = (leaf: Leaf) => {
     const { runtime } = node;
     return graft(ROOT, leaf, new DatabaseRegistry({ runtime, root: SUBSPACES.databases }));
   };
 
-  test("has no job when it wins", async () => {
+  test("has no job if it becomes the winner", async () => {
     await older({ path: ["a", "0"], body: { source: "a", target: "c", owner: "root" } });
     await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
     await graft(ROOT, { path: ["d", "f", "0"] });
@@ -257,7 +257,7 @@ describe("a leaf of an older version without a recorded author", () => {
     expect(revision).toContain(revisions.hashes[0]);
     const { runtime } = node;
     const plain = new DatabaseRegistry({ runtime, root: SUBSPACES.databases });
-    // Replaces the revision by the same one without its author.
+    // Replaces the revision by the same revision without its author.
     await node.kv.transact(async (tx) => {
       const database = await plain.open(tx, "_replicator");
       await database.purge(tx, [{ id: "one", revisions: [revision] }], ROOT);

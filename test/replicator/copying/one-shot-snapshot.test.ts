@@ -1,5 +1,6 @@
 /**
- * A one-shot job copies the documents that existed when it began, whatever is written meanwhile.
+ * Which documents a one-shot job copies: those that existed when it began, whatever is written in
+ * the meantime.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -26,15 +27,15 @@ import { openVirtualNode } from "../../support/virtual-node.ts";
 const FOREVER = new AbortController().signal;
 const ALL = { since: 0, continuous: false, selection: { kind: "all" } } as const;
 const ONE_SHOT = { ...ALL, winningRevisionsOnly: false };
-/** Ids of the initial documents, more than one page of changes. */
+/** Ids of the initial documents, whose changes do not fit in one page. */
 const BEFORE = Array.from(
   { length: 2500 },
   (_, number) => `doc-${String(number).padStart(4, "0")}`,
 );
 
 /**
- * Number of documents after which the source stops growing, so that a job without an upper bound
- * ends and its test fails in time.
+ * Number of added documents after which the source stops growing. Without this limit, a test of a
+ * job that never reaches its upper bound would not end.
  */
 const ADDED_MAX = 6000;
 
@@ -45,7 +46,7 @@ async function add(tx: Transaction, database: Database, ids: readonly string[]):
   }
 }
 
-test("a one-shot job ends although its source grows with each document that it copies", async () => {
+test("a one-shot job ends even if its source grows with each document that it copies", async () => {
   let addedCount = 0;
   const node = openVirtualNode({
     hooks: [
@@ -63,7 +64,7 @@ test("a one-shot job ends although its source grows with each document that it c
   await node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);
   await world.until(kv.transact(async (tx) => add(tx, await databases.open(tx, "a"), BEFORE)));
-  // Little is read ahead, so that the source grows while it is read.
+  // The job reads only a few changes ahead, so that the source grows while the job reads it.
   const body = { source: "a", target: "b", worker_processes: 1, worker_batch_size: 50 };
   const replication = parseReplication(body);
   const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
@@ -80,7 +81,7 @@ test("a one-shot job ends although its source grows with each document that it c
   await node.stop();
 });
 
-test("the next job resumes at the upper bound, and copies later changes", async () => {
+test("the next job starts at the first job's upper bound and copies later changes", async () => {
   const node = openVirtualNode({});
   const { world, replicator } = node;
   await node.start();
@@ -99,7 +100,7 @@ test("the next job resumes at the upper bound, and copies later changes", async 
   await node.stop();
 });
 
-test("a normal feed of a local database ends with the changes present at the request", async () => {
+test("a normal feed of a local database ends with the last change that existed when the request arrived", async () => {
   const api = await openFilms();
   const docs = (prefix: string) => BEFORE.map((id) => ({ _id: `${prefix}-${id}` }));
   await api.ask("POST /films/_bulk_docs", { body: { docs: docs("before") } });
@@ -116,10 +117,7 @@ test("a normal feed of a local database ends with the changes present at the req
 });
 
 describe("over HTTP", () => {
-  /**
-   * A server whose responses are the given pieces in turn. After the piece `BREAK` it resets the
-   * connection.
-   */
+  /** After this piece of a response, the server resets the connection. */
   const BREAK = "\0break";
 
   function open(answers: readonly (readonly string[])[], retryCountMax = 0) {
@@ -175,12 +173,12 @@ describe("over HTTP", () => {
   const row = (number: number) =>
     `{"seq":"${number}-x","id":"doc-${number}","changes":[{"rev":"1-a"}]}`;
 
-  test("requests changes without a limit, and returns rows while the response streams", async () => {
+  test("requests changes without a limit, and returns rows as soon as they are complete", async () => {
     const pieces = [`{"results":[\n${row(1)}`, `,\n${row(2)},`, `\n${row(3)}\n],"last_seq":"4-x"}`];
     const { endpoint, asked } = open([pieces]);
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
     const { value: first } = await changes.next();
-    // The second row is complete, because a comma follows it.
+    // The second row is complete because a comma follows it.
     expect(first).toMatchObject([{ change: { id: "doc-1" } }, { change: { id: "doc-2" } }]);
     const rest = { [Symbol.asyncIterator]: () => changes };
     expect(await itemsOf(rest)).toEqual(["doc-3", { position: "4-x" }]);
@@ -193,10 +191,10 @@ describe("over HTTP", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("a response that breaks off is continued after its last complete row", async () => {
+  test("after a response is cut off, the next request continues after the last complete row", async () => {
     const { endpoint, asked, slept } = open([
       [`{"results":[\n${row(1)},\n${row(2)},\n${row(3).slice(0, 20)}`, BREAK],
-      // A proxy ends a truncated response cleanly.
+      // A proxy ends this truncated response without an error.
       [`{"results":[\n${row(3)},\n${row(4)},\n`],
       [`{"results":[\n${row(5)}\n],"last_seq":"5-x"}`],
     ]);
@@ -207,14 +205,14 @@ describe("over HTTP", () => {
     expect(slept.length).toBeGreaterThanOrEqual(2);
   });
 
-  test("a response that breaks off before its first row is retried like any other", async () => {
+  test("a response that is cut off before its first row is retried like a failed request", async () => {
     const broken = ['{"results":[\n', BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken], 2);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
     expect(asked.length).toBe(3);
   });
 
-  test("gives up on a response that repeats the same row and breaks off", async () => {
+  test("stops retrying if every response repeats the same row and is cut off", async () => {
     const broken = [`{"results":[\n${row(1)},\n`, BREAK];
     const { endpoint, asked } = open([broken, broken, broken, broken, broken]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toThrow(RequestFailedError);
@@ -226,7 +224,7 @@ describe("over HTTP", () => {
     ["has no rows", ['{"error":"oops","reason":"none"}']],
     ["has rows that are not a list", ['{"results":7,"last_seq":1}']],
     ["does not contain the last sequence", [`{"results":[\n${row(1)}\n]}`]],
-  ])("a response that %s is reported as an error that names the request", async (_, pieces) => {
+  ])("the error for a response that %s names the request", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
       error: "changes_req_failed",
@@ -234,7 +232,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("skips heartbeats between rows and rows with an empty id", async () => {
+  test("ignores heartbeats between rows and rows with an empty id", async () => {
     const nameless = '{"seq":"2-x","id":"","changes":[{"rev":"1-a"}]}';
     const { endpoint } = open([
       ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, `${nameless},\n`, "\n", row(3), "\n],"],

@@ -1,4 +1,4 @@
-/** Jobs that refer to credentials of the node instead of containing them. */
+/** Jobs that contain references to credentials of the node instead of the credentials. */
 import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { withDirectory } from "../../support/with-directory.ts";
 
 const URL = "http://far/a";
 
-/** Every place where a reference may be, and the resulting header of a request. */
+/** Each member that may contain a reference, and the resulting request header. */
 const PLACES: readonly (readonly [string, object, string])[] = [
   [
     "basic.password",
@@ -32,7 +32,7 @@ const PLACES: readonly (readonly [string, object, string])[] = [
 ];
 
 describe("a job", () => {
-  /** Runs a job until it fails, and returns its requests. */
+  /** Runs a job until it fails. Returns the job and the headers of its requests. */
   async function ran(
     source: object,
     lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),
@@ -56,7 +56,7 @@ describe("a job", () => {
   }
 
   test.each(PLACES)(
-    "resolves %s when it runs, and stores the reference",
+    "resolves a reference in %s when it runs, and stores only the reference",
     async (_, source, line) => {
       const { entry, lines } = await ran(source);
       expect(lines).toContain(line);
@@ -76,23 +76,26 @@ describe("a job", () => {
       { CREDENTIAL_A: "two\nlines" },
       "env:CREDENTIAL_A has a character that is not allowed in a header",
     ],
-  ])("crashes without its secret, and names the reference", async (environment, reason) => {
-    const { entry, lines } = await ran(
-      PLACES[0]?.[1] as object,
-      secretLookup(environment, ["env:*"]),
-    );
-    expect(entry.data.failure).toEqual({ error: "secret_missing", reason });
-    expect(entry.state).toBe("crashing");
-    expect(lines).toEqual([]);
-  });
+  ])(
+    "crashes if its secret is missing, and the error names the reference",
+    async (environment, reason) => {
+      const { entry, lines } = await ran(
+        PLACES[0]?.[1] as object,
+        secretLookup(environment, ["env:*"]),
+      );
+      expect(entry.data.failure).toEqual({ error: "secret_missing", reason });
+      expect(entry.state).toBe("crashing");
+      expect(lines).toEqual([]);
+    },
+  );
 });
 
-describe("a reference to a secret", () => {
+describe("a reference to a node's secret", () => {
   test.each([
     ...PLACES,
     ["iam.apiKey", { auth: { iam: { api_key: "env:A" } } }, ""] as const,
     ["tls.password", { password: "file:/run/secrets/a" }, ""] as const,
-  ])("may be used only by a server admin, for %s", (place, source) => {
+  ])("may be used only by a server admin: %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
       `\`source.${place}\` refers to a secret of the server, which requires server admin rights`,
@@ -102,7 +105,7 @@ describe("a reference to a secret", () => {
   test.each([
     { auth: { basic: { username: "env:A", password: "x env:A" } } },
     { headers: { "x-key": "environment: file:" } },
-  ])("is not recognized in a text that only resembles one: %j", (source) => {
+  ])("is not recognized in text that only resembles one: %j", (source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBeUndefined();
   });
@@ -111,7 +114,7 @@ describe("a reference to a secret", () => {
 describe("a node", () => {
   const environment = { CREDENTIAL_A: "a", HOME: "/root", TANDEM_SECRETS_KEY: "key" };
 
-  test("looks up only the secrets that the operator has released", () =>
+  test("looks up only secrets that its operator has released", () =>
     withDirectory(async (directory) => {
       const file = join(directory, "secret");
       writeFileSync(file, "of a file\n");
@@ -133,15 +136,17 @@ describe("a node", () => {
     ["/none/there", "cannot be read on this node (ENOENT)"],
     ["", "is empty", ""],
     ["", "is too long", "x".repeat(70_000)],
-  ])("reports why file %s cannot be used as a secret: it %s", (path, reason, content = "") =>
-    withDirectory(async (directory) => {
-      const file = path === "" ? join(directory, "file") : path;
-      if (path === "") writeFileSync(file, content);
-      expect(secretLookup({}, ["file:*"])(`file:${file}`)).toEqual({
-        kind: "missing",
-        reason: `file:${file} ${reason}`,
-      });
-    }),
+  ])(
+    "reports why it cannot use the file %s as a secret: the file %s",
+    (path, reason, content = "") =>
+      withDirectory(async (directory) => {
+        const file = path === "" ? join(directory, "file") : path;
+        if (path === "") writeFileSync(file, content);
+        expect(secretLookup({}, ["file:*"])(`file:${file}`)).toEqual({
+          kind: "missing",
+          reason: `file:${file} ${reason}`,
+        });
+      }),
   );
 
   describe("never looks up", () => {
@@ -204,7 +209,7 @@ describe("a node", () => {
         }
         const found = lookUp(`file:${join(open, "credential")}`);
         expect(found).toEqual({ kind: "found", secret: "a password" });
-        // A lookup that does not know the key's folder recognizes the key by its content.
+        // If the lookup does not know the key's folder, it recognizes the key by its content.
         const byContent = secretLookup({}, ALL, { files: [], keys: () => [KEY] });
         expect(byContent(`file:${key}`)).toEqual(FORBIDDEN);
       }));
@@ -225,7 +230,7 @@ describe("a node", () => {
         expect(secretLookup({}, ALL)(`file:/proc/${process.pid}/environ`)).toEqual(FORBIDDEN);
       }));
 
-    test("the keys of a node, wherever its configuration names them", () =>
+    test("the keys of the node, whatever files its configuration names", () =>
       withDirectory(async (directory) => {
         const at = (name: string): string => join(directory, name);
         for (const folder of ["tls", "named", "data", "free"]) mkdirSync(at(folder));

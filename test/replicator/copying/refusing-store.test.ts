@@ -1,4 +1,4 @@
-/** The store of a node refuses some writes, like an almost full disk, in virtual time. */
+/** A store that refuses some writes, as if the disk were almost full, in virtual time. */
 import { expect, test, vi } from "vitest";
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import { KeyValueError } from "../../../src/kv/index.ts";
@@ -9,7 +9,7 @@ const JOE = { userName: "joe", isAdmin: true };
 const EVENTS_OF_LOSS = ["replication.abandoned", "replication.halted", "jobs.requeued"];
 const FULL = new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
 
-test("a job records why it failed as soon as the store accepts writes, and runs again within half a minute", async () => {
+test("a job stores the reason of its failure once the store accepts writes, and runs again within half a minute after the disk has space", async () => {
   let isFull = false;
   const refusing: DatabaseHook = {
     appliesTo: (database) => database === "copy",
@@ -33,7 +33,7 @@ test("a job records why it failed as soon as the store accepts writes, and runs 
   await until("replication.copied");
   names.length = 0;
   isFull = true;
-  // Storing the end of the run is refused as well for a while.
+  // The store refuses a few times to record the end of the run.
   const finish = vi.spyOn(jobs, "finish");
   for (let times = 0; times < 3; times++) finish.mockRejectedValueOnce(FULL);
   await node.put("films", "b", {});
@@ -58,7 +58,7 @@ test("a job records why it failed as soon as the store accepts writes, and runs 
   await node.stop();
 });
 
-test("a job that cannot write to its store is requeued for its missing heartbeats, and counts no failure", async () => {
+test("a job that cannot write to its store is requeued because it sends no heartbeats, which does not count as a failure", async () => {
   let fails = false;
   const failing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

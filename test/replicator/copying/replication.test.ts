@@ -53,7 +53,7 @@ test("a one-shot replication copies everything, and a second one finds no change
   expect(second).toMatchObject({ kind: "completed", result: { no_changes: true } });
 });
 
-test("a body arrives byte for byte", async () => {
+test("a document's body is copied byte for byte", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("a");
@@ -65,7 +65,7 @@ test("a body arrives byte for byte", async () => {
   expect((await node.read("b", "numbers"))?.body.text).toBe(body);
 });
 
-test("a filter function decides about each revision of a local source", async () => {
+test("the filter function of a local source is applied to each revision", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 4);
@@ -77,7 +77,7 @@ test("a filter function decides about each revision of a local source", async ()
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0002", "doc-0003"]);
 });
 
-test("changing the filter of a running job makes it another replication, from the start", async () => {
+test("changing the filter of a running job starts another replication from the beginning", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 4);
@@ -99,7 +99,7 @@ test("changing the filter of a running job makes it another replication, from th
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);
 });
 
-test("a filter function that throws fails the job with its error message", async () => {
+test("if a filter function throws, its job fails with the function's error message", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 1);
@@ -110,7 +110,7 @@ test("a filter function that throws fails the job with its error message", async
   expect(await node.event("replication.failed")).toMatchObject({ error: "Error", reason: "boom" });
 });
 
-test("a document starts a job in its own transaction, and records its outcome", async () => {
+test("writing a replication document creates its job, and the document records the job's outcome", async () => {
   const node = await open();
   await fill(node, "a", 10);
   await node.createDatabase("_replicator");
@@ -127,7 +127,7 @@ test("a document starts a job in its own transaction, and records its outcome", 
   expect(await node.content("b")).toEqual(await node.content("a"));
 });
 
-test("rejects a document that could never run, with the field's name", async () => {
+test("refuses a document that could never run, and the error names the field", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const refused = node.put("_replicator", "bad", '{"source":"a","target":7}');
@@ -135,19 +135,22 @@ test("rejects a document that could never run, with the field's name", async () 
   expect(await node.read("_replicator", "bad")).toBeUndefined();
 });
 
-test.each(["triggered", "error"])("runs a document that a CouchDB left as %s", async (state) => {
-  const node = await open();
-  node.start();
-  await fill(node, "a", 3);
-  await node.createDatabase("_replicator");
-  const document = { source: "a", target: "b", create_target: true, _replication_state: state };
-  await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
-  await node.event("replication.ended", (fields) => fields.state === "completed");
-  const stored = await node.read("_replicator", "job");
-  expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
-});
+test.each(["triggered", "error"])(
+  "runs a document to which a CouchDB has added the state %s",
+  async (state) => {
+    const node = await open();
+    node.start();
+    await fill(node, "a", 3);
+    await node.createDatabase("_replicator");
+    const document = { source: "a", target: "b", create_target: true, _replication_state: state };
+    await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
+    await node.event("replication.ended", (fields) => fields.state === "completed");
+    const stored = await node.read("_replicator", "job");
+    expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
+  },
+);
 
-test("a continuous job removes the state that a CouchDB left in its document", async () => {
+test("a continuous job removes the state that a CouchDB has added to its document", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 1);
@@ -160,7 +163,7 @@ test("a continuous job removes the state that a CouchDB left in its document", a
   expect(stored).toEqual({ ...document, owner: null });
 });
 
-test("a one-shot transient job that a server rate-limits is retried", async () => {
+test("a one-shot transient job is retried if a server limits its rate", async () => {
   const node = await open({
     fetch: async () => ({
       status: 429,
@@ -181,7 +184,7 @@ test("a one-shot transient job that a server rate-limits is retried", async () =
   expect((await node.replicator.find(id))?.data.failure?.error).toBe("max_backoff");
 });
 
-test("an invalid document that was replicated in fails with the reason", async () => {
+test("an invalid document that a replication has written is marked as failed with the reason", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("_replicator");
@@ -196,7 +199,7 @@ test("an invalid document that was replicated in fails with the reason", async (
   expect(stored._replication_state_reason).toContain("Missing `target` field");
 });
 
-test("only a server admin may name a certificate file, also in a replicated document", async () => {
+test("only a server admin may name a certificate file, even in a document written by a replication", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const body = JSON.stringify({
@@ -235,7 +238,7 @@ test.each<[unknown, string | null, boolean, string | null]>([
   [null, "jan", true, "jan"],
   ["joe", "jan", true, "joe"],
 ])(
-  "a document with owner %j, written by %j, admin: %s, belongs to %j",
+  "a document with the owner %j, written by %j (admin: %s), belongs to %j",
   async (given, userName, isAdmin, owner) => {
     const node = await open();
     await node.createDatabase("_replicator");
@@ -257,7 +260,7 @@ test.each<[unknown, string | null, boolean, string | null]>([
 );
 
 test.each(["jan", null])(
-  "a user cannot write a document of %j, nor replicate one in",
+  "a user cannot write a document of %j, even by a replication",
   async (owner) => {
     const node = await open();
     await node.createDatabase("_replicator");
@@ -280,7 +283,7 @@ test.each(["jan", null])(
   },
 );
 
-test("transient_job_is_removed: an ended one is shown for transient_job_max_age_sec", async () => {
+test("transient_job_is_removed: an ended transient job is listed for transient_job_max_age_sec", async () => {
   let transientJobAgeSecMax = 9999;
   const node = await open({
     config: {
@@ -317,7 +320,7 @@ test("t_warn_on_http_urls, t_dont_warn_on_https_urls, t_dont_warn_if_disabled", 
   }
 });
 
-test("a continuous job follows its source until it is cancelled", async () => {
+test("a continuous job copies changes of its source until it is cancelled", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -330,7 +333,7 @@ test("a continuous job follows its source until it is cancelled", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("a continuous job with a strict failure policy crashes with the first refused document", async () => {
+test("a continuous job with the failure policy crash crashes when a document is refused", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -355,7 +358,7 @@ test("a job with a missing source crashes, waits, and continues once the source 
   expect(await node.content("b")).toEqual(await node.content("late"));
 });
 
-test("a failing one-shot transient job reports the reason to its caller", async () => {
+test("a failing one-shot transient job reports the reason to the client that requested it", async () => {
   const node = await open();
   node.start();
   const replication = parseReplication({ source: "nowhere", target: "b" });
@@ -369,7 +372,7 @@ test("a failing one-shot transient job reports the reason to its caller", async 
   });
 });
 
-test("a stopping node hands its job to the next one, which resumes from the checkpoint", async () => {
+test("a node that shuts down returns its job to the queue, and the next node resumes the job from the checkpoint", async () => {
   const storage = new MemoryStorage();
   const first = await open({ storage });
   first.start();
@@ -385,11 +388,12 @@ test("a stopping node hands its job to the next one, which resumes from the chec
   await second.onceContent("b", (ids) => ids.includes("one-more"));
   await second.stop();
   const { data } = (await second.replicator.find(jobId)) ?? {};
-  // The totals of both runs. A second run from the start would have checked all documents again.
+  // The totals of both runs. If the second run had started from the beginning, it would have
+  // checked all documents again.
   expect(data?.statistics).toMatchObject({ missingChecked: 51, docsWritten: 51 });
 });
 
-test("deleting the document stops its job", async () => {
+test("deleting a replication document stops its job", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -404,7 +408,7 @@ test("deleting the document stops its job", async () => {
   expect(left).toEqual([]);
 });
 
-test("editing the document ends the run, and the job follows the new version", async () => {
+test("editing a replication document ends its job's run, and the job runs again with the new version", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -424,7 +428,7 @@ test("editing the document ends the run, and the job follows the new version", a
   expect(entry?.data.replication?.target).toMatchObject({ database: "c" });
 });
 
-test("two jobs never run the same replication", async () => {
+test("a replication document fails if another document's job runs the same replication", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);
@@ -442,7 +446,7 @@ test("two jobs never run the same replication", async () => {
   expect(document._replication_state).toBe("failed");
 });
 
-test("an expelled node halts its jobs without writing, and accepts jobs as a new worker", async () => {
+test("an expelled node stops its jobs without writing, and then accepts jobs as a new worker", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);

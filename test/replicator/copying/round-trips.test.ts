@@ -1,6 +1,6 @@
 /**
- * Requests of a run to its servers, and consecutive round trips. In virtual time servers respond
- * immediately, so only latency takes time.
+ * The requests that a run sends to its servers, and its number of consecutive round trips. In
+ * virtual time, servers respond immediately, so that only latency takes time.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -25,7 +25,7 @@ const TANDEM = "CouchDB/3.5.0 (Tandem 0.1.0)";
 const IDS = Array.from({ length: 10 }, (_, number) => `doc-${number}`);
 
 interface Asked {
-  /** Requests in order, such as `GET /a/_changes`. */
+  /** Requests in the order of their arrival, such as `GET /a/_changes`. */
   readonly requests: readonly string[];
   /** Number of consecutive round trips. */
   readonly tripCount: number;
@@ -33,15 +33,18 @@ interface Asked {
   readonly docsRead: number;
 }
 
-/** Two databases of a distant server: `a` with ten documents, and `b` with none. */
+/**
+ * Opens a node and a distant server with two databases: `a` with ten documents, and `b` without
+ * documents.
+ */
 async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   const world = new World("round-trips");
   const { kv, databases, ...parts } = composeNode(world.openNode());
   const server = new SimulatedServer({ kv, databases, ...parts });
   let requests: string[] = [];
-  /** Callbacks by request, each called once before its request is served. */
+  /** Callbacks by request. Each callback is called once, before its request is served. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** Statuses for requests that are not served. */
+  /** Statuses with which requests are refused, by request. */
   const refused = new Map<string, number>();
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
@@ -116,7 +119,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return entries.length;
         }),
       ),
-    /** The history of the checkpoint in a database, latest run first. */
+    /** Returns the history of the checkpoint in a database, latest run first. */
     history: (name: string): Promise<readonly { readonly docs_read: number }[]> =>
       world.until(
         kv.read(async (tx) => {
@@ -124,7 +127,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           return JSON.parse(entries[0]?.body.text ?? "{}").history;
         }),
       ),
-    /** Replaces the checkpoint in a database, like another run. */
+    /** Replaces the checkpoint in a database as another run would. */
     recordOther: (name: string): Promise<unknown> =>
       kv.transact(async (tx) => {
         const database = await databases.open(tx, name);
@@ -134,7 +137,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           await database.writeLocal(tx, { id, parent: revision, body });
         }
       }),
-    /** Replicates `a` to `b`. `expectedAt`: the start sequence that the run expects. */
+    /** Replicates `a` to `b`. `expectedAt` is the start sequence that the run expects. */
     async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
       const run = begin(members, expectedAt);
       requests = [];
@@ -150,7 +153,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
 
 const BOTH_SIDES = ["GET /a/", "GET /a/_local/ID", "GET /b/", "GET /b/_local/ID"];
 const CHANGES = "GET /a/_changes";
-/** The checkpoints under ids of older versions. */
+/** Requests for the checkpoints that older versions would have stored under other ids. */
 const OLD = Array.from({ length: 3 }, () => "GET /b/_local/ID");
 const COPIED = ["POST /b/_revs_diff", "POST /a/_bulk_get", "POST /b/_bulk_docs"];
 const COMMITTED = ["POST /a/_ensure_full_commit", "POST /b/_ensure_full_commit"];
@@ -159,7 +162,7 @@ const RECORDED = ["PUT /a/_local/ID", "PUT /b/_local/ID"];
 
 const more = (ids: readonly string[]): readonly string[] => ids.map((id) => `more-${id}`);
 
-test("a run without changes only queries both sides concurrently, then the changes", async () => {
+test("a run without changes first reads the information and checkpoints of both sides concurrently, and then the changes", async () => {
   const distant = await openDistant();
   await distant.replicate();
   const { requests, tripCount } = await distant.replicate();
@@ -193,7 +196,7 @@ test("a run that does not start at the expected sequence requests the changes ag
   expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
 });
 
-test("the first run into an empty database requests neither missing revisions nor old checkpoints", async () => {
+test("the first run into an empty database requests neither missing revisions nor the checkpoints of older versions", async () => {
   const distant = await openDistant();
   const { requests, tripCount } = await distant.replicate();
   const [, ...copied] = COPIED;
@@ -202,7 +205,7 @@ test("the first run into an empty database requests neither missing revisions no
 });
 
 describe("the first run between two Tandem databases", () => {
-  test("writes each checkpoint in one request, which also verifies that the database is the same", async () => {
+  test("writes each checkpoint in one request, which also checks that the database has not been re-created", async () => {
     const distant = await openDistant(TANDEM);
     const { requests, tripCount } = await distant.replicate();
     const [, ...copied] = COPIED;
@@ -212,7 +215,7 @@ describe("the first run between two Tandem databases", () => {
   });
 
   test.each(["a", "b"])(
-    "writes no checkpoint if database %s is re-created just before",
+    "writes no checkpoint to database %s if it is re-created just before the write",
     async (name) => {
       const distant = await openDistant(TANDEM);
       distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
@@ -227,15 +230,18 @@ describe("the first run between two Tandem databases", () => {
     },
   );
 
-  test.each([403, 404, 405])("falls back to CouchDB's requests on status %i", async (status) => {
-    const distant = await openDistant(TANDEM);
-    distant.refused.set("POST /b/_local/ID", status);
-    const { requests } = await distant.replicate();
-    const [intoA, intoB] = BEGUN;
-    const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
-    expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
-    expect(await distant.checkpointCount("b")).toBe(1);
-  });
+  test.each([403, 404, 405])(
+    "falls back to the requests for a CouchDB if the server answers %i",
+    async (status) => {
+      const distant = await openDistant(TANDEM);
+      distant.refused.set("POST /b/_local/ID", status);
+      const { requests } = await distant.replicate();
+      const [intoA, intoB] = BEGUN;
+      const asCouchdb = ["POST /b/_ensure_full_commit", "PUT /b/_local/ID"];
+      expect(requests.slice(-4)).toEqual([intoA, intoB, ...asCouchdb]);
+      expect(await distant.checkpointCount("b")).toBe(1);
+    },
+  );
 });
 
 describe("a run that resumes between two Tandem databases", () => {
@@ -259,7 +265,7 @@ describe("a run that resumes between two Tandem databases", () => {
   });
 
   test.each(["a", "b"])(
-    "writes no checkpoint if database %s is re-created just before",
+    "writes no checkpoint to database %s if it is re-created just before the write",
     async (name) => {
       const distant = await openChanged();
       distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
@@ -271,7 +277,7 @@ describe("a run that resumes between two Tandem databases", () => {
     },
   );
 
-  test("reads and rewrites the checkpoint itself if another run has written it meanwhile", async () => {
+  test("reads and replaces the checkpoint if another run has written it in the meantime", async () => {
     const distant = await openChanged();
     distant.before.set("POST /b/_local/ID", () => distant.recordOther("b"));
     const { requests } = await distant.replicate();
@@ -280,16 +286,19 @@ describe("a run that resumes between two Tandem databases", () => {
     expect(await distant.history("b")).toHaveLength(2);
   });
 
-  test.each([403, 404, 405])("falls back to CouchDB's requests on status %i", async (status) => {
-    const distant = await openChanged();
-    distant.refused.set("POST /b/_local/ID", status);
-    const { requests } = await distant.replicate();
-    expect(requests.slice(-4)).toEqual([...BEGUN, "GET /b/_local/ID", "PUT /b/_local/ID"]);
-    expect(await distant.history("b")).toHaveLength(2);
-  });
+  test.each([403, 404, 405])(
+    "falls back to the requests for a CouchDB if the server answers %i",
+    async (status) => {
+      const distant = await openChanged();
+      distant.refused.set("POST /b/_local/ID", status);
+      const { requests } = await distant.replicate();
+      expect(requests.slice(-4)).toEqual([...BEGUN, "GET /b/_local/ID", "PUT /b/_local/ID"]);
+      expect(await distant.history("b")).toHaveLength(2);
+    },
+  );
 });
 
-test("the first run into a database with documents requests old checkpoints and changes concurrently", async () => {
+test("the first run into a database with documents requests the changes and the checkpoints of older versions concurrently", async () => {
   const distant = await openDistant();
   await distant.put("b", ["other"]);
   const { requests, tripCount } = await distant.replicate();
@@ -297,7 +306,7 @@ test("the first run into a database with documents requests old checkpoints and 
   expect(tripCount).toBe(7);
 });
 
-test("creates a target while it requests the changes of the source", async () => {
+test("a run creates the target while it requests the source's changes", async () => {
   const distant = await openDistant();
   const members = { target: `${SERVER_URL}/c`, create_target: true };
   const { requests, tripCount } = await distant.replicate(members);
@@ -307,7 +316,7 @@ test("creates a target while it requests the changes of the source", async () =>
   expect(await distant.documentCount("c")).toBe(10);
 });
 
-test("a run with ten changes reads the checkpoints again instead of committing", async () => {
+test("a run that copies ten changes reads the checkpoints again instead of sending commits", async () => {
   const distant = await openDistant();
   await distant.replicate();
   await distant.put("a", more(IDS));
@@ -317,7 +326,7 @@ test("a run with ten changes reads the checkpoints again instead of committing",
   expect(tripCount).toBe(7);
 });
 
-test("commits concurrently at a server that may lose acknowledged writes", async () => {
+test("a run commits both sides concurrently if their server may lose acknowledged writes", async () => {
   const distant = await openDistant("CouchDB/2.3.1");
   await distant.replicate();
   await distant.put("a", more(IDS));
@@ -332,12 +341,12 @@ test.each(
     ["a", "b"].map((name) => [name, server] as const),
   ),
 )(
-  "no checkpoint is written if database %s of a %s is re-created between two responses",
+  "no checkpoint is written if database %s of a %s is re-created between two responses of the server",
   async (name, server) => {
     const distant = await openDistant(server);
     await distant.replicate();
     await distant.put("a", more(IDS));
-    // The old database has returned its checkpoint; the new one answers `GET /db`.
+    // The checkpoint was read from the old database. The new database answers `GET /db`.
     distant.before.set(`GET /${name}/`, async () => {
       await distant.world.time.sleep(1);
       await distant.remake(name);

@@ -1,6 +1,6 @@
 /**
- * The silent feed of a continuous job: because nothing changes, or because the server is down. In
- * virtual time.
+ * Continuous jobs whose feed sends nothing, either because nothing changes or because the server is
+ * down. In virtual time.
  */
 import { expect, test } from "vitest";
 import type { Fetch } from "../../../src/http-client/index.ts";
@@ -14,10 +14,10 @@ import { openVirtualNode } from "../../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: true };
 const STALL_TIMEOUT_SEC = 60;
 const HOUR_MS = 3_600_000;
-/** Option that makes requests wait longer than all time limits of the run. */
+/** Option with a request timeout that is longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 600_000 };
 
-test("a feed with heartbeats only is not treated as stalled", async () => {
+test("a run whose feed sends only heartbeats does not count as stalled", async () => {
   const world = new World("silent-feeds");
   const server = new SimulatedServer(composeNode(world.openNode()));
   let isSilent = false;
@@ -64,7 +64,7 @@ test("a feed with heartbeats only is not treated as stalled", async () => {
   await node.stop();
 });
 
-test("a cluster that encodes the same position differently each time is polled with pauses", async () => {
+test("the feed of a cluster that encodes the same sequence differently each time is polled with pauses", async () => {
   const world = new World("changing-sequences");
   const server = new SimulatedServer(composeNode(world.openNode()));
   let feedCount = 0;
@@ -73,7 +73,7 @@ test("a cluster that encodes the same position differently each time is polled w
       return responseOf(await server.serve(request));
     }
     feedCount++;
-    // Without pauses, the loop would never end.
+    // If the run polled without pauses, this loop would never end.
     if (feedCount > 1_000) await world.time.sleep(Number.POSITIVE_INFINITY, request.signal);
     const last_seq = `5-g1AAAA${feedCount}`;
     const bytes = new TextEncoder().encode(JSON.stringify({ results: [], last_seq, pending: 0 }));

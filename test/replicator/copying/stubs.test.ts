@@ -1,11 +1,14 @@
-/** Attachments that a source omits because the target should have them. */
+/** Attachments that a source omits because it assumes that the target has them. */
 import { expect, test } from "vitest";
 import { TextDocument } from "../../../src/replicator/index.ts";
 import { openCopier, openEndpoint, overriding } from "./endpoint.fixture.ts";
 
 const FOREVER = new AbortController().signal;
 
-/** A revision with the attachments `placed`, of `revpos` 1, and `poster`, of this `revpos`. */
+/**
+ * Returns a revision with two attachments: `placed`, whose `revpos` is 1, and `poster`, whose
+ * `revpos` is `position`.
+ */
 function film(hashes: readonly string[], poster: string, position: number): TextDocument {
   const attachment = (bytes: string, revpos: number) => ({
     content_type: "image/png",
@@ -22,8 +25,8 @@ function film(hashes: readonly string[], poster: string, position: number): Text
 }
 
 /**
- * Copies the second revision of `film` to a target that has the first. Returns the attachments
- * sent.
+ * Copies the second revision of `film` to a target that has the first revision. Returns the names
+ * of the attachments sent.
  */
 async function sentWithSecond(place: "local" | "own API", position: number): Promise<string[][]> {
   const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
@@ -45,16 +48,16 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   return sent;
 }
 
-test("a local database sends an attachment whose revpos is 0 again", async () => {
+test("a local database sends an attachment whose revpos is 0 even if the target already has it", async () => {
   expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
 });
 
-test("requests all attachments from a server that omits one whose revpos is 0", async () => {
+test("all attachments are requested if a server omits one whose revpos is 0", async () => {
   expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
 });
 
 test.each(["local", "own API"] as const)(
-  "an attachment that the target's revision has is not sent again: %s",
+  "an attachment is not sent if the target's revision already has it: %s",
   async (place) => {
     expect(await sentWithSecond(place, 2)).toEqual([["poster"]]);
   },

@@ -1,6 +1,6 @@
 /**
- * Names of databases chosen by other servers: none becomes a system database here or elsewhere. In
- * virtual time.
+ * Database names chosen by other servers. None of these names leads to the creation of a system
+ * database. In virtual time.
  */
 import { afterEach, describe, expect, test } from "vitest";
 import { isSystemName, UntrustedName } from "../../../src/databases/index.ts";
@@ -50,7 +50,10 @@ const LISTED = [
   "plain",
 ];
 
-/** A server that lists these databases. Each has a document that would be a job. */
+/**
+ * Returns the responses of a server that lists these databases. Each database has a document that
+ * would be a job.
+ */
 function hostile({ url }: FetchRequest): FetchResponse {
   const { pathname, searchParams } = new URL(url);
   if (pathname === "/_all_dbs") return json(200, searchParams.has("start_key") ? [] : LISTED);
@@ -63,12 +66,12 @@ function hostile({ url }: FetchRequest): FetchResponse {
   return json(404, { error: "not_found", reason: "missing" });
 }
 
-describe("a rule that follows a hostile server", () => {
+describe("a rule whose source is a hostile server", () => {
   test.each([
     ["{db}", ["*"]],
     ["{1}/_{2}", ["*-*"]],
     ["{1}", ["evil/*", "*"]],
-  ])("creates no system database through the target %s", async (target, databases) => {
+  ])("does not create a system database if its target is %s", async (target, databases) => {
     const node = await open(hostile);
     const { world, replicator, kv } = node;
     const source = "https://evil.example/";
@@ -87,7 +90,7 @@ describe("a rule that follows a hostile server", () => {
 });
 
 test.each([301, 302, 307, 308])(
-  "a redirect with status %i to a system database is not followed",
+  "does not follow a redirect with status %i to a system database",
   async (status) => {
     const elsewhere = [
       "http://127.0.0.1:5984/_replicator/",
@@ -126,7 +129,7 @@ test.each([
   "a/_users.couch",
   " _users",
   "a/_replicator\0",
-])("%j is a system name, and only an operator creates a database for it", (name) => {
+])("only an operator can create a database for the system name %j", (name) => {
   expect(isSystemName(name)).toBe(true);
   const untrusted = new UntrustedName(name);
   expect(untrusted.resolve([], (text) => text).kind).toBe("system");

@@ -1,4 +1,4 @@
-/** Acceptance of jobs from the queue. */
+/** How a node accepts jobs from the queue. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import { type Node, openNode } from "../../support/open-node.ts";
@@ -26,7 +26,7 @@ test.each([
   [100, 20],
   [500, 50],
   [5000, 100],
-])("a node with room for %i jobs accepts at most %i concurrently", async (jobsMax, countMax) => {
+])("a node with %i slots accepts at most %i jobs in one transaction", async (jobsMax, countMax) => {
   const node = await open({ config: { jobsMax } });
   const accept = node.jobs.accept.bind(node.jobs);
   const asked: number[] = [];
@@ -40,7 +40,7 @@ test.each([
   expect(asked[0]).toBe(countMax);
 });
 
-test("jobs begin at random times within the startup jitter", async () => {
+test("jobs start at random times within the startup jitter", async () => {
   const jitterMs = 123_456_000;
   const slept: number[] = [];
   const node = await open({

@@ -1,4 +1,4 @@
-/** Stored commands for many jobs: their results, order, undo and deletion. */
+/** Stored commands that apply to many jobs: their results, order, undo and deletion. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Trace } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -45,7 +45,7 @@ async function listedPages(): Promise<number> {
   return page.entries.length;
 }
 
-test("a command is deleted after a week, with its list", async () => {
+test("a command and its list of jobs are deleted after a week", async () => {
   const { bulk } = node.replicator;
   const { id } = await bulk.start("pause", {}, ROOT);
   nowMs += 7 * DAY_MS - 1;
@@ -60,7 +60,7 @@ test("a command is deleted after a week, with its list", async () => {
   expect(await listedPages()).toBe(0);
 });
 
-test("a job that cannot be changed is counted, and the others are changed", async () => {
+test("a command counts the jobs that it cannot change, and changes the others", async () => {
   const { bulk, lists } = node.replicator;
   const { entries } = await lists.page({ filter: {}, limit: 1 });
   const id = entries[0]?.jobId ?? "";
@@ -82,7 +82,7 @@ test("commands are listed newest first", async () => {
   expect((await bulk.latest(2)).map(({ id }) => id)).toEqual(ids.slice(0, 2));
 });
 
-test("an undo can be neither undone nor applied to jobs changed by another command", async () => {
+test("an undo command cannot be undone, and does not change jobs that another command has changed since", async () => {
   const { bulk } = node.replicator;
   const paused = await bulk.start("pause", {}, ROOT);
   const resumed = await bulk.start("resume", { target: "a" }, ROOT);
@@ -96,7 +96,7 @@ test("an undo can be neither undone nor applied to jobs changed by another comma
   expect(entries).toHaveLength(1);
 });
 
-test("a failure of a command that continues in the background has the id of its request", async () => {
+test("if a command that continues in the background fails, the event contains the id of the command's request", async () => {
   const logged = deferred<unknown>();
   const trace: Trace = {
     event(name, fields) {

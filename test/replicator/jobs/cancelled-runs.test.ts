@@ -1,7 +1,8 @@
 /**
- * A cancel waits until the job has stopped (RFC 007): nothing is written after its response, and no
- * second run of the replication begins before the first has ended. In virtual time, on a node with
- * many jobs, and a target that carries out each received request even if the client is gone.
+ * Cancelling a job (RFC 007). A cancel waits until the job has stopped: nothing is written after
+ * its response, and the next run of the replication begins only when this one has ended. The tests
+ * run in virtual time on a node with many jobs. The target executes each received request even if
+ * the client has disconnected.
  */
 import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
@@ -15,11 +16,14 @@ import { composeNode } from "../../support/compose-node.ts";
 import { ADMIN } from "../../support/open-node.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
-/** On a node with this many jobs, the figures of each are stored every five seconds. */
+/**
+ * Number of other jobs. With this many jobs on a node, the statistics of each job are stored every
+ * five seconds.
+ */
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
 const WRITE_MS = 40;
-/** Duration of a slow write, just below the request timeout. */
+/** Duration of a slow write, which is slightly shorter than the request timeout. */
 const SLOW_WRITE_MS = 29_000;
 const SOURCE = `${SERVER_URL}/a`;
 const TARGET = `${SERVER_URL}/b`;
@@ -35,8 +39,8 @@ function isWrite({ method, url }: FetchRequest): boolean {
 }
 
 /**
- * A node whose other jobs wait for a server that never responds. `writes` are those of the target,
- * with their end times.
+ * Opens a node whose other jobs wait for a server that never responds. `writes` contains the
+ * target's writes with their start and end times.
  */
 async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
   const world = new World("cancelled-runs");
@@ -56,7 +60,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     config: { jobsMax: 2 * OTHERS_COUNT },
     fetch: async (request) => {
       const { signal, url } = request;
-      // All requests of a run to this server listen on the run's signal.
+      // All requests that a run sends to this server add listeners to the run's signal.
       setMaxListeners(0, signal);
       const gone = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
@@ -102,7 +106,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     const ready = () => writes.length >= count;
     expect(await world.time.run(world.time.nowMs + 60_000, ready)).toBe(true);
   };
-  /** Waits until the target has the earlier documents, and no request arrives any more. */
+  /** Checks that no write is in progress, and that the target receives no more writes. */
   const rests = async (): Promise<void> => {
     const { length } = writes;
     const nowMs = world.time.nowMs;
@@ -116,7 +120,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
 
 type Ask = Awaited<ReturnType<typeof openBusyNode>>["ask"];
 
-/** Every way to end a job: how it is created, and what ends it. */
+/** Every way to end a job: a function creates the job and returns the function that ends it. */
 const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] = [
   [
     "its document is deleted",
@@ -178,7 +182,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("nothing is written after the response when %s", async (_, make) => {
+test.each(WAYS)("a job writes nothing after the response when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -186,7 +190,7 @@ test.each(WAYS)("nothing is written after the response when %s", async (_, make)
   await rests();
 });
 
-test.each(WAYS)("waits for a slow write when %s", async (_, make) => {
+test.each(WAYS)("the response waits for a job's slow write when %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);
@@ -194,7 +198,7 @@ test.each(WAYS)("waits for a slow write when %s", async (_, make) => {
   await rests();
 });
 
-test("a stopping node waits at most 15 seconds for a slow write and its last checkpoint", async () => {
+test("a node that shuts down waits at most 15 seconds for a slow write and the last checkpoint", async () => {
   const { ask, seesWrites, stop, world } = await openBusyNode(0, SLOW_WRITE_MS);
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(2);
@@ -204,7 +208,7 @@ test("a stopping node waits at most 15 seconds for a slow write and its last che
 });
 
 test.each([false, true])(
-  "_replicate waits for a slow write before it answers a cancel, continuous: %s",
+  "a cancel by _replicate waits for a slow write before it responds (continuous: %s)",
   async (continuous) => {
     const { ask, api, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
     const body = { ...BODY, continuous };
@@ -217,7 +221,7 @@ test.each([false, true])(
 );
 
 test.each([false, true])(
-  "nothing is written after _replicate answers a cancel, continuous: %s",
+  "nothing is written after the response to a cancel by _replicate (continuous: %s)",
   async (continuous) => {
     const { ask, api, world, seesWrites, rests } = await openBusyNode();
     const body = { ...BODY, continuous };
@@ -229,7 +233,7 @@ test.each([false, true])(
   },
 );
 
-test("a document that is deleted and re-created has one run at a time", async () => {
+test("a document that is deleted and re-created never has two runs at a time", async () => {
   const { ask, writes, seesWrites, world } = await openBusyNode();
   let { rev } = await ask("PUT /_replicator/job", BODY);
   const ends: number[] = [];
@@ -246,14 +250,14 @@ test("a document that is deleted and re-created has one run at a time", async ()
   }
 });
 
-test("a job of another document waits until the cancelled run has ended", async () => {
+test("the job of another document starts its run only after the cancelled run has ended", async () => {
   const { api, ask, document, replicator, world, names, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
   const started = () => names.filter((name) => name === "replication.started").length;
   const before = started();
   const { jobId } = await document("job", () => true);
-  // Cancels the job without awaiting the response.
+  // Starts cancelling the job without waiting for the result.
   void replicator.commands.cancel(jobId, { userName: "joe" });
   void api.ask("PUT /_replicator/twin", { body: BODY });
   await world.time.run(world.time.nowMs + 60_000, () => started() > before);
@@ -263,7 +267,7 @@ test("a job of another document waits until the cancelled run has ended", async 
   expect(last).toEqual(["replication.accepted", "replication.halted", "replication.started"]);
 });
 
-test("a cancel waits for the run of a dead node until the node's lease expires", async () => {
+test("a cancel waits for a run on a dead node until the node's lease expires", async () => {
   const { ask, document, simulated, world, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

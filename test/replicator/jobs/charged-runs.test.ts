@@ -1,4 +1,4 @@
-/** The charge of running jobs to their group, in virtual time. */
+/** How running jobs charge their usage to their group, in virtual time. */
 import { afterEach, expect, test } from "vitest";
 import { usageSec } from "../../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) void node.stop();
 });
 
-test("a continuous job is charged while it runs, and its group's usage reflects it", async () => {
+test("a continuous job is charged to its group while it runs", async () => {
   const time = new VirtualTime();
   const clock = {
     nowMs: () => Date.UTC(2026, 0, 1) + time.nowMs,
@@ -37,7 +37,7 @@ test("a continuous job is charged while it runs, and its group's usage reflects 
     const standing = await node.jobs.groups.standing(tx, REPLICATION_JOB_TYPE, job?.group ?? "");
     return usageSec(standing, clock.nowMs() / 1000);
   });
-  // The last prepayment may be pending, and usage decays a little.
+  // The last prepayment may not have been made yet, and usage decays slightly.
   expect(used).toBeGreaterThan(RUN_SEC * 0.75);
   expect(used).toBeLessThan(RUN_SEC + 15);
 });

@@ -1,10 +1,10 @@
-/** Election and schedule of the node that cleans up. In virtual time. */
+/** Which node cleans up, and when. In virtual time. */
 import { expect, test, vi } from "vitest";
 import { World } from "../../simulation/kernel/world.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
 const INTERVAL_MS = 10_000;
-/** Maximum age of transient jobs. A tenth of it is the interval of the clean-up. */
+/** The clean-up interval is a tenth of the maximum age of transient jobs. */
 const config = { transientJobAgeSecMax: 100 };
 
 function openNodes(world: World, count: number) {
@@ -14,16 +14,17 @@ function openNodes(world: World, count: number) {
   });
 }
 
-test("one node cleans up for all, and another takes over when it is gone", async () => {
+test("one node cleans up for all nodes, and another node takes over when it is gone", async () => {
   const world = new World("clean-up");
   const nodes = openNodes(world, 3);
   for (const node of nodes) await node.start();
   const counts = () => nodes.map(({ cleaned }) => cleaned.mock.calls.length);
   const sum = () => counts().reduce((left, right) => left + right);
-  // The first clean-up of a new store is due after one interval.
+  // In a new store, the first clean-up is due after one interval.
   await world.time.run(world.time.nowMs + INTERVAL_MS - 1000);
   expect(sum()).toBe(0);
-  // Each check may be a second late, which delays the next one, so one or two may be missing.
+  // Each check may be a second late and then delays the next check, so one or two of the clean-ups
+  // may be missing.
   await world.time.run(world.time.nowMs + 20 * INTERVAL_MS);
   expect(sum()).toBeLessThanOrEqual(20);
   expect(sum()).toBeGreaterThanOrEqual(18);
@@ -37,7 +38,7 @@ test("one node cleans up for all, and another takes over when it is gone", async
   for (const node of nodes) await node.stop();
 });
 
-test("a node that restarts soon cleans up at the scheduled time", async () => {
+test("a restart of the node does not change the time of the next clean-up", async () => {
   const world = new World("restarts");
   let count = 0;
   for (let start = 0; start < 8; start++) {

@@ -1,4 +1,7 @@
-/** Two jobs with the same replication (RFC 016, "Replication ID collisions"). In virtual time. */
+/**
+ * Two jobs that request the same replication (RFC 016, "Replication ID collisions"). In virtual
+ * time.
+ */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import type { DatabaseHook, WriteContext } from "../../../src/databases/index.ts";
@@ -12,7 +15,10 @@ const ANN = { userName: "ann", isAdmin: false };
 
 type Kind = "persistent" | "transient";
 
-/** Runs a job, starts a second one for the same replication, and returns the response for it. */
+/**
+ * Starts a job, then a second job that requests the same replication. Returns both and helpers for
+ * them.
+ */
 async function collide({ first, second }: { readonly first: Kind; readonly second: Kind }) {
   const node = openVirtualNode({});
   const { world, replicator } = node;
@@ -48,10 +54,10 @@ test.each([
   { first: "transient", second: "persistent", state: "crashing" },
   { first: "transient", second: "transient", state: "crashing" },
 ] as const)(
-  "while a $first job runs, a $second one is $state",
+  "a $second job is $state while a $first job runs the same replication",
   async ({ first, second, state }) => {
     const { node, firstId, find, settled } = await collide({ first, second });
-    // The name of another user's job is not disclosed.
+    // The error does not reveal the name of another user's job.
     const duplicateOf = async () => {
       const { data } = (await find(firstId)) as JobEntry;
       const isSameUser = first === "persistent" && second === "persistent";
@@ -67,7 +73,7 @@ test.each([
 );
 
 test.each(["persistent", "transient"] as const)(
-  "a $0 job that waits for a transient one runs after that has ended",
+  "a $0 job that waits for a transient job of the same replication runs after that job has ended",
   async (second) => {
     const { node, secondId, settled, find, firstStopped } = await collide({
       first: "transient",
@@ -82,12 +88,12 @@ test.each(["persistent", "transient"] as const)(
   },
 );
 
-test("two users who request one copy at the same time both get it, and both find their job by its replication id", async () => {
+test("if two users request the same replication concurrently, both requests complete, and each user finds their own job by the replication id", async () => {
   let letIn = (): void => {};
   const gate = new Promise<void>((resolve) => {
     letIn = resolve;
   });
-  // The first copy blocks until the test releases it.
+  // The write of the first run waits until the test releases it.
   const slow: DatabaseHook = {
     appliesTo: (database) => database === "b",
     beforeWrite: async (_tx, _database, edit) => {
@@ -116,7 +122,7 @@ test("two users who request one copy at the same time both get it, and both find
   const found = async (userName: string | null) =>
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
-  // When the job that owned the replication is gone, its id finds the other job.
+  // When the job that owned the replication is gone, the replication id refers to the other job.
   await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();
@@ -129,8 +135,8 @@ describe("the same replication requested by two users", () => {
   const PROXY = "http://dead.example:3128";
 
   /**
-   * Opens a node, and a server whose passwords a test may change. Requests through a proxy get no
-   * response.
+   * Opens a node and a server. The test may change which passwords the server accepts. Requests
+   * through a proxy get no response.
    */
   async function openFar() {
     const valid = new Set(["right"]);
@@ -204,7 +210,7 @@ describe("the same replication requested by two users", () => {
     ["a dead proxy", { source: URL_OF("right"), source_proxy: PROXY }],
     ["a wrong password and a dead proxy", { source: URL_OF("wrong"), source_proxy: PROXY }],
   ])(
-    "runs for the user whose credentials work, however often the other tries with %s",
+    "runs for the user whose credentials are valid, even if the other user's job keeps trying with %s",
     async (_, eves) => {
       for (const kinds of ["documents", "a request and a document", "a document and a request"]) {
         const node = await openFar();
@@ -232,7 +238,7 @@ describe("the same replication requested by two users", () => {
     },
   );
 
-  test("is taken over when the first user's credentials stop working, and not handed back", async () => {
+  test("is taken over by the second user's job when the first user's credentials become invalid, and stays with that job", async () => {
     const node = await openFar();
     node.valid.add("old");
     const first = await node.put("_replicator", EVE, { source: URL_OF("old") });
@@ -241,7 +247,7 @@ describe("the same replication requested by two users", () => {
     await node.pass(60);
     expect([await node.state(first), await node.state(second)]).toEqual(["running", "crashing"]);
     node.valid.delete("old");
-    // Restarting the job ends its feed, and its next request is refused.
+    // Restarting the job ends its feed. The server then refuses the job's next request.
     await node.world.until(node.replicator.commands.startFrom(first, 0, { userName: "eve" }));
     await node.pass(700);
     expect([await node.state(first), await node.state(second)]).toEqual(["crashing", "running"]);
@@ -250,7 +256,7 @@ describe("the same replication requested by two users", () => {
     await node.stop();
   });
 
-  test("is copied by one run: if two have started, the one accepted first continues", async () => {
+  test("is copied by one run, and if two runs have started, the one accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

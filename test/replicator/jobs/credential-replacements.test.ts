@@ -1,4 +1,4 @@
-/** One request replaces the credentials of many jobs. */
+/** A single request replaces the credentials of many jobs. */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import type { WriteContext } from "../../../src/databases/index.ts";
@@ -41,7 +41,7 @@ const offline = async (): Promise<never> => {
   throw new Error("No network here");
 };
 
-test("a hundred jobs of documents log in with the new password at their next run, and nothing else changes", async () => {
+test("a hundred jobs of documents log in with the new password in their next run, and their documents are otherwise unchanged", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async (request) => {
     lines.push(request.headers?.authorization);
@@ -88,7 +88,7 @@ test("a hundred jobs of documents log in with the new password at their next run
   await node.stop();
 });
 
-test("a running transient job restarts with the new credential, and keeps its id and history", async () => {
+test("a running transient job restarts with the new credential and keeps its id and history", async () => {
   const seen: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {
     seen.push(headers?.authorization);
@@ -113,7 +113,7 @@ test("a running transient job restarts with the new credential, and keeps its id
   await node.stop();
 });
 
-test("a paused job stays paused, and uses the new credential when it is resumed", async () => {
+test("a paused job stays paused and uses the new credential after it is resumed", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async ({ headers }) => {
     lines.push(headers?.authorization);
@@ -148,7 +148,7 @@ test.each([
   ["another user", { source: "http://eve:x@far.example/a" }],
   ["no user", { source: "http://far.example/a" }],
   ["the server's own databases", { source: "a" }],
-])("does not change a job of %s", async (_, body) => {
+])("does not change the credentials of a job that uses %s", async (_, body) => {
   const node = await open(offline);
   await node.put("_replicator", "one", { ...body, target: "b" });
   const [entry] = await node.entries();
@@ -157,7 +157,7 @@ test.each([
   await node.stop();
 });
 
-test("one side can be named if the server is on both sides of a job", async () => {
+test("a request can name one side if the server is on both sides of a job", async () => {
   const node = await open(offline);
   await node.put("_replicator", "one", { source: `${OLD}/a`, target: `${OLD}/b` });
   const [entry] = await node.entries();
@@ -178,7 +178,9 @@ describe("the jobs of other users", () => {
   const GUESS = "http://jan:guess@far.example/a";
   const auth = NEW;
 
-  /** A server that accepts the old password, at `far.example` and at every proxy. */
+  /**
+   * Opens a server that accepts the old password, both at `far.example` and through every proxy.
+   */
   async function openServer() {
     const answering = async ({ headers, url, method }: FetchRequest): Promise<FetchResponse> => {
       const isIn = headers?.authorization === OLD_LINE;
@@ -211,7 +213,10 @@ describe("the jobs of other users", () => {
           return database.write(tx, { ...edit, body, attachments: [] }, writer);
         }),
       );
-    /** The result for each document's job when `ops` replaces the credential in all. */
+    /**
+     * Returns the result for each document's job after the user `ops` has replaced the credentials
+     * of all jobs.
+     */
     const replaceAll = async (members: object = {}) => {
       await world.time.run(world.time.nowMs + 20_000);
       const replacement = parseReplacement({
@@ -236,7 +241,7 @@ describe("the jobs of other users", () => {
     return { ...node, put, replaceAll };
   }
 
-  test("get a new password only if their old one was valid", async () => {
+  test("get the new password only if the server accepted their old password", async () => {
     const node = await openServer();
     await node.put("joes", JOE, { source: VALID });
     await node.put("eves", EVE, { source: GUESS });
@@ -245,7 +250,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get no new password if another one was valid more recently than theirs", async () => {
+  test("do not get the new password if the server has accepted another password more recently than theirs", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });
@@ -261,7 +266,7 @@ describe("the jobs of other users", () => {
     ["unverified certificates", { source: { url: VALID, verify_ssl_certificates: false } }],
     ["a header for a proxy", { source: { url: VALID, headers: { "X-Forwarded-Host": "evil" } } }],
     ["another path", { source: `${OLD}/evil/a` }],
-  ])("get no new password if their author chose %s", async (_, members) => {
+  ])("do not get the new password if their author chose %s", async (_, members) => {
     const node = await openServer();
     await node.put("joes", JOE, { source: VALID });
     await node.put("eves", EVE, members);
@@ -270,7 +275,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get the new password if the operator names their owner, unless that name was vouched for by a token", async () => {
+  test("get the new password if the operator names their owner, unless a token vouched for the owner's name", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: GUESS });
     await node.put("tokens", { ...EVE, vouchedBy: "jwt" }, { source: GUESS, target: "c" });
@@ -283,7 +288,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("have no valid password on record if only the text of their document shows them as completed", async () => {
+  test("do not count as having had a valid password if only their document's text shows them as completed", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",
@@ -294,7 +299,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("get no reference to a secret", async () => {
+  test("do not get a reference to a secret", async () => {
     const node = await openServer();
     await node.put("joes", JOE, { source: VALID });
     const reference = { basic: { username: "jan", password: "env:CREDENTIAL_A" } };
@@ -319,7 +324,7 @@ test.each([
   );
 });
 
-test("applies to a rule as well: existing jobs continue, and new ones use it", async () => {
+test("a replacement also applies to a rule: its jobs continue, and jobs that it creates later use the new credential", async () => {
   const lines: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {
     lines.push(headers?.authorization);
@@ -360,7 +365,7 @@ test("applies to a rule as well: existing jobs continue, and new ones use it", a
     generation: 2,
     content: { owner, members: { target: { url: "http://far.example/{db}", auth: NEW } } },
   });
-  // A repeated request finds the same job, because the user is the same.
+  // A repeated request finds the same job because the same user sends it.
   expect(await inRule("users", true)).toBe(true);
   await node.stop();
 });

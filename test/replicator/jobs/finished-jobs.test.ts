@@ -1,4 +1,6 @@
-/** Completed jobs and their documents are deleted after `keep_finished_sec`. In virtual time. */
+/**
+ * Completed jobs and their documents. Both are deleted after `keep_finished_sec`. In virtual time.
+ */
 import { afterEach, expect, test } from "vitest";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
@@ -8,7 +10,7 @@ const MINUTE_MS = 60_000;
 let node: Node;
 afterEach(() => node.stop());
 
-/** A node with a document whose job has completed. */
+/** Opens a node with a replication document whose job has completed. */
 async function completed(members: object, prepare = async (_: Node): Promise<void> => {}) {
   node = openVirtualNode({});
   await node.start();
@@ -40,13 +42,13 @@ test("a completed job and its document are deleted after `keep_finished_sec`", a
   expect([await jobCount(node), await hasDocument(node)]).toEqual([0, false]);
 });
 
-test("finished jobs are kept by default", async () => {
+test("completed jobs are kept by default", async () => {
   await completed({});
   await pass(node, 20 * MINUTE_MS);
   expect([await jobCount(node), await hasDocument(node)]).toEqual([1, true]);
 });
 
-test("a completed job with failed documents is kept for inspection", async () => {
+test("a completed job with failed documents is kept so that the failures can be inspected", async () => {
   const refusing = async ({ put, createDatabase }: Node): Promise<void> => {
     await createDatabase("b");
     const code = "function (doc) { if (doc.bad) throw {forbidden: 'no'}; }";

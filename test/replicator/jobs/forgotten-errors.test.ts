@@ -1,4 +1,4 @@
-/** Consecutive failures of a job: those before a long run are forgotten. */
+/** The count of a job's consecutive failures. A long run resets it. */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../../src/replicator/index.ts";
 import { deferred } from "../../support/deferred.ts";
@@ -23,7 +23,7 @@ test.each([
   const begun = deferred();
   const far = await openFarServer(async ({ url }, pass) => {
     const isFeed = url.includes("/source/_changes");
-    // The first page may be requested before the run knows its start sequence.
+    // The run may request the first page of changes before it knows its start sequence.
     if (isFeed && isFeedRead) begun.resolve();
     const answer = await pass();
     if (isFeed && answer.status === 200) isFeedRead = true;
@@ -50,7 +50,7 @@ test.each([
     });
   const errorCountNow = async () => (await node.replicator.find(jobId))?.data.errorCount;
 
-  // The job fails twice, because its source is missing.
+  // The job fails twice because its source does not exist.
   await crashed(1);
   await node.replicator.commands.retry(jobId, { userName: null });
   await crashed(2);
@@ -64,7 +64,7 @@ test.each([
   await begun.promise;
   aheadMs = thresholds * HEALTH_THRESHOLD_SEC * 1000;
   isLockedOut = true;
-  // The change ends the waiting request of the feed, and the next request fails.
+  // The change ends the feed's waiting request, and the feed's next request fails.
   await far.ask("PUT /source/one", { body: {} });
   await crashed(3);
   expect(await errorCountNow()).toBe(errorCount);

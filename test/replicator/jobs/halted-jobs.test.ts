@@ -1,11 +1,11 @@
-/** The deletion of a database or rule ends the runs of its own jobs. In virtual time. */
+/** Deleting a database or a rule ends the runs of its own jobs. In virtual time. */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../../src/replicator/index.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 
-test("halting a prefix ends only the runs of jobs with that prefix", async () => {
+test("halting a prefix ends only the runs of jobs whose ids have this prefix", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 0 } });
   const { world, replicator, scheduler } = node;
   const halted: unknown[] = [];

@@ -1,4 +1,4 @@
-/** The transaction that ends a run, and concurrent decisions of an operator. */
+/** The transaction that ends a run, in competition with an operator's commands. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../../src/jobs/index.ts";
 import {
@@ -18,7 +18,7 @@ import { HeldReplication } from "../../../src/replicator/run/held-replication.ts
 import { composeNode } from "../../support/compose-node.ts";
 import { type Node, openNode } from "../../support/open-node.ts";
 
-/** A pause after a failure, long enough to be recognized. */
+/** Pause after a failure. It is so long that tests can distinguish it from other delays. */
 const PENALTY_SEC = 100_000;
 const REPLICATION = parseReplication({ source: "a", target: "b", continuous: true });
 
@@ -43,9 +43,9 @@ class RacedStore extends KeyValueStore {
 let node: Node;
 let store: RacedStore;
 let job: HeldReplication;
-/** Accepts the next due job. */
+/** Accepts the next due job, and returns it. */
 let accept: () => Promise<HeldReplication>;
-/** The same job, as held on a node whose store marks the job's database as deleted. */
+/** The same job with parts that report its database as deleted. */
 let doomed: HeldReplication;
 
 beforeEach(async () => {
@@ -95,27 +95,27 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
   };
 
-  test("is scheduled as its run reports, without any other decision", async () => {
+  test("is due when its run's result requires, if no operator decides otherwise", async () => {
     await end();
     const dueSec = await dueInSec();
     if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
     else expect(dueSec).toBeLessThanOrEqual(0);
   });
 
-  test("is paused if it was paused during the run", async () => {
+  test("is paused if an operator paused it during the run", async () => {
     decide((commands) => commands.pause(job.held.id, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
   });
 
-  test("is due immediately if it was reset during the run", async () => {
+  test("is due immediately if an operator reset it during the run", async () => {
     decide((commands) => commands.startFrom(job.held.id, 0, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);
   });
 });
 
-test("an update that was in progress when a short run began does not record the start of the run", async () => {
+test("an update that overlaps the start of a short run does not record that start", async () => {
   await job.begin("id");
   await job.end({ kind: "stopped" });
   const again = await accept();
@@ -130,6 +130,6 @@ test("an update that was in progress when a short run began does not record the 
   expect(await lastEvent()).toBe("started");
 });
 
-test("a job whose database is gone is halted before it begins", async () => {
+test("a job whose database is deleted is stopped before it begins", async () => {
   await expect(doomed.readControl()).rejects.toMatchObject({ code: "JOBS_HALTED" });
 });

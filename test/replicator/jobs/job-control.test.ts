@@ -1,4 +1,4 @@
-/** Commands of an operator for a job on any node. */
+/** An operator's commands for a job on any node. */
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../../src/kv/index.ts";
 import {
@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A continuous job from `a` to `b`, which has copied three documents. */
+/** Starts a continuous job from `a` to `b`, and waits until it has copied three documents. */
 async function startContinuous(node: Node): Promise<string> {
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
@@ -42,7 +42,7 @@ async function stateOf(node: Node, jobId: string) {
   return (await node.replicator.find(jobId))?.data.state;
 }
 
-/** Resolves when the document is in `b`, which may not exist yet. */
+/** Resolves when the document is in `b`. The database may not exist yet. */
 async function arrived(node: Node, id: string): Promise<void> {
   await node.onceContent("b", (ids) => ids.includes(id));
 }
@@ -55,7 +55,7 @@ function ended(node: Node, jobId: string, state: string) {
   return node.event("replication.ended", (event) => event.jobId === jobId && event.state === state);
 }
 
-test("a paused job writes a checkpoint and stays paused on every node until it is resumed", async () => {
+test("pausing a job writes a checkpoint, and the job stays paused on every node until it is resumed", async () => {
   const storage = new MemoryStorage();
   const node = await open({ storage });
   node.start();
@@ -87,7 +87,7 @@ test("a paused job writes a checkpoint and stays paused on every node until it i
   ]);
 });
 
-test("retrying a job in backoff makes it due immediately", async () => {
+test("a retry makes a job in backoff due immediately", async () => {
   const node = await open({ config: { penaltySecMin: 100_000 } });
   node.start();
   await node.createDatabase("b");
@@ -100,25 +100,25 @@ test("retrying a job in backoff makes it due immediately", async () => {
   await arrived(node, "one");
 });
 
-test("a reset job reads all changes again, and later resumes from its own checkpoint", async () => {
+test("a reset job reads all changes again, and its later runs resume from its own checkpoint", async () => {
   const node = await open();
   node.start();
   const jobId = await startContinuous(node);
   await arrived(node, "three");
-  // Documents before the checkpoint are gone from the target.
+  // Re-creates the target without the documents that were copied before the checkpoint.
   await node.kv.transact((tx) => node.databases.remove(tx, "b"));
   await node.createDatabase("b");
   expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
-  // Two runs have ended: the one that was reset, and the one that was paused.
+  // Two runs have ended: the run that was reset and the run that was paused.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
   expect(restartAt).toBeUndefined();
   expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
 });
 
-test("a job starts at the sequence that it is given", async () => {
+test("a job can be started at a given sequence", async () => {
   const node = await open();
   await node.createDatabase("a");
   await node.put("a", "before", "{}");
@@ -137,7 +137,7 @@ test("a job starts at the sequence that it is given", async () => {
   expect(Object.keys(await node.content("b"))).toEqual(["after"]);
 });
 
-test("refuses to retry a paused job or to pause an ended one, and reports an unknown job as missing", async () => {
+test("refuses to retry a paused job and to pause an ended job, and reports an unknown job as missing", async () => {
   const node = await open();
   const jobId = await startContinuous(node);
   const { commands } = node.replicator;
@@ -155,7 +155,7 @@ test("refuses to retry a paused job or to pause an ended one, and reports an unk
   await ended(node, oneShot, "completed");
 });
 
-test("cancelling a persistent job deletes its document; cancelling a transient job removes it", async () => {
+test("cancelling a persistent job deletes its document, and cancelling a transient job removes the job", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
@@ -168,7 +168,7 @@ test("cancelling a persistent job deletes its document; cancelling a transient j
   for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
 });
 
-test("deleting a _replicator database ends all of its jobs, running ones too, and no others", async () => {
+test("deleting a _replicator database ends all of its jobs, including running jobs, and no other jobs", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start();
   const other = await startContinuous(node);
@@ -179,8 +179,8 @@ test("deleting a _replicator database ends all of its jobs, running ones too, an
   }
   await node.event("replication.started", ({ jobId }) => jobId !== other);
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
-  // The removal counts only jobs that it removed itself. Jobs accepted meanwhile have removed
-  // themselves.
+  // The count includes only jobs that the deletion removed itself. Jobs that a node accepted in the
+  // meantime have removed themselves.
   const { removedCount } = await node.event("replication.database-removed");
   expect(removedCount).toBeLessThanOrEqual(120);
   const left: string[] = [];
@@ -206,7 +206,7 @@ test.each<[JobFilter, boolean]>([
   [{ databaseUuid: "u" }, false],
   [{ paused: false, stalled: false, left_behind: false }, true],
   [{ owner: "joe" }, true],
-])("filter %j finds a failing job: %s", async (filter, expected) => {
+])("the filter %j finds a failing job: %s", async (filter, expected) => {
   const node = await open();
   const members = { source: "http://example.com:5984/a", target: "b", continuous: true };
   const requester = { userName: "joe", isAdmin: false };

@@ -1,4 +1,4 @@
-/** The history of a job's runs, including lost ones, is stored, and removed with the job. */
+/** The history of a job's runs. It includes runs of dead nodes, and is removed with the job. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
@@ -59,7 +59,7 @@ async function run(docsWritten: number): Promise<void> {
 
 const runs = () => node.replicator.measures.runs(jobId);
 
-test("the history records the times, outcome and figures of a run", async () => {
+test("the history records each run's times, outcome and statistics", async () => {
   await run(5);
   const [first, ...others] = await runs();
   expect(others).toEqual([]);
@@ -71,7 +71,7 @@ test("the history records the times, outcome and figures of a run", async () => 
   expect(first?.endMs).toBeGreaterThanOrEqual(first?.startMs ?? Number.POSITIVE_INFINITY);
 });
 
-test("the history records the reason of a run that failed before it knew its replication", async () => {
+test("the history records why a run failed before its replication was known", async () => {
   const job = await accept();
   const failure = { error: "nxdomain", reason: "no such host" };
   const cause = { class: "dns", phase: undefined, side: undefined, host: undefined } as const;
@@ -79,7 +79,7 @@ test("the history records the reason of a run that failed before it knew its rep
   expect(await runs()).toMatchObject([{ cause: "crashed", reason: "nxdomain: no such host" }]);
 });
 
-test("the history records how far behind the job was when a run ended", async () => {
+test("the history records the job's backlog at the end of a run", async () => {
   const nowMs = node.runtime.clock.nowMs();
   const end = async (sinceMs: number | undefined) => {
     const job = await accept();
@@ -95,12 +95,12 @@ test("the history records how far behind the job was when a run ended", async ()
   expect(lags[1]).toBeGreaterThanOrEqual(90);
 });
 
-test("an acceptance without a run is not recorded", async () => {
+test("a job that is accepted and returned without a run is not recorded", async () => {
   await (await accept()).end({ kind: "stopped" });
   expect(await runs()).toEqual([]);
 });
 
-test("the last fifty runs are kept, newest first", async () => {
+test("the history keeps the last fifty runs, newest first", async () => {
   for (let count = 1; count <= 53; count++) await run(count);
   const kept = await runs();
   const newestFirst = Array.from({ length: 50 }, (_, n) => 53 - n);
@@ -111,7 +111,7 @@ test("the last fifty runs are kept, newest first", async () => {
   expect(page.entries.length).toBe(50);
 });
 
-test("a run whose node died is recorded as lost, once", async () => {
+test("a run whose node died is recorded once, as lost", async () => {
   const lost = await accept();
   await lost.begin(ID);
   const last = await node.kv.read((tx) => node.jobs.lastActivity(tx, REPLICATION_JOB_TYPE));
@@ -123,7 +123,7 @@ test("a run whose node died is recorded as lost, once", async () => {
   expect((await runs()).at(-1)).toMatchObject({ counts: undefined });
 });
 
-test("runs and backlog are removed with the job", async () => {
+test("removing a job removes its runs and its backlog", async () => {
   await run(1);
   const backlog = { sinceMs: 1, pending: 1, seenMs: 1 };
   await node.kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));

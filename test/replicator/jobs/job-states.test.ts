@@ -1,5 +1,6 @@
 /**
- * The states of RFC 016: their causes, and the corresponding states of the queue and the document.
+ * The job states of RFC 016, with their causes and the corresponding states of the queue and the
+ * document.
  */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -8,7 +9,7 @@ import { ADMIN, type Node, openNode } from "../../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
-/** A failed job is not due again within a test. */
+/** Pauses after which a failed job is not due again within a test. */
 const LONG_PAUSES = { penaltySecMin: 100_000, penaltySecMax: 1_000_000 };
 const nodes: Node[] = [];
 
@@ -27,7 +28,7 @@ function uuidOf(node: Node): Promise<string> {
   return node.kv.read(async (tx) => (await node.databases.open(tx, "_replicator")).uuid);
 }
 
-/** The job of a document, with its state in the queue. */
+/** Returns a document's job, and the job's state in the queue. */
 async function jobOf(node: Node, documentId: string) {
   const entry = await node.replicator.findDocument(await uuidOf(node), documentId);
   if (entry === undefined) return undefined;
@@ -67,7 +68,7 @@ test("a document and its job are written atomically", async () => {
   expect(await jobOf(node, "copy")).toBeDefined();
 });
 
-test("a new job is pending, and its id needs no request to a server", async () => {
+test("a new job is pending, and its id is known without a request to a server", async () => {
   let requestCount = 0;
   const node = await open({
     fetch: async () => {
@@ -87,7 +88,7 @@ test("a new job is pending, and its id needs no request to a server", async () =
   expect(requestCount).toBe(0);
 });
 
-test("a failing job is crashing, and pending in the queue; its document records only the outcome", async () => {
+test("a failing job is crashing in its own state and pending in the queue, and its document does not record the failure", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("b");
@@ -101,8 +102,8 @@ test("a failing job is crashing, and pending in the queue; its document records 
       data: { state: "crashing", errorCount, failure: { error: "db_not_found" } },
     });
     const pauseSec = Number(job?.scheduledAtSec) - Number(job?.data.lastUpdatedMs) / 1000;
-    // The pause doubles with each error and is shortened by up to a quarter at random. Times are in
-    // whole seconds.
+    // The pause doubles with each error, minus a random part of up to a quarter. Times are in whole
+    // seconds.
     expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
     expect(await members(node, "copy")).toEqual(asWritten);
     if (errorCount === 2) await node.createDatabase("a");
@@ -124,7 +125,7 @@ test("a failing job is crashing, and pending in the queue; its document records 
   ]);
 });
 
-test("a document whose state is failed has a job that has ended", async () => {
+test("the job of a document in the state failed has ended", async () => {
   const node = await open();
   const body = { source: "a", target: "b" };
   await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));
@@ -133,7 +134,7 @@ test("a document whose state is failed has a job that has ended", async () => {
   expect(await jobOf(node, "good")).toMatchObject({ state: "pending" });
 });
 
-test("a transient job fails if a document's job already runs the replication", async () => {
+test("a transient job fails if a document's job already runs the same replication", async () => {
   const node = await open();
   node.start();
   await node.createDatabase("a");
@@ -153,19 +154,22 @@ test("a transient job fails if a document's job already runs the replication", a
 test.each([
   ["crashes", {}, "crashing"],
   ["has ended", { create_target: true }, "completed"],
-])("a job that %s does not block another one of the same replication", async (_, more, state) => {
-  const node = await open({ config: LONG_PAUSES });
-  node.start();
-  await node.createDatabase("a");
-  const body = JSON.stringify({ source: "a", target: "b", ...more });
-  await node.put("_replicator", "first", body);
-  await ended(node, state);
-  await node.put("_replicator", "second", body);
-  await node.event("replication.ended", ({ jobId }) => String(jobId).endsWith("|second"));
-  expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
-});
+])(
+  "a job that %s does not keep another job from running the same replication",
+  async (_, more, state) => {
+    const node = await open({ config: LONG_PAUSES });
+    node.start();
+    await node.createDatabase("a");
+    const body = JSON.stringify({ source: "a", target: "b", ...more });
+    await node.put("_replicator", "first", body);
+    await ended(node, state);
+    await node.put("_replicator", "second", body);
+    await node.event("replication.ended", ({ jobId }) => String(jobId).endsWith("|second"));
+    expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
+  },
+);
 
-test("requests an unreadable filter again after a pause, and the job continues", async () => {
+test("an unreadable filter is requested again after a pause, and the job continues", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   for (const name of ["a", "b"]) await node.createDatabase(name);

@@ -1,4 +1,6 @@
-/** Every event of a job names the job, its source and target, and has no secrets. */
+/**
+ * Events of a job. Each event names the job with its source and target, and contains no secrets.
+ */
 import { afterEach, expect, test } from "vitest";
 import { parseReplication } from "../../../src/replicator/index.ts";
 import { type Node, openNode } from "../../support/open-node.ts";
@@ -9,7 +11,7 @@ const FOREVER = new AbortController().signal;
 let node: Node;
 afterEach(() => node.stop());
 
-/** The identifying members of the events of jobs, by event name. */
+/** Returns the members of the jobs' events that identify the job, by event name. */
 function described(): ReadonlyMap<string, object> {
   const found = node.events.filter(({ name }) => name.startsWith("replication."));
   return new Map(
@@ -19,7 +21,7 @@ function described(): ReadonlyMap<string, object> {
   );
 }
 
-test("each event of a transient job names the job, its source and its target", async () => {
+test("every event of a transient job names the job, its source and its target", async () => {
   node = await openNode();
   node.start();
   await node.createDatabase("a");
@@ -36,7 +38,7 @@ test("each event of a transient job names the job, its source and its target", a
   expect(cancelled?.fields).toMatchObject({ userName: null, why: "moved" });
 });
 
-test("the failure of a document's job has its name, and the server without its password", async () => {
+test("the failure event of a document's job contains the job's name, and the server's address without the password", async () => {
   node = await openNode({
     fetch: async () => {
       throw new Error("connection refused");

@@ -1,20 +1,25 @@
-/** Jobs with a wrong password never lock an account, on any number of nodes. */
+/**
+ * Logins of jobs with a wrong password. They never lock an account, whatever the number of nodes.
+ */
 import { describe, expect, test } from "vitest";
 import type { FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
 import { parseReplacement } from "../../../src/replicator/index.ts";
 import { World } from "../../simulation/kernel/world.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
-/** CouchDB's defaults for `[chttpd_auth_lockout]`. */
+/** CouchDB's default threshold and lifetime for `[chttpd_auth_lockout]`. */
 const THRESHOLD = 5;
 const LIFETIME_MS = 300_000;
 const RIGHT = "right-password";
 
-/** A server with an empty database and one user, whom it locks out like a CouchDB. */
+/**
+ * Opens a server with an empty database and one user. Like CouchDB, it locks the user out after
+ * repeated failures.
+ */
 function openLockingServer(world: World, { hasSessions }: { hasSessions: boolean }) {
   const server = {
     password: RIGHT,
-    /** Passwords of other users. */
+    /** Passwords of additional users. */
     accounts: {} as Record<string, string>,
     failures: [] as number[],
     lockouts: 0,
@@ -101,7 +106,10 @@ async function openCluster(hasSessions: boolean) {
   };
 }
 
-/** Returns the maximum number of failures within the lifetime of a lockout counter. */
+/**
+ * Returns the largest number of failures within any period as long as the lifetime of a lockout
+ * counter.
+ */
 function mostFailures(failures: readonly number[]): number {
   const counts = failures.map(
     (first) => failures.filter((time) => time >= first && time < first + LIFETIME_MS).length,
@@ -113,7 +121,7 @@ describe.each([
   ["sessions", true],
   ["passwords", false],
 ])("a server with %s", (_, hasSessions) => {
-  test("gets four logins in five minutes from a hundred jobs with a wrong password, and the right one succeeds", async () => {
+  test("receives four logins in five minutes from a hundred jobs with a wrong password, while a job with the right password succeeds", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 100; number++) {
@@ -145,7 +153,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("has the accounts with a rejected login listed, with their waiting jobs, until a password is accepted", async () => {
+  test("makes the nodes list accounts whose login it rejected, with their waiting jobs, until it accepts a password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));
@@ -182,7 +190,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("gets equally few logins from jobs with different wrong passwords", async () => {
+  test("receives just as few logins from jobs with different wrong passwords", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 30; number++) {
@@ -195,7 +203,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("gets a login with a replaced password immediately", async () => {
+  test("receives a login with a replaced password immediately", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const job = { source: sourceWith("wrong-password"), target: "copy", create_target: true };
@@ -212,7 +220,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("keeps the sessions of running jobs while it refuses a wrong password", async () => {
+  test("keeps the sessions of running jobs while it rejects a wrong password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     const lasting = { source: sourceWith(RIGHT), target: "copy", create_target: true };
@@ -227,7 +235,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("is not locked when its password changes while many jobs run", async () => {
+  test("does not lock the account when its password changes while many jobs run", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 20; number++) {

@@ -1,6 +1,6 @@
 /**
- * Preparation of a run: reading the filter that is part of the job's id. The source may be slow, or
- * never respond. In virtual time.
+ * Preparing a run, which includes reading the filter on which the job's id depends. The source may
+ * be slow or never respond. In virtual time.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../../src/http-client/index.ts";
@@ -10,10 +10,10 @@ import { openVirtualNode } from "../../support/virtual-node.ts";
 const USER = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 const BODY = { source: "http://source.test:5984/a", target: "b", filter: "d/f" };
-/** Option that makes requests wait longer than all time limits of the run. */
+/** Option with a request timeout that is longer than all time limits of the run. */
 const PATIENT = { connection_timeout: 10_000_000 };
 
-/** A server that accepts requests and never responds. `gone` counts aborted requests. */
+/** A server that accepts requests and never responds. `gone` is the number of aborted requests. */
 function silentServer(): {
   readonly fetch: Fetch;
   readonly counts: { asked: number; gone: number };
@@ -32,7 +32,7 @@ function silentServer(): {
   };
 }
 
-test("a job whose source never delivers its filter keeps its lock, and fails in time", async () => {
+test("a job whose source does not send the filter keeps its lock, and fails within the time limit", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch, config: { activityTimeoutSec: 8, stallTimeoutSec: 60 } });
   const { world, replicator } = node;
@@ -53,7 +53,7 @@ test("a job whose source never delivers its filter keeps its lock, and fails in 
   await node.stop();
 });
 
-test("a continuous job whose source never delivers its filter counts errors, and waits longer each time", async () => {
+test("a continuous job whose source does not send the filter counts an error, and pauses before its next run", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({
     fetch,
@@ -72,7 +72,7 @@ test("a continuous job whose source never delivers its filter counts errors, and
   await node.stop();
 });
 
-test("removing a job while its filter is read aborts the request immediately", async () => {
+test("removing a job that is reading its filter aborts the request immediately", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch });
   const { world, replicator } = node;
@@ -86,7 +86,7 @@ test("removing a job while its filter is read aborts the request immediately", a
   await node.stop();
 });
 
-test("pausing a job while its filter is read takes effect immediately", async () => {
+test("pausing a job that is reading its filter takes effect immediately", async () => {
   const { fetch, counts } = silentServer();
   const node = openVirtualNode({ fetch });
   const { world, replicator } = node;
@@ -119,7 +119,7 @@ test("a job keeps its lock during its startup jitter", async () => {
   await node.stop();
 });
 
-test("an ended job stays ended if its node stops before retrying its failure list", async () => {
+test("an ended job stays ended if its node shuts down before it retries the job's failed documents", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({ fetch, config: { startupJitterMs: 1_000_000 } });
   const { world, kv, jobs, replicator } = node;
@@ -140,7 +140,7 @@ test("an ended job stays ended if its node stops before retrying its failure lis
   });
 });
 
-test("a job without changes for a long time keeps its lock", async () => {
+test("a continuous job keeps its lock even if its source does not change for a long time", async () => {
   const node = openVirtualNode({ config: { activityTimeoutSec: 8, parkAfterSec: 0 } });
   const { world, replicator } = node;
   await node.start();

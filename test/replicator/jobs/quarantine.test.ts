@@ -1,4 +1,4 @@
-/** A job that kills nodes is not run indefinitely. */
+/** Quarantine of jobs, so that a job that kills nodes does not run again and again. */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
@@ -18,7 +18,7 @@ beforeEach(async () => {
   jobId = await node.replicator.start(replication, USER);
 });
 
-/** The next run of the job, up to the check whether it may run. */
+/** Accepts the job and starts its next run, up to the check whether the job may run. */
 async function nextRun() {
   const { held, accepted } = await node.kv.transact(async (tx) => {
     const options = { dueBySec: 2 ** 36, countMax: 1 };
@@ -32,7 +32,7 @@ async function nextRun() {
   return { run, held, failure };
 }
 
-/** Returns the job to the queue as after the death of its node. */
+/** Returns the job to the queue, as happens after its node has died. */
 async function giveBack(held: HeldJob): Promise<void> {
   await node.kv.transact(async (tx) => {
     await node.jobs.resubmit(tx, held, 0);
@@ -41,7 +41,7 @@ async function giveBack(held: HeldJob): Promise<void> {
   });
 }
 
-/** Simulates a run whose node dies, during the given work if any. */
+/** Simulates a run whose node dies, during `work` if given. */
 async function dyingRun(work?: string): Promise<void> {
   const { run, held, failure } = await nextRun();
   expect(failure).toBeUndefined();
@@ -56,7 +56,7 @@ async function dyingRun(work?: string): Promise<void> {
   await giveBack(held);
 }
 
-test("a job is quarantined with a reason after two nodes died while reading its answers", async () => {
+test("a job is quarantined, with a reason, after two nodes died while processing responses for it", async () => {
   await dyingRun(WORK);
   await dyingRun(WORK);
   const { failure } = await nextRun();
@@ -66,12 +66,12 @@ test("a job is quarantined with a reason after two nodes died while reading its 
   });
 });
 
-test("a job is not quarantined if the nodes that died were doing harmless work", async () => {
+test("a job is not quarantined if its nodes died during harmless work", async () => {
   for (let count = 0; count < 5; count++) await dyingRun();
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("dangerous work that the node survives resets the count", async () => {
+test("dangerous work that a node survives resets the count of dead nodes", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   await run.hazards.during(WORK, async () => {});
@@ -80,7 +80,7 @@ test("dangerous work that the node survives resets the count", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("dangerous work that fails counts as survived", async () => {
+test("dangerous work that ends with an error also counts as survived", async () => {
   await dyingRun(WORK);
   const { run, held } = await nextRun();
   const failing = run.hazards.during(WORK, () => Promise.reject(new Error("answer_too_long")));
@@ -90,7 +90,7 @@ test("dangerous work that fails counts as survived", async () => {
   expect((await nextRun()).failure).toBeUndefined();
 });
 
-test("concurrent pieces of work count as one", async () => {
+test("several concurrent pieces of dangerous work count as one", async () => {
   const { run, held } = await nextRun();
   await Promise.all([1, 2, 3].map(() => run.hazards.during(WORK, async () => {})));
   await giveBack(held);
@@ -99,7 +99,7 @@ test("concurrent pieces of work count as one", async () => {
   expect((await nextRun()).failure).toMatchObject({ error: "quarantined" });
 });
 
-test("an operator's decision about the job ends its quarantine", async () => {
+test("an operator's retry ends a job's quarantine", async () => {
   await dyingRun(WORK);
   await dyingRun(WORK);
   const { run, failure } = await nextRun();

@@ -1,4 +1,4 @@
-/** Effects of writes to a `_replicator` database on jobs. */
+/** How writes to a `_replicator` database change jobs. */
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import type { WriteContext } from "../../../src/databases/index.ts";
@@ -11,11 +11,12 @@ afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
 });
 
-/** A node that runs no jobs and counts parsed replications. */
+/** Opens a node that runs no jobs, and counts how often it parses a replication. */
 async function open() {
   let parseCount = 0;
   const config = {
-    // Each parse of a replication reads the allowed protocols once, so the reads count the parses.
+    // Each parse of a replication reads the allowed protocols once, so this counter equals the
+    // number of parses.
     get protocols() {
       parseCount++;
       return REPLICATOR_CONFIG_DEFAULT.protocols;
@@ -36,7 +37,7 @@ function bodyFrom(source: string): string {
   return JSON.stringify({ source, target: "b", owner: null });
 }
 
-test("a document is parsed once per write", async () => {
+test("each write of a document parses it once", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "first", bodyFrom("a"));
   expect(parses()).toBe(1);
@@ -45,7 +46,7 @@ test("a document is parsed once per write", async () => {
   expect(await sourceOf("first")).toBe("c");
 });
 
-test("each document of a transaction has its own job", async () => {
+test("each document that a transaction writes gets a job of its own", async () => {
   const { node, sourceOf, parses } = await open();
   const edits = ["a", "c"].map((source) => ({
     mode: "interactive" as const,
@@ -64,7 +65,7 @@ test("each document of a transaction has its own job", async () => {
   expect(parses()).toBe(2);
 });
 
-test("the job follows the winning revision, although another one was written", async () => {
+test("a document's job follows the winning revision, even if a losing revision is written", async () => {
   const { node, sourceOf } = await open();
   const write = (edit: object) =>
     node.kv.transact(async (tx) => {
@@ -88,14 +89,14 @@ test("the job follows the winning revision, although another one was written", a
   expect(await sourceOf("rivals")).toBe("a");
 });
 
-test("the owner added to a document does not change its request", async () => {
+test("adding the owner to a document does not change the job's request", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "ownerless", '{"source":"a","target":"b"}');
   expect(parses()).toBe(1);
   expect(await sourceOf("ownerless")).toBe("a");
 });
 
-test("an admin's permissions do not extend to another writer in the same transaction", async () => {
+test("an admin's permissions do not apply to another user's write in the same transaction", async () => {
   const { node } = await open();
   const members = { source: "http://host/a", target: "b", owner: "joe", cert_file: "/own.pem" };
   const shared = { deleted: false, body: Utf8Text.of(JSON.stringify(members)), attachments: [] };
@@ -116,7 +117,7 @@ test("an admin's permissions do not extend to another writer in the same transac
 
 const PAUSING = { requestId: "request", why: "taken over" };
 
-/** Adopts a document as paused. Returns the state of its job and the decision. */
+/** Adopts a document as paused. Returns the job's state and the stored operator decision. */
 async function taken(node: Node, members: object, hash = "x", start = 1) {
   const uuid = await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, "_replicator");
@@ -137,7 +138,7 @@ async function taken(node: Node, members: object, hash = "x", start = 1) {
   return { state: entry?.state, owner: entry?.data.userName, jobId, control };
 }
 
-test("an adopted job is paused before it could run, and runs when it is resumed", async () => {
+test("an adopted job is paused before it can run, and runs after it is resumed", async () => {
   const { node } = await open();
   await node.createDatabase("a");
   await node.createDatabase("b");
@@ -145,7 +146,7 @@ test("an adopted job is paused before it could run, and runs when it is resumed"
   const { jobId, state, owner, control } = await taken(node, { _replication_state: "triggered" });
   expect([state, owner, control?.isPaused]).toEqual(["pending", "old", true]);
   expect(control?.events).toMatchObject([{ action: "pause", userName: "ann", why: "taken over" }]);
-  // Another job is added later, and runs first.
+  // Another job is added after the paused job, and runs first.
   await node.put("_replicator", "other", bodyFrom("a"));
   await node.event("replication.ended");
   const started = () => node.events.filter(({ name }) => name === "replication.started");
@@ -155,7 +156,7 @@ test("an adopted job is paused before it could run, and runs when it is resumed"
   expect(started()).toHaveLength(2);
 });
 
-test("a job that is adopted again is paused again, and an unchanged one keeps its pause", async () => {
+test("adopting a document again pauses its job if the job was resumed, and otherwise keeps the existing pause", async () => {
   const { node } = await open();
   const { jobId } = await taken(node, {});
   await node.replicator.commands.resume(jobId, { userName: "ann" });
@@ -189,14 +190,14 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("a document that is adopted again after its replication has completed has a completed job", async () => {
+test("adopting a document again after its replication has completed leaves its job completed", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);
   expect([ended.state, ended.control?.isPaused]).toEqual(["completed", false]);
 });
 
-test("conflicting and long revisions of a replication document are limited, however they are written", async () => {
+test("the number of conflicting revisions and the length of revisions of a replication document are limited in every kind of write", async () => {
   const { node } = await open();
   const joe: WriteContext = { userName: "joe", roles: [], isAdmin: false };
   const write = (edit: object, writer = joe) =>
@@ -214,7 +215,7 @@ test("conflicting and long revisions of a replication document are limited, howe
   const refused = { kind: "rejected", reason: expect.stringContaining("50 conflicting") };
   expect(await write(leaf(50))).toMatchObject(refused);
   expect(await write(leaf(50), ADMIN)).toMatchObject(refused);
-  // A successor of a revision adds no leaf, and a deletion frees one.
+  // Extending a leaf adds no leaf. Deleting a leaf makes room for another one.
   const following = { start: 3, hashes: [hash(90), hash(0)] };
   expect(await write({ body, revisions: following })).toMatchObject({ kind: "written" });
   const deletion = { start: 3, hashes: [hash(91), hash(1)] };

@@ -1,4 +1,7 @@
-/** Ownership of a replication: the job that claims it first keeps other jobs from running it. */
+/**
+ * Ownership of a replication. The first job that claims a replication owns it and keeps other jobs
+ * from running it.
+ */
 import { beforeEach, expect, test } from "vitest";
 import type { HeldJob } from "../../../src/jobs/index.ts";
 import {
@@ -35,7 +38,7 @@ const accept = () =>
     return acceptance.held[0] as HeldJob;
   });
 
-/** Starts the owner's run, and ends it in this state unless that is `running`. */
+/** Starts the owner's run. Ends the run in this state, unless the state is `running`. */
 async function bringOwnerTo(state: ReplicationState): Promise<void> {
   const held = await accept();
   const data = { ...(await node.kv.read((tx) => node.jobs.get(tx, held)))?.data, state };
@@ -46,7 +49,7 @@ async function bringOwnerTo(state: ReplicationState): Promise<void> {
   });
 }
 
-test("a job that has not run yet keeps its replication for itself", async () => {
+test("a job owns its replication even before its first run", async () => {
   expect(await claim("other")).toEqual({
     kind: "duplicate",
     otherJobId: owner,
@@ -63,14 +66,17 @@ test.each([
   ["crashing", "owner"],
   ["completed", "owner"],
   ["failed", "owner"],
-] as const)("while the owner is %s, another job is %s", async (state, expected) => {
-  await bringOwnerTo(state);
-  expect((await claim("other")).kind).toBe(expected);
-  const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
-  expect(jobOf).toBe(expected === "owner" ? "other" : owner);
-});
+] as const)(
+  "while the owner is %s, another job that claims the replication becomes its %s",
+  async (state, expected) => {
+    await bringOwnerTo(state);
+    expect((await claim("other")).kind).toBe(expected);
+    const jobOf = await node.kv.read((tx) => ownership.jobOf(tx, ID));
+    expect(jobOf).toBe(expected === "owner" ? "other" : owner);
+  },
+);
 
-test("a removed owner blocks no job", async () => {
+test("a removed owner does not keep another job from running", async () => {
   await node.kv.transact((tx) => node.jobs.remove(tx, { type: REPLICATION_JOB_TYPE, id: owner }));
   expect((await claim("other")).kind).toBe("owner");
 });

@@ -1,6 +1,6 @@
 /**
- * Figures of runs for each minute of the last hour: counted per process, stored with its report,
- * and summed by readers.
+ * Statistics of runs for each minute of the last hour. Each process counts its runs and stores the
+ * counts in its report, and readers add up the reports.
  */
 import { expect, test } from "vitest";
 import { Notifier } from "../../../src/base/index.ts";
@@ -17,7 +17,7 @@ const counts = (startCount: number, failureCount: number, documentCount: number)
   documentCount,
 });
 
-test("changes are counted in the minute in which they were noticed", () => {
+test("a change is counted in the minute in which the process notices it", () => {
   const minutes = new RunMinutes();
   expect(minutes.note(counts(2, 0, 10), 61_000)).toEqual({
     startMs: 60_000,
@@ -30,7 +30,7 @@ test("changes are counted in the minute in which they were noticed", () => {
   });
 });
 
-test("a process derives the counts of its runs from their events", () => {
+test("a process derives the counts from the events of its runs", () => {
   const heard: string[] = [];
   const tally = new RunTally({ event: (name) => void heard.push(name) });
   const jobId = "a";
@@ -46,7 +46,7 @@ test("a process derives the counts of its runs from their events", () => {
   expect(heard).toHaveLength(7);
 });
 
-test("the hour covers all processes, including stopped ones, and older minutes are dropped", async () => {
+test("the hour includes the counts of all processes, even stopped ones, and drops older minutes", async () => {
   const own = openVirtualNode({});
   const { world, simulated, replicator, cleanUp } = own;
   await world.until(replicator.prepare());
@@ -83,7 +83,7 @@ test("the hour covers all processes, including stopped ones, and older minutes a
   await world.time.run(world.time.nowMs + 10_000);
   expect(await last()).toMatchObject({ counts: counts(5, 1, 111) });
 
-  // The last report of a stopped process is still counted.
+  // The last report of a stopped process still counts.
   totals[1] = counts(2, 2, 11);
   stopping[1]?.abort();
   await world.until(running[1] as Promise<void>);
@@ -92,14 +92,14 @@ test("the hour covers all processes, including stopped ones, and older minutes a
   expect(rows).toHaveLength(60);
   expect(rows[0]?.counts).toBeUndefined();
 
-  // After a minute, the counts are those of the previous minute; after an hour, they are dropped
+  // After a minute, these are the counts of the previous minute. After an hour, they are dropped
   // and removed from the store.
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);
   const before = await rowCount();
   await world.until(cleanUp.once());
-  // Both processes wrote in the first minute.
+  // Both processes have a row for the first minute.
   expect(await rowCount()).toBeLessThan(before);
   expect(await rowCount()).toBeLessThanOrEqual(61);
   expect((await hour()).every((minute) => minute.counts?.documentCount === 0)).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Cost of a short job for the store over its whole life: transactions, reads and timers, in virtual
- * time.
+ * Cost of a short job for the store, from the job's creation to its end: transactions, reads and
+ * timers, in virtual time.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -18,7 +18,8 @@ const ADMINISTRATOR = { userName: null, isAdmin: true };
 afterEach(() => vi.restoreAllMocks());
 
 /**
- * A node, and a server with this many pairs of databases: one with ten documents and an empty one.
+ * Opens a node, and a server with this many pairs of databases. The first database of a pair has
+ * ten documents, the second is empty.
  */
 async function openPairs(pairCount: number) {
   const world = new World("short-jobs");
@@ -49,7 +50,7 @@ async function openPairs(pairCount: number) {
   return { ...node, requestCount: () => requestCount };
 }
 
-/** Counts the requests of a node to its store, and the sleepers. */
+/** Counts a node's requests to its store, and its timers. */
 function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   const counts = { transactions: 0, reads: 0, timers: 0 };
   const count = (method: "transact" | "read", kind: "transactions" | "reads"): void => {
@@ -73,7 +74,7 @@ function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   return counts;
 }
 
-test("adding, accepting, starting and ending a job of ten documents takes one transaction each, and waiting for it four", async () => {
+test("adding, accepting, starting and ending a job with ten documents take one transaction each, and a client that waits for it takes four", async () => {
   const jobCount = 50;
   const node = await openPairs(jobCount);
   const { world, replicator, requestCount } = node;
@@ -88,17 +89,17 @@ test("adding, accepting, starting and ending a job of ten documents takes one tr
   const before = requestCount();
   await world.until(Promise.all(Array.from({ length: jobCount }, (_, number) => copy(number))));
   const ofEach = (count: number): number => Math.round((count / jobCount) * 10) / 10;
-  // Requests per job: the descriptions and checkpoints of both sides, the changes, the documents,
-  // the bulk write, and both checkpoints in one batch.
+  // Requests per job: one each for the information and the checkpoint of both sides (four), for the
+  // changes, the documents and the bulk write, and one batch for both new checkpoints.
   expect(ofEach(requestCount() - before)).toBe(8);
-  // Transactions per job: the four of the job, and four reads of the waiting client, one at the
-  // start and one after each change of the job.
+  // Transactions per job: the job's own four, and four reads by the waiting client. The client
+  // reads once at the start and once after each change of the job.
   expect(ofEach(counts.transactions)).toBeLessThanOrEqual(8.1);
-  // Reads per job: the state at the start of the wait, the operator's decision, the failure list,
-  // the local checkpoint, and the lock before the checkpoint.
+  // Reads per job: the job's state when the wait starts, the operator's decision, the failure list,
+  // the job's own checkpoint, and the lock before the new checkpoint is written.
   expect(ofEach(counts.reads)).toBeLessThanOrEqual(5);
-  // Timers per job: two in the run, two in the scheduler, which wakes for the job's start and end,
-  // and four for batches of requests.
+  // Timers per job: two of the run, two of the scheduler, which is notified of the job's start and
+  // end, and four of batched requests.
   expect(ofEach(counts.timers)).toBeLessThanOrEqual(9);
   await node.stop();
 });

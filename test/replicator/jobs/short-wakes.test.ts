@@ -1,6 +1,6 @@
 /**
- * Cost of a watcher's wake-up for the servers of a job: it resumes where it parked, unless a
- * database was re-created. In virtual time.
+ * Cost of a watcher's wake-up of a job for the job's servers. The job resumes where it parked,
+ * unless a database was re-created. In virtual time.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
@@ -52,13 +52,18 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-/** The response of a server that does not report when its databases were created. */
+/**
+ * Returns the response as sent by a server that does not report when its databases were created.
+ */
 function withoutStartTimes(answer: Answer): Answer {
   const text = utf8Decode(answer.bytes).replace(/("instance_start_time"):"\d+"/, '$1:"0"');
   return { ...answer, bytes: utf8Encode(text) };
 }
 
-/** A node with a parked job between two databases of a server that counts requests. */
+/**
+ * Opens a node with a parked job. The source and the target are databases of a server that counts
+ * requests.
+ */
 async function openParked(
   serverName = COUCHDB,
   { isEmpty = false, options = {}, auditIntervalSec = 4 * 3600, hidesStartTimes = false } = {},
@@ -66,11 +71,14 @@ async function openParked(
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
-  /** Callbacks by request, each called once before its request is served. */
+  /** Callbacks by request. Each callback is called once, before its request is served. */
   const before = new Map<string, () => Promise<unknown>>();
-  /** Request that is served, but whose response is lost once. */
+  /** Request whose next response is lost after the server has executed the request. */
   let lost: string | undefined;
-  /** Write whose response was lost; repeating it is a conflict, as for a CouchDB. */
+  /**
+   * Write whose response was lost. If it is repeated, the server responds with a conflict, as
+   * CouchDB does.
+   */
   let written: string | undefined;
   const unknown = new Set<string>();
   const serve = (request: FetchRequest) => {
@@ -82,7 +90,8 @@ async function openParked(
   const fetch: Fetch = async (request) => {
     const { pathname } = new URL(request.url);
     const shown = `${request.method} ${pathname.replace(/_local\/[^/]*/, "_local/ID")}`;
-    // The watcher polls continuously, for all parked jobs together.
+    // The watcher's polls are not recorded, because it polls continuously for all parked jobs
+    // together.
     if (pathname !== "/_db_updates" && pathname !== "/_dbs_info") {
       asked.push(shown);
       const happening = before.get(shown);
@@ -134,9 +143,13 @@ async function openParked(
       });
       await world.until(write);
     },
-    /** Requests to the servers for a change, until the job is parked again. */
+    /**
+     * Writes a document to the source. Returns the requests to the servers until the job is parked
+     * again.
+     */
     async wake(name: string): Promise<readonly string[]> {
-      // Sessions are renewed after nine tenths of their lifetime, by the watcher as well.
+      // Sessions are renewed after nine tenths of their lifetime. Here, the watcher's requests
+      // renew the session.
       await world.time.run(world.time.nowMs + 60_000);
       asked.splice(0);
       await node.put("a", name, {});
@@ -157,7 +170,7 @@ async function openParked(
     serveAgain: (request: string): void => {
       unknown.delete(request);
     },
-    /** The checkpoint of the job in a database. */
+    /** Returns the job's checkpoint in a database. */
     log: async (name: string): Promise<Log> => {
       const { kv, databases } = node;
       const { entries } = await world.until(
@@ -178,7 +191,7 @@ async function openParked(
 const count = (asked: readonly string[], request: string): number =>
   asked.filter((each) => each === request).length;
 
-/** Requests to both sides for one changed document, sorted. */
+/** Requests that copy one changed document, sorted. */
 const FOR_ONE_CHANGE = [
   "GET /a/_changes",
   "GET /a/_local/ID",
@@ -190,7 +203,7 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
-/** Requests for one changed document between two Tandems, sorted. */
+/** Requests that copy one changed document between two Tandem servers, sorted. */
 const FOR_ONE_CHANGE_OF_TANDEMS = [
   "GET /a/_changes",
   "POST /a/_bulk_get",
@@ -200,7 +213,7 @@ const FOR_ONE_CHANGE_OF_TANDEMS = [
   "POST /b/_revs_diff",
 ];
 
-test("a woken job sends the necessary requests to each side, parks immediately, and logs in nowhere", async () => {
+test("a woken job sends only the necessary requests to each side, parks immediately, and does not log in again", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
   expect(await node.has("b", "second")).toBe(true);
@@ -208,7 +221,7 @@ test("a woken job sends the necessary requests to each side, parks immediately, 
   expect(await node.wake("third")).toEqual(asked);
 });
 
-test("a job woken for a Tandem continues its cached checkpoint in one request", async () => {
+test("a woken job between two Tandem servers adds to its cached checkpoint in one request", async () => {
   const node = await openParked(TANDEM);
   const asked = await node.wake("second");
   expect(await node.has("b", "second")).toBe(true);
@@ -229,13 +242,13 @@ test("a job woken for a Tandem continues its cached checkpoint in one request", 
   ]);
 });
 
-test("a long run continues its own checkpoint", async () => {
+test("a long run adds to the checkpoint that it wrote itself", async () => {
   const options = { worker_processes: 1, worker_batch_size: 1, checkpoint_interval: 1000 };
   const node = await openParked(TANDEM, { options });
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
   node.before.set("POST /b/_bulk_docs", async () => {
-    // Delays the write of the next document.
+    // Delays the write of the second document, so that the run writes a checkpoint before it.
     node.before.set("POST /b/_bulk_docs", () => world.time.sleep(5000));
   });
   node.asked.splice(0);
@@ -248,7 +261,7 @@ test("a long run continues its own checkpoint", async () => {
   expect(log).toEqual(await node.log("b"));
 });
 
-test("repeats a request to continue a checkpoint if its response is lost", async () => {
+test("if the response to an addition to a checkpoint is lost, the run repeats the request", async () => {
   const node = await openParked(TANDEM);
   node.loseAnswerTo("POST /b/_local/ID/_continue");
   const asked = await node.wake("second");
@@ -257,7 +270,7 @@ test("repeats a request to continue a checkpoint if its response is lost", async
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("verifies a checkpoint rewrite whose response is lost", async () => {
+test("if the response to a checkpoint write is lost, the run reads the checkpoint to verify the write", async () => {
   const node = await openParked();
   node.loseAnswerTo("PUT /b/_local/ID");
   const asked = await node.wake("second");
@@ -267,7 +280,7 @@ test("verifies a checkpoint rewrite whose response is lost", async () => {
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("falls back to reading the checkpoint if a server that calls itself Tandem does not know the request", async () => {
+test("a run reads and writes the checkpoint as for a CouchDB if a server that claims to be a Tandem does not know the request to continue it", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");
@@ -276,7 +289,7 @@ test("falls back to reading the checkpoint if a server that calls itself Tandem 
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("the first change of an empty database costs two extra requests, which identify the databases in place of a checkpoint", async () => {
+test("the first change of an empty database costs two additional requests, which identify the databases because there is no checkpoint", async () => {
   const node = await openParked(undefined, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);
@@ -284,7 +297,7 @@ test("the first change of an empty database costs two extra requests, which iden
   expect(node.names).not.toContain("replication.place-lost");
 });
 
-test("the first change of an empty database costs no extra requests between two Tandems", async () => {
+test("the first change of an empty database costs no additional requests between two Tandem servers", async () => {
   const node = await openParked(TANDEM, { isEmpty: true });
   const asked = await node.wake("first");
   expect(await node.has("b", "first")).toBe(true);
@@ -295,7 +308,7 @@ test("the first change of an empty database costs no extra requests between two 
 });
 
 test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
-  "commits at a server that calls itself %s",
+  "a woken job sends commits to a server that identifies as %s",
   async (serverName) => {
     const node = await openParked(serverName);
     const asked = await node.wake("second");
@@ -305,7 +318,7 @@ test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
   },
 );
 
-test("reads the checkpoints after the last document is written, and before it writes new ones", async () => {
+test("a run reads both checkpoints between its last write of a document and its first write of a checkpoint", async () => {
   const node = await openParked();
   const asked = await node.wake("second");
   const place = (request: string): number => asked.indexOf(request);
@@ -315,7 +328,7 @@ test("reads the checkpoints after the last document is written, and before it wr
   }
 });
 
-test("a short run is recorded by the write of its end, a longer one while it runs", async () => {
+test("a short run is recorded in the job when the run ends, and a longer run while it is still in progress", async () => {
   const node = await openParked();
   const { world, replicator } = node;
   const history = async () => {
@@ -323,7 +336,7 @@ test("a short run is recorded by the write of its end, a longer one while it run
     return entry?.data.history.map(({ type }) => type).slice(0, 2);
   };
   const update = vi.spyOn(node.jobs, "update");
-  // The watcher's own job is updated as well.
+  // Updates of the watcher's own job do not count.
   const updateCount = () => update.mock.calls.filter(([, { id }]) => id === node.id).length;
   await node.wake("second");
   expect(updateCount()).toBe(0);
@@ -340,11 +353,11 @@ test("a short run is recorded by the write of its end, a longer one while it run
   expect(await history()).toEqual(["parked", "started"]);
 });
 
-test("a job whose source changes while it parks is woken again, and keeps its slot", async () => {
+test("a job whose source changes while the job parks is woken again and then keeps its slot", async () => {
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
-  // Writes a document after the last page of changes that the run requests.
+  // Writes a document after the run has requested its last page of changes.
   node.before.set("PUT /a/_local/ID", () =>
     node.kv.transact(async (tx) =>
       (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
@@ -359,7 +372,7 @@ test("a job whose source changes while it parks is woken again, and keeps its sl
   expect(await node.has("b", "late")).toBe(true);
 });
 
-test("a job whose database keeps changing within seconds keeps its slot until the changes end", async () => {
+test("a job whose source changes every few seconds keeps its slot until the changes end", async () => {
   const node = await openParked();
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
@@ -373,7 +386,7 @@ test("a job whose database keeps changing within seconds keeps its slot until th
   await node.onceParked();
 });
 
-test("does not request checkpoints under older ids from a target that the run created", async () => {
+test("a run that has created its target does not request the checkpoints of older versions from it", async () => {
   const node = await openParked();
   const { world } = node;
   const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, continuous: true };
@@ -385,14 +398,14 @@ test("does not request checkpoints under older ids from a target that the run cr
   expect(count(node.asked, "GET /c/_local/ID")).toBe(1);
 });
 
-test("a parked job is due immediately when its failed documents are due for a retry", () => {
+test("a parked job with failed documents is due immediately if a retry was requested, and otherwise at their scheduled retry", () => {
   const list = { isEmpty: false, retrySec: 600 };
   expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);
   expect(decideParked(9000, { ...list, isAsked: false }, 100)).toBe(700);
 });
 
 test.each(["a", "b"])(
-  "detects that %s was deleted and re-created, and copies everything",
+  "a woken job detects that %s was deleted and re-created, and copies everything again",
   async (name) => {
     const node = await openParked();
     await node.remake(name);
@@ -411,26 +424,29 @@ test.each([
   ["b", "GET /b/_local/ID"],
   ["a", "POST /a/_local/ID/_continue"],
   ["b", "POST /b/_local/ID/_continue"],
-])("detects that %s was re-created before %s, and copies everything", async (name, request) => {
-  const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
-  node.before.set(request, async () => {
-    await node.kv.transact((tx) => node.databases.remove(tx, name));
-    await node.kv.transact((tx) => node.databases.create(tx, name));
-    if (name === "a") {
-      await node.kv.transact(async (tx) =>
-        (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
-      );
+])(
+  "a woken job detects that %s was re-created before %s, and copies everything again",
+  async (name, request) => {
+    const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
+    node.before.set(request, async () => {
+      await node.kv.transact((tx) => node.databases.remove(tx, name));
+      await node.kv.transact((tx) => node.databases.create(tx, name));
+      if (name === "a") {
+        await node.kv.transact(async (tx) =>
+          (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
+        );
+      }
+    });
+    const asked = await node.wake("second");
+    expect(count(asked, "GET /b/")).toBe(1);
+    expect(node.names).toContain("replication.place-lost");
+    for (const id of name === "a" ? ["late"] : ["first", "second"]) {
+      expect(await node.has("b", id)).toBe(true);
     }
-  });
-  const asked = await node.wake("second");
-  expect(count(asked, "GET /b/")).toBe(1);
-  expect(node.names).toContain("replication.place-lost");
-  for (const id of name === "a" ? ["late"] : ["first", "second"]) {
-    expect(await node.has("b", id)).toBe(true);
-  }
-  const entry = await node.world.until(node.replicator.find(node.id));
-  expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
-});
+    const entry = await node.world.until(node.replicator.find(node.id));
+    expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
+  },
+);
 
 test.each([
   [COUCHDB, "POST /b/_bulk_docs"],
@@ -438,7 +454,7 @@ test.each([
   [TANDEM, "POST /b/_bulk_docs"],
   [TANDEM, "POST /b/_local/ID/_continue"],
 ])(
-  "detects that b was re-created, as %s, before %s, when the source was empty before",
+  "a woken job detects on a server %s that b was re-created before %s, even if the source was empty when the job parked",
   async (serverName, request) => {
     const node = await openParked(serverName, { isEmpty: true });
     node.before.set(request, async () => {
@@ -454,7 +470,7 @@ test.each([
 );
 
 test.each([COUCHDB, TANDEM])(
-  "a target that was restored to an earlier state gets the missing documents again (%s)",
+  "a target that is restored to an earlier state receives the missing documents again (%s)",
   async (serverName) => {
     const node = await openParked(serverName);
     const { world, kv, databases } = node;
@@ -462,7 +478,7 @@ test.each([COUCHDB, TANDEM])(
       world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
     const before = await locals();
     await node.wake("second");
-    // Restores an earlier backup of the target: without the document, and with the earlier
+    // Restores an earlier backup of the target, which lacks the second document and has the earlier
     // checkpoint.
     await node.remake("b");
     await world.until(
@@ -478,7 +494,7 @@ test.each([COUCHDB, TANDEM])(
   },
 );
 
-test("a scheduled or manually started job queries both sides", async () => {
+test("a job that starts on schedule or manually reads the information and checkpoints of both sides", async () => {
   const auditIntervalSec = 600;
   const node = await openParked(COUCHDB, { auditIntervalSec });
   const { world, replicator } = node;
@@ -486,7 +502,7 @@ test("a scheduled or manually started job queries both sides", async () => {
   await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
   await world.time.run(world.time.nowMs + 60_000);
   expect(count(node.asked, "GET /b/")).toBe(1);
-  // The start sequence is known from the previous run.
+  // The run knows its expected start sequence from the previous run, so it requests changes first.
   expect(node.asked.slice(0, 5)).toEqual([
     "GET /a/_changes",
     "GET /a/",
@@ -499,7 +515,7 @@ test("a scheduled or manually started job queries both sides", async () => {
   expect(count(node.asked, "GET /b/")).toBeGreaterThanOrEqual(1);
 });
 
-/** One document at a time, and a checkpoint each second. */
+/** Options that make a job copy one document at a time and write a checkpoint every second. */
 const OPTIONS = {
   worker_processes: 1,
   worker_processes_max: 1,
@@ -511,7 +527,7 @@ const fails = async (): Promise<never> => {
   throw new RequestFailedError({ method: "PUT", url: "http://x/", cause: "ECONNRESET" });
 };
 
-test("a target re-created while parked gets everything, even if the source's checkpoint fails during the second copy", async () => {
+test("a target that is re-created while its job is parked receives everything, even if writing the source's checkpoint fails in the meantime", async () => {
   const node = await openParked(TANDEM, { options: OPTIONS });
   const { world } = node;
   for (const name of ["second", "third"]) await node.wake(name);
@@ -530,14 +546,14 @@ test("a target re-created while parked gets everything, even if the source's che
 });
 
 test.each([COUCHDB, TANDEM])(
-  "a target restored to an earlier checkpoint of the same run gets the missing documents again (%s)",
+  "a target that is restored to an earlier checkpoint of the same run receives the missing documents again (%s)",
   async (serverName) => {
     const node = await openParked(serverName, { options: OPTIONS });
     const { world, kv, databases } = node;
     await world.time.run(world.time.nowMs + 60_000);
     const locals = () => kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx));
     let backup: Awaited<ReturnType<typeof locals>> | undefined;
-    // A run that writes a checkpoint after the second document, and one after the third.
+    // The run writes one checkpoint after the second document and another one after the third.
     node.before.set("POST /b/_bulk_docs", async () => {
       node.before.set("POST /b/_bulk_docs", async () => {
         await world.time.sleep(5000);
@@ -547,7 +563,8 @@ test.each([COUCHDB, TANDEM])(
     await node.putTogether("a", ["second", "third"]);
     await node.onceParked();
     expect(await node.has("b", "third")).toBe(true);
-    // Restored: without the third document, and with the previous checkpoint of the same session.
+    // Restores a backup of the target, which lacks the third document and has the previous
+    // checkpoint of the same session.
     await node.remake("b");
     await world.until(
       kv.transact(async (tx) => {
@@ -562,14 +579,14 @@ test.each([COUCHDB, TANDEM])(
   },
 );
 
-test("a run that reads all changes again has one entry in the history", async () => {
+test("a run that starts again and reads all changes has only one entry in the history", async () => {
   const node = await openParked(COUCHDB, { options: OPTIONS });
   const { world } = node;
   await world.time.run(world.time.nowMs + 60_000);
   let writes = 0;
   const slow = async (): Promise<void> => {
     node.before.set("POST /b/_bulk_docs", slow);
-    // The second write is refused once, after a checkpoint.
+    // After the first checkpoint, the server refuses the second write once.
     if (++writes === 2) {
       await world.time.sleep(5000);
       node.refuse("POST /b/_bulk_docs");
@@ -586,7 +603,7 @@ test("a run that reads all changes again has one entry in the history", async ()
 });
 
 test.each(["0", "known"])(
-  "a target re-created within a run gets everything in the next one (start times %s)",
+  "a target that is re-created during a run receives everything in the next run (start times %s)",
   async (start) => {
     const hidesStartTimes = start === "0";
     const node = await openParked(COUCHDB, { options: OPTIONS, hidesStartTimes });

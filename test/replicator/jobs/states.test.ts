@@ -1,4 +1,6 @@
-/** The state shown for a job: the queue alone decides whether it runs. In virtual time. */
+/**
+ * The state shown for a job. Whether the job is running depends only on the queue. In virtual time.
+ */
 import { expect, test } from "vitest";
 import { parseReplication } from "../../../src/replicator/index.ts";
 import { openWholeApi } from "../../server/whole-api.fixture.ts";
@@ -11,7 +13,7 @@ const BODY = { source: "a", target: "b", continuous: true };
 
 type VirtualNode = ReturnType<typeof openVirtualNode>;
 
-/** A frontend, a node that runs jobs, and a continuous job on it. */
+/** Opens a frontend and a node that runs a continuous job. */
 async function open() {
   const world = new World("states");
   const frontend = openVirtualNode({ world });
@@ -28,7 +30,7 @@ async function open() {
   return { world, frontend, worker, id, shown };
 }
 
-test("the job of a dead node is pending as soon as the node's lease expires, even if no other node runs jobs", async () => {
+test("a dead node's job is pending as soon as the node's lease expires, even if no other node runs jobs", async () => {
   const { world, frontend, worker, shown } = await open();
   expect(await shown()).toEqual(["running", "first"]);
   worker.simulated.crash();
@@ -47,7 +49,7 @@ test("the job of a dead node is pending as soon as the node's lease expires, eve
   await frontend.stop();
 });
 
-test("returns an id for a continuous job without a slot after ten seconds", async () => {
+test("a request for a continuous job that gets no slot is answered with the job's id after ten seconds", async () => {
   const world = new World("no slot");
   const frontend = openVirtualNode({ world });
   await frontend.start({ runsJobs: false });
@@ -72,7 +74,7 @@ test("returns an id for a continuous job without a slot after ten seconds", asyn
   await frontend.stop();
 });
 
-test("shows a job stored as running by version 0.1 in the state of its queue", async () => {
+test("a job that version 0.1 stored as running is shown in the state that it has in the queue", async () => {
   const { frontend, worker, id, shown } = await open();
   const { world, kv, jobs } = frontend;
   await worker.stop();
@@ -88,7 +90,7 @@ test("shows a job stored as running by version 0.1 in the state of its queue", a
   await frontend.stop();
 });
 
-test("a frontend shows a running job of another node and a parked one as docs/spec/replicator.md says", async () => {
+test("a frontend shows another node's running job and a parked job as docs/spec/replicator.md requires", async () => {
   const world = new World("views");
   const config = { parkAfterSec: 60 };
   const frontend = openVirtualNode({ world, config });

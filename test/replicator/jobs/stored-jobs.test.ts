@@ -1,4 +1,4 @@
-/** Stored data of jobs: the size of each heartbeat, and jobs stored by other versions. */
+/** The stored data of jobs: how much each heartbeat writes, and jobs stored by other versions. */
 import { afterEach, expect, test } from "vitest";
 import type { Runtime } from "../../../src/base/index.ts";
 import type { HeldJob, Job, JobData } from "../../../src/jobs/index.ts";
@@ -27,15 +27,18 @@ async function open(
 }
 
 /**
- * A runtime with constant time and random numbers. Otherwise, stored times and ids would differ in
- * length.
+ * Returns a runtime with a constant time and constant random numbers, so that stored times and ids
+ * always have the same length.
  */
 function alwaysTheSame(system: Runtime): Runtime {
   const clock = { ...system.clock, nowMs: () => 1_750_000_000_123 };
   return { ...system, clock, random: new SeededRandom("stored jobs") };
 }
 
-/** Bytes that a job with this many `doc_ids` writes at its start, and with each heartbeat. */
+/**
+ * Returns how many bytes a job with this many `doc_ids` writes when it starts, and with each
+ * heartbeat.
+ */
 async function bytesOf(idCount: number): Promise<{ beginning: number; heartbeatBytes: number }> {
   const storage = new MemoryStorage();
   const node = await open(storage, alwaysTheSame);
@@ -60,14 +63,14 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; heartbeatB
   return { beginning, heartbeatBytes: await count(() => job.update()) };
 }
 
-test("a heartbeat is as small with 5,000 document ids as with one", async () => {
+test("a heartbeat writes no more bytes for a job with 5,000 document ids than for a job with one", async () => {
   const one = await bytesOf(1);
   expect(one.heartbeatBytes).toBeGreaterThan(0);
   expect(one.heartbeatBytes).toBeLessThan(1500);
   expect(await bytesOf(5000)).toEqual(one);
 });
 
-/** The job as stored by versions that kept the request within the data. */
+/** Rewrites a job in the format of versions that kept the request in the job's data. */
 async function storeFlat(node: Node, id: string, change: object = {}): Promise<void> {
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {
@@ -89,7 +92,7 @@ async function openWithJob(members: object): Promise<{ node: Node; id: string }>
   return { node, id: await node.replicator.start(parseReplication(body), USER) };
 }
 
-test("runs a job stored by an older version, and stores its request separately from then on", async () => {
+test("a job stored by an older version runs, and its request is stored separately from then on", async () => {
   const { node, id } = await openWithJob({});
   await storeFlat(node, id);
   expect((await stored(node, id))?.request).toBeUndefined();
@@ -115,7 +118,7 @@ test("a job stored by an older version keeps its request when an operator resets
   expect((await stored(node, id))?.request).toMatchObject({ format: 2 });
 });
 
-test("a job stored by a newer version is left to other nodes, and blocks no job", async () => {
+test("a job stored by a newer version is left for newer nodes, and does not prevent other jobs from running", async () => {
   const { node, id } = await openWithJob({ continuous: true });
   const name = { type: REPLICATION_JOB_TYPE, id };
   await node.kv.transact(async (tx) => {

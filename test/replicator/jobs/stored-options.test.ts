@@ -1,4 +1,4 @@
-/** Options of jobs stored by another version. */
+/** Jobs whose options were stored by another version. */
 
 import { afterEach, expect, test } from "vitest";
 import {
@@ -10,7 +10,7 @@ import { parseReplication, REPLICATOR_CONFIG_DEFAULT } from "../../../src/replic
 import { type Node, openNode } from "../../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
-/** Every document is listed as a failure: its id is too long. */
+/** With this limit, every document's id is too long, so every document fails. */
 const LIMITS = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, documentIdBytesMax: 2 };
 const nodes: Node[] = [];
 
@@ -19,8 +19,8 @@ afterEach(async () => {
 });
 
 /**
- * A job from a database with one document to another, stored with options that this version does
- * not store.
+ * Starts a job that copies a database with one document. `change` returns the options as another
+ * version would store them.
  */
 async function openWithJob(members: object, change: (options: ReplicationOptions) => object) {
   const node = await openNode({ config: { copyLimits: LIMITS } });
@@ -34,7 +34,7 @@ async function openWithJob(members: object, change: (options: ReplicationOptions
   return { node, id };
 }
 
-test("a job with a policy of a newer version copies nothing and reports why", async () => {
+test("a job with a failure policy of a newer version copies nothing and reports the unknown policy", async () => {
   const { node, id } = await openWithJob({ continuous: true }, (options) => ({
     ...options,
     failurePolicy: "drop",
@@ -49,7 +49,7 @@ test("a job with a policy of a newer version copies nothing and reports why", as
   expect(data?.checkpointedSequence).toBe(0);
 });
 
-test("a job stored before policies existed skips documents that do not arrive", async () => {
+test("a job stored before failure policies existed skips documents that cannot be copied", async () => {
   const { node, id } = await openWithJob({}, ({ failurePolicy: _, ...older }) => older);
   const { state } = await node.event("replication.ended");
   expect(state).toBe("completed");
@@ -63,7 +63,7 @@ test.each(
     [of, 2, bound, 2] as const,
   ]),
 )(
-  "for a job stored with %s of %d before the limit existed, %s is %d",
+  "a job stored with %s = %d before the limit existed gets %s = %d",
   async (of, count, bound, most) => {
     const { node, id } = await openWithJob({}, ({ [bound]: _, ...older }) => ({
       ...older,
@@ -75,7 +75,7 @@ test.each(
   },
 );
 
-test("clamps the stored number of concurrent copies to the maximum", async () => {
+test("the number of concurrent copies is limited to the maximum if a larger number is stored", async () => {
   const many = { workerProcesses: 1e15, workerProcessesMax: 1e15, httpConnections: 1e15 };
   const { node } = await openWithJob({}, (options) => ({ ...options, ...many }));
   expect((await node.event("replication.ended")).state).toBe("completed");

@@ -1,4 +1,4 @@
-/** Documents of `_replicator` from elsewhere that contain the outcome of their jobs. */
+/** `_replicator` documents from another server that contain the outcomes of their jobs. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import { documentView } from "../../../src/replicator/index.ts";
@@ -39,7 +39,7 @@ beforeEach(async () => {
 
 afterEach(() => node.stop());
 
-/** Writes a document like a replication of the database does. */
+/** Writes a document to the database as a replication does. */
 async function arrive(id: string, members: object, hash = "a".repeat(32)): Promise<void> {
   await node.kv.transact(async (tx) => {
     const database = await node.databases.open(tx, DATABASE);
@@ -65,7 +65,7 @@ async function shown(id: string): Promise<unknown> {
   return entry && documentView(entry, "http://here/");
 }
 
-test("shows a completed document as completed, with its figures", async () => {
+test("a document in the state completed is shown as completed, with its statistics", async () => {
   await arrive("done", COMPLETED);
   expect(await shown("done")).toMatchObject({
     database: DATABASE,
@@ -86,11 +86,11 @@ test("shows a completed document as completed, with its figures", async () => {
     error_count: 0,
     last_updated: "2020-01-01T00:00:00Z",
   });
-  // The document itself is unchanged.
+  // The document itself has not changed.
   expect((await node.read(DATABASE, "done"))?.revision).toBe(`2-${"a".repeat(32)}`);
 });
 
-test("shows a failed document as failed, with its reason", async () => {
+test("a document in the state failed is shown as failed, with its reason", async () => {
   await arrive("failed", FAILED);
   expect(await shown("failed")).toMatchObject({
     state: "failed",
@@ -106,7 +106,7 @@ test("shows a failed document as failed, with its reason", async () => {
   expect(await shown("silent")).toMatchObject({ info: { error } });
 });
 
-test("completed and failed documents are listed and counted by state, and do not run", async () => {
+test("documents in the states completed and failed are listed and counted by state, and their jobs do not run", async () => {
   await arrive("done", COMPLETED);
   await arrive("failed", FAILED);
   const states = async (state: "completed" | "failed" | "pending") => {
@@ -120,7 +120,7 @@ test("completed and failed documents are listed and counted by state, and do not
   expect(counts).toEqual({ pending: 0, running: 0, finished: 2 });
 });
 
-test("a job that ended on another server runs when it is retried, and when its document loses the state", async () => {
+test("a job that ended on another server runs if it is retried or if its document loses the state", async () => {
   await node.createDatabase("a");
   await node.createDatabase("b");
   await node.put("a", "x", "{}");
@@ -140,20 +140,20 @@ test("a job that ended on another server runs when it is retried, and when its d
   await node.onceContent("c", (ids) => ids.includes("x"));
 });
 
-test("a copied document does not change an existing job", async () => {
+test("an incoming document with an outcome does not change a job that already exists", async () => {
   const { source, target, owner } = COMPLETED;
   await arrive("mine", { source, target, owner });
   await arrive("mine", COMPLETED, "b".repeat(32));
   expect(await shown("mine")).toMatchObject({ state: "pending" });
 });
 
-test("deleting a document removes its job", async () => {
+test("deleting a document that contains an outcome removes its job", async () => {
   await arrive("done", COMPLETED);
   await node.put(DATABASE, "done", "{}", true);
   expect(await found("done")).toBeUndefined();
 });
 
-test("ignores state members that no replicator writes", async () => {
+test("state members that no replicator writes are ignored", async () => {
   const stats = {
     docs_read: "many",
     docs_written: -1,

@@ -1,4 +1,7 @@
-/** Jobs on a store with many unknown commits: none waits for its activity timeout. */
+/**
+ * Jobs on a store where the outcome of many commits is unknown. No job has to wait for its activity
+ * timeout.
+ */
 import { afterEach, expect, test } from "vitest";
 import { seededRandom } from "../../../src/databases/store.fixture.ts";
 import { parseReplication } from "../../../src/replicator/index.ts";
@@ -11,7 +14,7 @@ let node: Node;
 afterEach(() => node.stop());
 
 test.each([1, 2, 3, 4, 5])(
-  "a job runs to its end, and a continuous one parks (seed %i)",
+  "a one-shot job runs to its end and a continuous job parks (seed %i)",
   async (seed) => {
     node = await openNode({
       faults: { random: seededRandom(seed), unknownRatio: 0.4 },

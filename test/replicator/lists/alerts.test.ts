@@ -1,4 +1,4 @@
-/** Alerts: each breach and its end are reported once, whichever node derives them. */
+/** Alerts. Each breach and its end are reported once, whichever node detects them. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
@@ -53,7 +53,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.kv.close());
 
-/** Returns a watch that has become the leader, and has followed all events. */
+/** Returns an alert watch that has become the leader and has processed all events. */
 async function begun(): Promise<AlertWatch> {
   const watch = world.watch();
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
@@ -61,7 +61,7 @@ async function begun(): Promise<AlertWatch> {
   return watch;
 }
 
-/** Returns whether some events were missing. */
+/** Processes all events. Returns whether some events had already been deleted. */
 async function followAll(watch: AlertWatch): Promise<boolean> {
   for (let isGap = false; ; ) {
     const followed = await watch.follow();
@@ -105,7 +105,7 @@ interface SentAlert {
   readonly breachId: string;
 }
 
-/** Takes the pending alerts, oldest first. */
+/** Returns and removes the pending alerts, oldest first. */
 async function reported(watch: AlertWatch): Promise<SentAlert[]> {
   const found: SentAlert[] = [];
   for (;;) {
@@ -121,7 +121,7 @@ async function reported(watch: AlertWatch): Promise<SentAlert[]> {
 
 const whats = async (watch: AlertWatch) => (await reported(watch)).map(({ what }) => what);
 
-test("alerts once for a job that keeps failing and once for its recovery, then rearms", async () => {
+test("a job that fails repeatedly causes one alert, its recovery causes another alert, and later failures cause a new one", async () => {
   const watch = await begun();
   const id = await addJob("a");
   for (let tries = 0; tries < 3; tries++) {
@@ -135,7 +135,7 @@ test("alerts once for a job that keeps failing and once for its recovery, then r
   const [resolved] = await reported(watch);
   expect(resolved).toMatchObject({ what: "failing resolved", breachId: firing?.id });
   expect(resolved?.id).not.toBe(firing?.id);
-  // A breach that ends before it is noticed is reported nevertheless.
+  // A breach that ends before the watch reads the events is still reported.
   await fail(id);
   await recover(id);
   await followAll(watch);
@@ -182,7 +182,7 @@ test("rules that fail for one cause share a message, and each is resolved when i
   expect(await groups()).toEqual([]);
 });
 
-test("alerts on stalled and ended jobs; a removed job has no breaches", async () => {
+test("stalled and ended jobs cause alerts, and removing a job ends its breaches", async () => {
   const watch = await begun();
   const [id, done] = [await addJob("a"), await addJob("b")];
   await change(id, { stallCount: 1 });
@@ -195,7 +195,7 @@ test("alerts on stalled and ended jobs; a removed job has no breaches", async ()
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("alerts on failed documents and on their later arrival", async () => {
+test("failed documents cause an alert, which is resolved when they arrive later", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -208,7 +208,7 @@ test("alerts on failed documents and on their later arrival", async () => {
   expect(await whats(watch)).toEqual(["left_behind firing", "left_behind resolved"]);
 });
 
-test("alerts on a long lag and clears it once the lag has halved", async () => {
+test("a long lag causes an alert, which is resolved once the lag has halved", async () => {
   const watch = await begun();
   const id = await addJob("a");
   await behindSince(id, START_MS);
@@ -227,7 +227,7 @@ test("alerts on a long lag and clears it once the lag has halved", async () => {
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("a paused job has no lag: none is reported, and one reported before is resolved", async () => {
+test("a paused job causes no lag alert, and an earlier lag alert is resolved when the job is paused", async () => {
   const watch = await begun();
   const [first, second] = (await Promise.all(["a", "b"].map(addJob))) as [string, string];
   const { commands } = world.node.replicator;
@@ -242,7 +242,7 @@ test("a paused job has no lag: none is reported, and one reported before is reso
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("breaches whose events were deleted unread are found in the job lists", async () => {
+test("if events were deleted before the watch read them, the job lists reveal the breaches", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map(addJob));
   const [first, second] = ids as [string, string];
@@ -263,7 +263,7 @@ test("breaches whose events were deleted unread are found in the job lists", asy
   expect(await whats(watch)).toEqual([]);
 });
 
-test("one node derives alerts; after it stops another continues without repeating any", async () => {
+test("only one node reports alerts, and another node that takes over does not repeat any", async () => {
   const watch = await begun();
   const other = world.watch();
   const id = await addJob("a");
@@ -284,7 +284,7 @@ test("one node derives alerts; after it stops another continues without repeatin
   expect(await watch.takeTurn(TURN_MS)).toBe("taken");
 });
 
-test("a disabled kind of alert is not sent; once it is enabled, current breaches are", async () => {
+test("a disabled kind of alert is not sent, and enabling it sends alerts for current breaches", async () => {
   const watch = await begun();
   const id = await addJob("a");
   world.settings.kinds = ["stalled"];

@@ -1,6 +1,6 @@
 /**
- * Failing jobs, grouped by their last failures: the groups cover all of them, and a filter finds
- * exactly the jobs of a group.
+ * Failing jobs, grouped by their last failure. The groups contain every failing job, and a group's
+ * filter finds exactly the jobs of the group.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -33,8 +33,8 @@ function open() {
 }
 
 /**
- * Four of five jobs fail; two thirds of these at one host. Each is due a thousand seconds after its
- * failure.
+ * Four of every five jobs fail, and two thirds of these because of the same host. Each job is due a
+ * thousand seconds after its failure.
  */
 beforeAll(async () => {
   node = open();
@@ -77,7 +77,7 @@ async function listed(filter: JobFilter): Promise<string[]> {
 }
 
 describe("groups of failing jobs", () => {
-  test("cover all failing jobs, the largest group first", async () => {
+  test("contain every failing job, and begin with the largest group", async () => {
     const { groups, total, jobCount } = await node.replicator.failing.page(ALL);
     expect([total, jobCount]).toEqual([groups.length, failures.size]);
     expect(groups[0]).toMatchObject({ class: "unauthorized", host: "example.com:5984" });
@@ -93,7 +93,7 @@ describe("groups of failing jobs", () => {
     }
   });
 
-  test("contain the jobs that their class, side and host filter finds", async () => {
+  test("contain the jobs that a filter by the group's class, side and host finds", async () => {
     const { groups } = await node.replicator.failing.page(ALL);
     expect(groups.length).toBeGreaterThan(15);
     for (const { class: error, side, host, count } of groups) {
@@ -111,7 +111,7 @@ describe("groups of failing jobs", () => {
     }
   });
 
-  test("report when their first job is due, ignoring paused jobs", async () => {
+  test("report when their first job that is not paused is due", async () => {
     const { groups } = await node.replicator.failing.page(ALL);
     const [largest] = groups;
     const last = (largest?.failing.sinceMs ?? 0) * 1000;
@@ -126,7 +126,7 @@ describe("groups of failing jobs", () => {
     expect(page).toEqual({ ...all, groups: all.groups.slice(2, 5) });
   });
 
-  test("cost the same for many jobs as for few", async () => {
+  test("cost the same number of reads for many jobs as for few", async () => {
     const before = node.counts.readCount;
     const { groups } = await node.replicator.failing.page({ skip: 0, limit: 1 });
     expect(groups[0]?.count).toBeGreaterThan(300);
@@ -150,6 +150,6 @@ test.each<[JobFilter, (failing: Failing) => boolean]>([
     { host: "example.com", reason: "r7" },
     (one) => /r7/.test(one.reason) && /com(:|$)/.test(one.host ?? ""),
   ],
-])("the filter %j finds the jobs that it describes", async (filter, matches) => {
+])("the filter %j finds exactly the jobs that it describes", async (filter, matches) => {
   expect(await listed(filter)).toEqual(idsOf(matches).toSorted());
 });

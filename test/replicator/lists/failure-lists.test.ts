@@ -32,7 +32,7 @@ function refused(id: string, more: Partial<DocumentFailure> = {}): DocumentFailu
   return { id, revision, phase: "write", status: 403, error: "forbidden", reason, ...more };
 }
 
-test("a failure keeps its first time and counts its attempts, whatever its id is", async () => {
+test("a failure keeps the time of its first attempt and counts its attempts, whatever the document's id", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const odd = ["", "a/b", "\ud800", "\ud801", "é".repeat(3000), `${"é".repeat(3000)}x`];
@@ -52,7 +52,7 @@ test("a failure keeps its first time and counts its attempts, whatever its id is
   expect(left.entries).toEqual([]);
 });
 
-test("retry requests are combined, and request the whole list if they name too many documents", async () => {
+test("retry requests are merged, and become a request for the whole list if they name too many documents", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const long = "é".repeat(3000);
@@ -64,7 +64,7 @@ test("retry requests are combined, and request the whole list if they name too m
   const ask = (request: string, ids?: readonly string[]) =>
     kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
   const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
-  // The scheduled retry of the whole list is not merged into a later request.
+  // A scheduled retry of the whole list does not make a later request apply to the whole list.
   await ask("scheduled");
   await ask("first", ["a"]);
   expect(await asked()).toEqual({ request: "first", ids: ["a"] });
@@ -81,7 +81,7 @@ test("retry requests are combined, and request the whole list if they name too m
   expect(await asked()).toBeUndefined();
 });
 
-test("failures are counted by kind, and a changed reason moves the count", async () => {
+test("failures are counted by status and error, and a failure whose error changes is counted under the new error", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   const change = (failed: readonly DocumentFailure[]) =>
@@ -96,7 +96,7 @@ test("failures are counted by kind, and a changed reason moves the count", async
   ]);
 });
 
-test("a list that would exceed its limit stays unchanged and reports why", async () => {
+test("a change that would make a list exceed its limit is refused with a reason, and the list stays unchanged", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index, 2);
   const change = (...ids: string[]) =>
@@ -120,7 +120,7 @@ test("a list that would exceed its limit stays unchanged and reports why", async
   ]);
 });
 
-test("a job that lost its lock can neither list failed documents nor skip them", async () => {
+test("a job that has lost its lock can neither add failed documents to the list nor end a retry", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);
   let held = true;
@@ -152,7 +152,7 @@ test("a job that lost its lock can neither list failed documents nor skip them",
   expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
 });
 
-test("the failure list of a removed job is kept until it expires; a run after that retries the documents", async () => {
+test("a removed job's failure list is kept until it expires, and a new run after that copies the failed documents again", async () => {
   let documentIdBytesMax = 3;
   const limits = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits };
   Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });
@@ -177,14 +177,15 @@ test("the failure list of a removed job is kept until it expires; a run after th
     return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
-  // Removes the job, and re-creates it before its failure list is deleted.
+  // Removes the job, and creates it again before its failure list is deleted.
   await node.cleanUp.removeOldTransients();
   const again = await run();
   await node.cleanUp.once();
   expect(await node.replicator.find(again)).toBeUndefined();
   expect(await listed(await run())).toBe(1);
   expect(Object.keys(await node.content("b"))).toEqual(["one", "two"]);
-  // The first check records the time, and the second one finds that enough has passed.
+  // The first clean-up records the time of the check. The second one finds that the list has
+  // expired.
   await node.cleanUp.once();
   await node.cleanUp.once();
   documentIdBytesMax = 100;

@@ -1,4 +1,6 @@
-/** The log of job events: thinning, deletion, and notice to consumers that missed events. */
+/**
+ * The log of job events: thinning, deletion, and how consumers learn that they have missed events.
+ */
 import { afterEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../../src/kv/index.ts";
@@ -20,7 +22,7 @@ const STATUS: JobStatus = {
   source: [],
   target: [],
 };
-/** A limit that no test reaches. */
+/** A size limit that no test reaches. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
 const stores: KeyValueStore[] = [];
@@ -68,7 +70,7 @@ function open() {
   };
 }
 
-test("routine events are thinned, and a consumer that missed some is notified", async () => {
+test("routine events are removed from the log, and a consumer that missed some of them is notified", async () => {
   const { kv, log, note, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await note("a", 1000);
@@ -84,7 +86,7 @@ test("routine events are thinned, and a consumer that missed some is notified", 
   expect(await jobsBehind(behindB)).toEqual({ ids: ["c"], forgottenId: undefined });
 });
 
-test("many events are thinned in several transactions", async () => {
+test("removing many routine events takes several transactions", async () => {
   const { kv, log, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await kv.transact(async (tx) => {
@@ -96,7 +98,7 @@ test("many events are thinned in several transactions", async () => {
   expect((await jobsBehind(begin)).ids).toEqual([]);
 });
 
-test("events that the job lists do not contain yet are kept, however old", async () => {
+test("events that have not yet been applied to the job lists are kept even if they are old", async () => {
   const { kv, log, note, fold, jobsBehind } = open();
   const begin = await kv.read((tx) => log.lastId(tx));
   await note("a", 1000);
@@ -106,7 +108,7 @@ test("events that the job lists do not contain yet are kept, however old", async
   expect((await jobsBehind(begin)).ids).toEqual(["b"]);
 });
 
-test("thinning keeps the events of failures and removals", async () => {
+test("thinning the log keeps the events of failures and removals", async () => {
   const { kv, log, note, remove, fold, past } = open();
   await note("a", 1000);
   await note("a", 1000, "crashed");
@@ -117,7 +119,7 @@ test("thinning keeps the events of failures and removals", async () => {
   expect(await past()).toEqual(["a crashed", "a removed", "b started"]);
 });
 
-test("thinned events are deleted when they are old", async () => {
+test("old events are deleted once the log has been thinned up to them", async () => {
   const { kv, log, note, fold, past } = open();
   await note("a", 1000, "crashed");
   await note("b", 2000, "crashed");
@@ -126,12 +128,12 @@ test("thinned events are deleted when they are old", async () => {
   await kv.transact((tx) => log.thin(tx, 2500));
   expect(await kv.transact((tx) => log.forget(tx, 1500, NO_LIMIT))).toBe(false);
   expect(await past()).toEqual(["b crashed", "c crashed"]);
-  // The last event has not been thinned.
+  // The log has not been thinned up to the last event.
   await kv.transact((tx) => log.forget(tx, 9000, NO_LIMIT));
   expect(await past()).toEqual(["c crashed"]);
 });
 
-test("the oldest events are deleted first if the log is too large", async () => {
+test("the oldest events are deleted first if the log exceeds its size limit", async () => {
   const { kv, log, note, fold, past } = open();
   const sizes: number[] = [];
   for (let number = 0; number < 40; number++) {
@@ -149,7 +151,7 @@ test("the oldest events are deleted first if the log is too large", async () => 
   expect(await past()).not.toContain("quiet started");
 });
 
-test("the name of a removed job is kept as long as the event of its removal", async () => {
+test("a removed job's name is kept as long as the event of the job's removal", async () => {
   const { kv, log, note, remove, fold, past, former } = open();
   await remove("a", 1000);
   await remove("b", 2000);
@@ -164,7 +166,7 @@ test("the name of a removed job is kept as long as the event of its removal", as
   expect(await former("a", "b")).toEqual([]);
 });
 
-test("a page of a filter that matches nothing tests a bounded number of events", async () => {
+test("reading a page of events checks a bounded number of events, even if no event matches the filter", async () => {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
   stores.push(kv);

@@ -1,4 +1,4 @@
-/** Metrics of jobs: exact totals, and details of the jobs furthest behind. */
+/** Metrics of jobs: exact totals, and details of the jobs with the longest lags. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -46,7 +46,7 @@ async function setFailing(id: string, failing: Failing | undefined): Promise<voi
 const failingAt = (host: string | undefined): Failing =>
   failingAfter(undefined, FAILURE, { ...NO_PLACE, class: "unreachable", host }, NOW_MS);
 
-test("a failing job is counted under the host of its last failure, and under none once it recovers", async () => {
+test("a failing job is counted under the host of its last failure, and under no host after it recovers", async () => {
   const ids = await Promise.all(["a", "b", "c"].map((name) => addJob(name)));
   for (const id of ids) await setFailing(id, failingAt("one.example"));
   await setFailing(ids[0] as string, failingAt("two.example"));
@@ -73,7 +73,7 @@ test("a failing job is counted under the host of its last failure, and under non
   expect(await failing()).toHaveLength(1);
 });
 
-test("lists the jobs that are furthest behind, and the oldest lag of each group", async () => {
+test("the metrics contain the jobs with the longest lags, and the longest lag of each group", async () => {
   const ids: string[] = [];
   for (let n = 0; n < 30; n++) ids.push(await addJob(`t${n}`, n % 2 === 0 ? "ann" : "bob"));
   for (const [n, id] of ids.entries()) {
@@ -97,7 +97,7 @@ test("lists the jobs that are furthest behind, and the oldest lag of each group"
   expect(paused.groupLags[0]).toEqual({ name: "user:ann", lagSec: 29 });
 });
 
-test("names documents by database and id, and each replicator database as a group", async () => {
+test("the metrics name documents by database and id, and use each replicator database as a group", async () => {
   for (const name of ["_replicator", "team/_replicator"]) {
     await node.kv.transact((tx) => node.databases.create(tx, name));
     await node.kv.transact(async (tx) => {

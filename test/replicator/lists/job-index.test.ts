@@ -1,6 +1,6 @@
 /**
- * The index of jobs agrees with the jobs after any history. Changes are appended as events, which a
- * fold applies to the index. It is built if missing, and repaired.
+ * The index of jobs, which agrees with the jobs after any history. Changes are appended as events,
+ * and a fold applies them to the index. The index is built if it is missing, and is repaired.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -37,8 +37,8 @@ function open() {
 const ONE = { limit: 1 };
 
 /**
- * Folds this many pending events into the index: one node does, two do concurrently, or one dies
- * before its commit.
+ * Folds this many pending events into the index. The fold is executed by one node, by two nodes
+ * concurrently, or by a node that dies before its commit.
  */
 interface Fold {
   readonly folds: "one" | "two" | "dying";
@@ -88,7 +88,7 @@ describe("the index of jobs", () => {
 
   const problems = () => node.kv.read((tx) => indexProblems(tx, node));
 
-  test("agrees with the jobs after any history, in whatever order and portions pending changes are applied", async () => {
+  test("agrees with the jobs after any history, whatever the order and portions in which pending changes are applied", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(INDEX_STEP, { minLength: 1, maxLength: 60 }), async (steps) => {
         const own = open();
@@ -99,7 +99,7 @@ describe("the index of jobs", () => {
           [0, 1, 2].map((job): IndexStep => ({ event, job, failure: "other" })),
         );
         for (const one of [...first, ...steps]) {
-          // A reader that began earlier sees the jobs and lists of that time.
+          // A reader that began before the operation still sees the earlier jobs and lists.
           const seenBefore = await own.kv.read(async (tx) => {
             await tx.readVersion();
             await ("folds" in one ? fold(one, own, other) : history.apply(one));
@@ -116,7 +116,7 @@ describe("the index of jobs", () => {
     );
   });
 
-  test("follows the failure list of a replication", async () => {
+  test("records whether a replication has failed documents", async () => {
     const history = new History(node);
     const happen = (event: string) => history.apply({ event, job: 0, failure: "other" });
     const hasFailures = async () => {
@@ -130,7 +130,7 @@ describe("the index of jobs", () => {
     expect(await hasFailures()).toBe(false);
   });
 
-  test("is repaired after a node without the index has changed jobs", async () => {
+  test("can be repaired after a node that does not know the index has changed jobs", async () => {
     const replication = (n: number) => parseReplication({ source: "a", target: `b${n}` });
     const requester = { userName: null, isAdmin: true };
     const ids: string[] = [];
@@ -145,7 +145,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is built in pages for a store without one, by several nodes concurrently", async () => {
+  test("is built in pages if the store has none, even by several nodes concurrently", async () => {
     const requester = { userName: "ann", isAdmin: true };
     const replication = (n: number) => parseReplication({ source: "a", target: `b${n}` });
     for (let n = 0; n < 450; n++) await node.replicator.start(replication(n), requester);
@@ -181,7 +181,7 @@ describe("the index of jobs", () => {
     }
   });
 
-  test("gets the rows that its older format lacked", async () => {
+  test("receives the rows that its older format lacked", async () => {
     await addEnded(0, "http://couch.example/db");
     await node.index.foldAll(node.kv);
     const row = SUBSPACES.replicator.pack([51, "source", "//db", "job0"]);
@@ -197,7 +197,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated by a running node once enough changes are pending", async () => {
+  test("is updated by a running node when enough changes are pending", async () => {
     const folder = new IndexFolder(node);
     const stopping = new AbortController();
     const running = folder.run(stopping.signal);
@@ -213,7 +213,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated by a starting node if enough changes are pending", async () => {
+  test("is updated by a node that starts while enough changes are pending", async () => {
     for (let n = 0; n < 1000; n++) await addEnded(n);
     const stopping = new AbortController();
     const folded = deferred<void>();
@@ -234,7 +234,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated in batches, each of which reads one event more than it applies, however many are pending", async () => {
+  test("is updated in batches, and each batch reads one event more than it applies to learn whether more are pending", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const read = vi.spyOn(node.events, "statusEvents");
     const pieces: boolean[] = [];
@@ -246,7 +246,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated before a read if more changes are pending than a reader should keep", async () => {
+  test("is updated before a read if more changes are pending than the reader should hold in memory", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const reader = composeNode({ runtime: node.runtime, kv: node.kv });
     const read = vi.spyOn(reader.events, "statusEvents");
@@ -263,7 +263,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("includes all pending changes while the store is full", async () => {
+  test("returns all pending changes to readers even while the store is full and cannot be updated", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     vi.spyOn(node.kv, "isFull").mockReturnValue(true);
     const fold = vi.spyOn(node.index, "fold");
@@ -273,7 +273,7 @@ describe("the index of jobs", () => {
     expect(fold).not.toHaveBeenCalled();
   });
 
-  test("can change without an event that consumers of events see", async () => {
+  test("can change without an event that consumers see", async () => {
     await addEnded(0);
     const fallBehind = (sinceMs: number) =>
       node.kv.transact((tx) => node.backlogs.set(tx, "job0", { sinceMs, pending: 1, seenMs: 3 }));
@@ -288,7 +288,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("finds the transient jobs that ended before a time, in pages", async () => {
+  test("lists the transient jobs that ended before a given time, in pages", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     const found: number[] = [];
     const find = (after?: EndedJob) => node.index.endedTransients(node.kv, 440, after);
@@ -299,12 +299,12 @@ describe("the index of jobs", () => {
     expect(found).toEqual(Array.from({ length: 440 }, (_, n) => n));
   });
 
-  test("is compared with the jobs page by page", async () => {
+  test("is compared with all jobs page by page", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     expect(await repairAll(node)).toEqual({ repairedCount: 0, pageCount: 3 });
   });
 
-  test("is compared with the jobs in parts, and old transient jobs are found without reading the others", async () => {
+  test("is compared with the jobs over several clean-ups, and finds old transient jobs without reading other jobs", async () => {
     for (let n = 0; n < 2100; n++) await addEnded(n);
     const list = vi.spyOn(node.jobs, "list");
     const pageCounts: number[] = [];
@@ -319,7 +319,7 @@ describe("the index of jobs", () => {
     expect(list).not.toHaveBeenCalled();
   });
 
-  /** The store as a version without the index left it. */
+  /** Changes the store to the state in which a version without the index would leave it. */
   async function becomeOlder(): Promise<void> {
     const clear = (tx: Transaction, subspace: Subspace, first: number, end: number) => {
       const { begin } = subspace.range([first]);
@@ -334,7 +334,7 @@ describe("the index of jobs", () => {
     });
   }
 
-  /** A transient job that ended `endedMs` after 1970. */
+  /** Adds a transient job that ended `endedMs` milliseconds after 1970. */
   async function addEnded(endedMs: number, source = "a"): Promise<void> {
     const replication = parseReplication({ source, target: `b${endedMs}` });
     const asked = { replication, refusal: undefined, document: undefined, userName: null };

@@ -1,6 +1,6 @@
 /**
- * Pages of jobs: together they contain all matching jobs once, in order, and a page reads as many
- * keys as it has rows.
+ * Pages of jobs. Together, the pages contain each matching job once and in order. A page reads as
+ * many keys as it has rows.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -33,7 +33,10 @@ function open() {
   return { ...composeNode({ runtime, kv }), kv, counts };
 }
 
-/** Adds jobs. One in ten fails, with failure times in the reverse order of ids. */
+/**
+ * Adds jobs. One job in ten fails, and the order of the failure times is the reverse of the order
+ * of the ids.
+ */
 beforeEach(async () => {
   node = open();
   await node.replicator.prepare();
@@ -70,7 +73,7 @@ async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> 
   return found;
 }
 
-/** Makes one job in five lag behind, with times in the order of ids. */
+/** Gives one job in five a lag. The lags begin in the order of the ids. */
 async function fallBehind(): Promise<void> {
   for (let n = 0; n < JOBS; n += 5) {
     const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };
@@ -82,7 +85,7 @@ const behindIds = () => ids.filter((_, n) => n % 5 === 0);
 
 const failingIds = () => ids.filter((_, n) => n % 10 === 0);
 
-test("the pages together contain all matching jobs, in either direction", async () => {
+test("together, the pages contain all matching jobs, in ascending and in descending order", async () => {
   expect(await pages({ filter: {}, limit: 333 })).toEqual(ids);
   expect(await pages({ filter: {}, limit: 250, descending: true })).toEqual(ids.toReversed());
   const both = { states: ["crashing", "pending"] } as const;
@@ -97,7 +100,7 @@ test("the pages together contain all matching jobs, in either direction", async 
   expect([...even, ...odd].toSorted()).toEqual(failingIds());
 });
 
-test("skip and limit slice a list like an array", async () => {
+test("skip and limit select the same jobs as a slice of the whole list", async () => {
   for (const [skip, limit] of [
     [0, 1],
     [3, 5],
@@ -112,7 +115,7 @@ test("skip and limit slice a list like an array", async () => {
   }
 });
 
-test("lists failing jobs by their number of attempts", async () => {
+test("failing jobs can be listed in the order of their numbers of attempts", async () => {
   const { entries, total } = await node.replicator.lists.page({
     filter: {},
     order: "tries",
@@ -123,7 +126,7 @@ test("lists failing jobs by their number of attempts", async () => {
   expect(new Set(entries.map(({ data }) => data.failing?.tries))).toEqual(new Set([6]));
 });
 
-test("a first page reads as many keys as it has rows, however many jobs exist", async () => {
+test("the first page reads as many keys as it has rows, whatever the number of jobs", async () => {
   const requests: readonly JobPageRequest[] = [
     { filter: {}, limit: 10 },
     { filter: { states: ["crashing"] }, limit: 10 },
@@ -140,7 +143,7 @@ test("a first page reads as many keys as it has rows, however many jobs exist", 
   }
 });
 
-test("a filtered page tests few more rows than it shows", async () => {
+test("a page with a filter reads only a few more rows than it returns", async () => {
   await node.index.foldAll(node.kv);
   const tested = vi.spyOn(node.index.statuses, "getMany");
   const { entries } = await node.replicator.lists.page({ filter: { failing: false }, limit: 50 });
@@ -151,7 +154,7 @@ test("a filtered page tests few more rows than it shows", async () => {
   expect(testedIds.length).toBeLessThan(75);
 });
 
-test("reads the details of all jobs on a page in one transaction", async () => {
+test("the details of all jobs on a page are read in one transaction", async () => {
   const { replicator, kv, failureLists } = node;
   const left = ids[7] as string;
   const { entries } = await replicator.lists.page({ filter: {}, limit: 100 });
@@ -170,7 +173,7 @@ test("reads the details of all jobs on a page in one transaction", async () => {
   );
 });
 
-test("reads named jobs in pages, each job once", async () => {
+test("jobs that are named by id are read in pages, each job once", async () => {
   const named = ["nobody", ...ids.slice(0, 450), ids[0] as string];
   const read = vi.spyOn(node.kv, "read");
   const found = await node.replicator.lists.entries(named);
@@ -179,7 +182,7 @@ test("reads named jobs in pages, each job once", async () => {
   for (const [id, { jobId }] of found) expect(jobId).toBe(id);
 });
 
-test("each page reads only the changes that the index lacks and no earlier page has read", async () => {
+test("each page reads only those changes that the index lacks and that no earlier page has read", async () => {
   await node.index.foldAll(node.kv);
   const id = ids[0] as string;
   const { commands } = node.replicator;
@@ -197,7 +200,7 @@ test("each page reads only the changes that the index lacks and no earlier page 
   expect(reads.slice(1).every((count) => count < 80)).toBe(true);
 });
 
-test("lists jobs that are behind by their lag and by a minimum lag", async () => {
+test("jobs with a lag can be listed in the order of their lags, and filtered by a minimum lag", async () => {
   await fallBehind();
   const list = (request: Omit<JobPageRequest, "after" | "limit">) =>
     pages({ ...request, limit: 41 });
@@ -217,7 +220,7 @@ test("lists jobs that are behind by their lag and by a minimum lag", async () =>
   expect(await total(long, "lag")).toBe(21);
 });
 
-test("a job that has caught up is not listed as behind", async () => {
+test("a job that has caught up is not listed among jobs with a lag", async () => {
   await fallBehind();
   const caughtUp = { sinceMs: undefined, pending: 0, seenMs: 6000 };
   await node.kv.transact((tx) => node.backlogs.set(tx, ids[0] as string, caughtUp));
@@ -225,7 +228,7 @@ test("a job that has caught up is not listed as behind", async () => {
   expect(listed).toEqual(behindIds().slice(1));
 });
 
-test("only jobs whose source has confirmed it are listed as caught up", async () => {
+test("a job is listed as caught up only if its source has confirmed that it is", async () => {
   await fallBehind();
   expect(await pages({ filter: { isCaughtUp: true }, limit: 500 })).toEqual([]);
   const proven = fc.uniqueArray(fc.nat({ max: JOBS - 1 }), { maxLength: 20 });
@@ -245,7 +248,7 @@ test("only jobs whose source has confirmed it are listed as caught up", async ()
   );
 });
 
-test("scans all jobs if too many are behind to be sorted", async () => {
+test("all jobs are scanned if too many have a lag to sort them", async () => {
   const requester = { userName: "ann", isAdmin: true };
   for (let n = 0; n < 600; n++) {
     const replication = parseReplication({ source: "more", target: `m${n}`, continuous: true });
@@ -267,20 +270,23 @@ test.each([
   ["a pattern", "targetDatabase", "t12*4", (n: number) => /^12\d*4$/.test(String(n))],
   ["a pattern without a literal beginning", "targetDatabase", "*99", (n: number) => n % 100 === 99],
   ["a whole name", "targetDatabase", "t7", (n: number) => n === 7],
-] as const)("finds jobs by %s of a database", async (_, member, pattern, isFound) => {
-  const filter = { [member]: new Glob(pattern) };
-  const found = await pages({ filter, order: "id", descending: false, limit: 100 });
-  const names = await Promise.all(
-    found.map(async (jobId) => {
-      const target = (await node.replicator.find(jobId))?.data.replication?.target;
-      return target?.kind === "local" ? Number(target.database.slice(1)) : Number.NaN;
-    }),
-  );
-  const expected = Array.from({ length: JOBS }, (_, n) => n).filter(isFound);
-  expect(names.toSorted((left, right) => left - right)).toEqual(expected);
-});
+] as const)(
+  "a filter by %s of a database finds the matching jobs",
+  async (_, member, pattern, isFound) => {
+    const filter = { [member]: new Glob(pattern) };
+    const found = await pages({ filter, order: "id", descending: false, limit: 100 });
+    const names = await Promise.all(
+      found.map(async (jobId) => {
+        const target = (await node.replicator.find(jobId))?.data.replication?.target;
+        return target?.kind === "local" ? Number(target.database.slice(1)) : Number.NaN;
+      }),
+    );
+    const expected = Array.from({ length: JOBS }, (_, n) => n).filter(isFound);
+    expect(names.toSorted((left, right) => left - right)).toEqual(expected);
+  },
+);
 
-test("a database's name is looked up in the index, however many jobs exist", async () => {
+test("a filter by a database name uses the index instead of reading all jobs", async () => {
   await node.index.foldAll(node.kv);
   const before = node.counts.readCount;
   const filter = { targetDatabase: new Glob("t149*") };

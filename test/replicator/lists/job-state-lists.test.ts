@@ -1,6 +1,6 @@
 /**
- * Lists of states combine the queue with the index, and the index adds little to the cost of each
- * change.
+ * Lists of jobs by state. They combine the queue with the index, which adds little to the cost of
+ * each change.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -63,7 +63,8 @@ async function add(
 }
 
 /**
- * Adds this many jobs with all outcomes, of which one in nine runs. Returns the shown states by id.
+ * Adds this many jobs with all outcomes. One job in nine is running. Returns the shown states by
+ * job id.
  */
 async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
   const { kv, jobs } = node;
@@ -88,7 +89,7 @@ async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
 test.each([
   ["a few, in sorted order", 100],
   ["many, by a scan", 4500],
-])("lists and counts jobs by the states that are shown: %s", async (_, count) => {
+])("jobs are listed and counted by the states that are shown for them: %s", async (_, count) => {
   const shown = await addJobs(count);
   const asked: ReplicationState[][] = [
     ...(["running", "pending", "crashing", "completed", "failed"] as const).map((one) => [one]),
@@ -109,7 +110,7 @@ test.each([
   }
 });
 
-test("lists each job whose state is not completed or failed exactly once, ordered by replication id", async () => {
+test("a list in the order of replication ids contains exactly once each job that is neither completed nor failed", async () => {
   const shown = await addJobs(100);
   const ended: readonly string[] = ["completed", "failed"];
   const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));
@@ -120,7 +121,7 @@ test("lists each job whose state is not completed or failed exactly once, ordere
   expect(page.total).toBe(active.length);
 });
 
-test("index and events add 3 keys for a new job, none for its acceptance, and 3 for its end", async () => {
+test("the index and the events add 3 keys for a new job, no keys for its acceptance, and 3 keys for its end", async () => {
   const { kv, counts } = node;
   const writtenBy = async (work: (tx: Transaction) => Promise<unknown>): Promise<number> => {
     const before = counts.writtenCount;

@@ -1,4 +1,4 @@
-/** The state of the cluster by server, group and process, from counters and reports. */
+/** The state of the cluster by server, group and process, derived from counters and reports. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import type { FetchResponse } from "../../../src/http-client/index.ts";
@@ -71,7 +71,7 @@ const report = (differing: Partial<NodeReport>): NodeReport => ({
 const tell = (id: string, differing: Partial<NodeReport>): Promise<void> =>
   node.kv.transact(async (tx) => STORE.report(tx, id, report(differing)));
 
-test("distinguishes servers by port, and from local databases", async () => {
+test("servers are distinguished by port, and local databases are listed separately", async () => {
   const failing = await add("http://example.com:5984/a", "example");
   await add("https://example.com/b", "http://example.com:5984/c");
   await add("https://example.com/b", "https://example.com/other");
@@ -93,7 +93,7 @@ test("distinguishes servers by port, and from local databases", async () => {
   expect(page).toEqual({ total: 3, endpoints: endpoints.slice(1, 2) });
 });
 
-test("combines the measurements of all nodes for a server, and drops those of silent nodes", async () => {
+test("a server's measurements by all nodes are combined, except those of nodes that no longer report", async () => {
   await add("http://slow.example/a", "b");
   const hosts = (latencyMs: number, requestCount: number, limiterMs: number) => [
     { host: "slow.example", latencyMs, requestCount, limiterMs },
@@ -112,7 +112,7 @@ test("combines the measurements of all nodes for a server, and drops those of si
   expect(await measured()).toEqual([{ requestCount: 0, latencyMs: undefined, limiterMs: 0 }]);
 });
 
-test("a process measures its requests to servers, except change feeds", async () => {
+test("a process measures its requests to servers, but not its change feeds", async () => {
   const latencies = new Latencies(node.runtime.clock);
   const answer = { status: 200 } as FetchResponse;
   const fetch = withLatency(
@@ -145,7 +145,7 @@ test("a process measures its requests to servers, except change feeds", async ()
   expect(latencies.list().size).toBe(0);
 });
 
-test("groups report their shares, usage, jobs, and longest wait", async () => {
+test("each group reports its share, usage, jobs, and longest wait", async () => {
   await add("a", "b", "ann");
   nowMs += 30_000;
   await add("a", "b", "bob");
@@ -195,7 +195,7 @@ test("a dead process is replaced by one of its node that started later, and by n
   expect(await dead()).toEqual(["sibling", "restarted", "again", "elsewhere"]);
 });
 
-test("a process with an unregistered worker is dead, and removed after an hour", async () => {
+test("a process whose worker is not registered is shown as dead, and removed after an hour", async () => {
   const { workers } = node.jobs;
   const types = [REPLICATION_JOB_TYPE];
   const described = { node: "tandem@test", processId: "8", types, leaseMs: 6000 };

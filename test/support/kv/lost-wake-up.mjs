@@ -1,5 +1,5 @@
 /**
- * * A process that acquires LMDB's lock, prints a line, and releases the lock once another process
+ * A process that acquires LMDB's lock, prints a line, and releases the lock once another process
  * waits for it, without waking it: node lost-wake-up.mjs DIRECTORY. Runs built code. The effect is
  * as if a thread had died between its wake-up and its next attempt: a thread sleeps, and the mutex
  * word lacks the flag for waiters.
