@@ -272,7 +272,10 @@ export class CredentialReplacements {
     });
   }
 
-  /** Like `replace`, but in the caller's transaction and without opening the gate. */
+  /**
+   * Like `replace`, but in the caller's transaction. Logins of the account keep waiting: their gate
+   * is not opened.
+   */
   async replaceIn(
     tx: Transaction,
     jobId: string,

@@ -354,7 +354,7 @@ async function isThere(
   return (await database.read(tx, id))?.deleted === false;
 }
 
-/** Returns the authority of a new job. */
+/** Returns the user whose rights a new job will have. */
 function ownerOfJob({ owner: named }: Members, writer: WriteContext): Authority {
   const userName = ownerOnceWritten(named, writer);
   const own = authorityOf(writer);

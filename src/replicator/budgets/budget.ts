@@ -31,7 +31,10 @@ export class BudgetInvalidError extends OperationalError {
 }
 
 const BYTES_PER_MEGABYTE = 1_000_000;
-/** Limits of `read` and `write`: member name, unit, and number of units for a value of 1. */
+/**
+ * Limits of `read` and `write`: the name of the member, the unit in which it is counted, and how
+ * many of these units the value 1 allows.
+ */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
   ["documents_per_sec", "documents", 1],

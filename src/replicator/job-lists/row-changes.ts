@@ -77,7 +77,10 @@ export class RowChanges {
   /** Changes of counters, by the text form of the counter's key. */
   readonly counters = new Map<string, CounterChange>();
 
-  /** Sums changes, given in the order they happened. */
+  /**
+   * Combines the changes of each row, which are given in the order in which they happened, into one
+   * change.
+   */
   static of(changes: Iterable<StatusChange>, statusKeys: StatusKeyCache): RowChanges {
     const nets = new Map<string, StatusChange>();
     for (const change of changes) {

@@ -280,8 +280,8 @@ export class JobEventLog {
   }
 
   /**
-   * Thins the next folded events older than `olderThanMs`, by deleting the routine ones. Returns
-   * whether there may be more.
+   * Deletes routine events that are older than `olderThanMs` and already part of the index, a page
+   * at a time. Returns whether there may be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));

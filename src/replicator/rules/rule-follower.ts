@@ -40,7 +40,8 @@ const ROWS_MAX = 500;
 /** Delay for collecting events, so that a busy server is not asked for each change. */
 const GATHER_MS = 100;
 /**
- * Pause between listings, with and without a feed. A database thus gets its job within ten seconds.
+ * Pause between two listings of the source's databases, with and without a feed of database
+ * updates. Even without a feed, a new database gets its job within ten seconds.
  */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
 /** Minimum duration of a round through all security objects. */

@@ -81,8 +81,8 @@ export class LagMeter {
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // The count of a mark may exceed the source's own count: some of the counted changes have since
-    // been superseded, or do not match the filter.
+    // A mark may count more changes than the source: some have since been superseded, or do not
+    // match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();
     this.#learn(count, nowMs);

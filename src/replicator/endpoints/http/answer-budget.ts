@@ -41,8 +41,8 @@ export const DOCUMENT_ANSWER: AnswerBudget = {
 };
 
 /**
- * A page or a row of changes. The row of a document with half a million leaves has a million
- * values.
+ * A page of a changes feed, or one row. Each leaf is an object with one member, so the row of a
+ * document with half a million leaves has a million JSON values.
  */
 export const CHANGES_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 
