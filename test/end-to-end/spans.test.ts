@@ -45,7 +45,7 @@ async function openCollector(): Promise<Collector> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, spans, services };
 }
 
-test("runs, their batches and their requests are nested spans without secrets", async () => {
+test("runs, their batches and the requests of the batches are nested spans without secrets", async () => {
   const collector = await openCollector();
   const node = await processes.open({
     environment: {

@@ -1,4 +1,6 @@
-/** Alerts of two processes: one of them sends, and the other takes over when it dies. */
+/**
+ * Alerts of two processes. One process sends them, and the other takes over when the first dies.
+ */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,7 +19,7 @@ interface Body {
   readonly job: { readonly doc_id: string } | null;
 }
 
-test("one of two processes sends each alert once, and the other takes over when it is killed", async () => {
+test("one of two processes sends each alert once, and the other takes over when the sender is killed", async () => {
   const bodies: Body[] = [];
   let onMessage = (): void => {};
   const receiver = createServer(async (request, response) => {

@@ -1,4 +1,4 @@
-/** A user with a password: many jobs, one session, and the password is never shown. */
+/** Many jobs of one user with a password share one session, and the password is never shown. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
 import { call, Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // Keeps the session from being renewed when the server forgets it: on a slow machine, it may
-      // then be older than the default of this setting.
+      // A long interval, so that the session is not renewed when the server forgets it: on a slow
+      // machine, the session may then be older than the default of this setting.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
@@ -66,7 +66,7 @@ test("jobs of one user share a session, even if the server forgets it meanwhile"
   proxy.intercept((request, forward) => forward(request));
 });
 
-test("a wrong password causes a 401 that does not repeat it", async () => {
+test("a wrong password causes a 401 error whose message does not contain the password", async () => {
   const body = { source: source("wrong-0815"), target: "none", create_target: true };
   const answer = await here.call("POST", "/_replicate", body);
   expect(answer).toMatchObject({ status: 401, body: { error: "unauthorized" } });
