@@ -1,4 +1,4 @@
-/** Checks of a whole store that every node, copy, backup and restoration makes. */
+/** Checks that every node, copy, backup and restoration performs on a whole store. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
@@ -24,13 +24,16 @@ async function rowsOf(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** Every way to open or copy a store. Each accepts the store by returning, or throws an error. */
+/**
+ * Every way to open or copy a store. Each returns if it accepts the store, and otherwise throws an
+ * error.
+ */
 const ENTRANCES = {
   "a start": (kv: KeyValueStore) => checkOpenedStore(kv, "here"),
   "a copy": async (kv: KeyValueStore) => {
     const cluster = openStore();
     const target = new ClusterCopyTarget(cluster);
-    // Skips the check that the cluster is empty and has a later version than the store.
+    // Skips the check that the cluster is empty and has a higher version than the store.
     target.begin = async () => {};
     await copyWholeStore({
       clock: runtime.clock,
@@ -54,7 +57,7 @@ test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
   await enter(kv);
 });
 
-test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter) => {
+test.each(entrances)("%s refuses a store that contains a truncated copy", async (_, enter) => {
   const kv = openStore();
   const cutOff = new ClusterCopyTarget(kv);
   await cutOff.begin(0);
@@ -74,19 +77,22 @@ test.each(entrances)("%s refuses the store of a newer program", async (_, enter)
   });
 });
 
-test.each(readers)("%s refuses an empty store, and rows of another program", async (_, enter) => {
-  const refusal = {
-    code: "KV_UNAVAILABLE",
-    details: { reason: expect.stringMatching(/^here contains no Tandem store.*prefix/) },
-  };
-  const kv = openStore();
-  await expect(enter(kv)).rejects.toMatchObject(refusal);
-  await kv.transact(async (tx) => tx.set(utf8Encode("other"), utf8Encode("row")));
-  await expect(enter(kv)).rejects.toMatchObject(refusal);
-});
+test.each(readers)(
+  "%s refuses an empty store, and a store with rows of another program",
+  async (_, enter) => {
+    const refusal = {
+      code: "KV_UNAVAILABLE",
+      details: { reason: expect.stringMatching(/^here contains no Tandem store.*prefix/) },
+    };
+    const kv = openStore();
+    await expect(enter(kv)).rejects.toMatchObject(refusal);
+    await kv.transact(async (tx) => tx.set(utf8Encode("other"), utf8Encode("row")));
+    await expect(enter(kv)).rejects.toMatchObject(refusal);
+  },
+);
 
 test.each(entrances.filter(([name]) => name !== "a backup"))(
-  "%s names the cluster file if the cluster is unreachable",
+  "%s names the cluster file in the error if the cluster is unreachable",
   async (_, enter) => {
     const clock = {
       ...runtime.clock,
@@ -103,7 +109,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
   },
 );
 
-/** An unreachable cluster: reads wait. */
+/** An unreachable cluster, in which reads wait indefinitely. */
 function silentEngine(): Engine {
   const get = () => new Promise<never>(() => {});
   const snapshot = { get };
