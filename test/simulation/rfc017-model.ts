@@ -13,7 +13,7 @@ export interface ModelGroup {
   readonly name: string;
   readonly shares: number;
   readonly jobCount: number;
-  /** Cycle in which the group's jobs are added. */
+  /** Cycle in which the jobs of the group are added. */
   readonly firstCycle: number;
 }
 
@@ -22,20 +22,20 @@ export interface ModelOptions {
   readonly churnMax: number;
   readonly cycleSec: number;
   readonly cycleCount: number;
-  /** K2 of the RFC: fraction of a priority left after a cycle. */
+  /** K2 of the RFC: fraction of a priority that remains after a cycle. */
   readonly priorityCoefficient: number;
 }
 
 export interface ModelOutcome {
   /** Run time by group. */
   readonly ranSec: ReadonlyMap<string, number>;
-  /** The longest time for which a group with a pending job had no slot. */
+  /** The longest time during which a group had a pending job and no slot. */
   readonly longestWaitSec: ReadonlyMap<string, number>;
 }
 
 /** K1 of the RFC. */
 const USAGE_COEFFICIENT = 0.5;
-/** K2 as proposed in the RFC, and CouchDB's since 3.2. */
+/** K2 as proposed by the RFC, and K2 of CouchDB since 3.2. */
 export const RFC_PRIORITY_COEFFICIENT = 0.75;
 export const COUCHDB_PRIORITY_COEFFICIENT = 0.98;
 

@@ -19,7 +19,7 @@ const [nodeCount = 20, jobCount = 4000, groupCount = 60] = (process.env.SCALE ??
   .split(",")
   .map(Number);
 
-test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${jobCount} jobs`, async () => {
+test(`${nodeCount} nodes share their slots fairly between ${groupCount} groups with ${jobCount} jobs`, async () => {
   const startedAtMs = performance.now();
   const cluster = new ScaleCluster("scale", {
     nodeCount,
@@ -31,7 +31,7 @@ test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${j
   const outcome = await cluster.run();
   process.stdout.write(report(outcome, (performance.now() - startedAtMs) / 1000));
   const { groups } = outcome;
-  // Every group ran.
+  // Each group has run.
   expect(groups.filter(({ ranSec }) => ranSec === 0)).toEqual([]);
   expect(jainIndex(perShare(saturated(groups)))).toBeGreaterThan(0.9);
 }, 3_600_000);
@@ -48,7 +48,7 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
 }
 
 /**
- * Describes the load on the store: the simulated scheduling, and estimates of the leases,
+ * Describes the load on the store: the simulated scheduling, and estimates for the leases,
  * heartbeats and statistics of running nodes.
  */
 function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {

@@ -1,6 +1,7 @@
 /**
- * The queue of earlier versions, for nodes that were not upgraded yet: one without groups, and one
- * without workers as well. Newer nodes have to read their records during an upgrade.
+ * The queues of earlier versions, for nodes that are not upgraded yet: one version has no groups,
+ * and the earlier one has no workers either. Newer nodes have to read the records of these queues
+ * during an upgrade.
  */
 import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";
 import { type AcceptOptions, Jobs } from "../../../src/jobs/index.ts";
@@ -61,7 +62,7 @@ export class OlderJobs extends Jobs {
   }
 }
 
-/** A transaction that applies `change` to the job records that it writes. */
+/** Returns a transaction that applies `change` to the job records that it writes. */
 export function withRecords(
   tx: Transaction,
   keys: JobKeys,
@@ -84,7 +85,7 @@ export function withRecords(
   });
 }
 
-/** Converts a current record to an earlier format, unless that would lose information. */
+/** Converts a current record to an earlier format, unless the conversion would lose information. */
 function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
   const facts = decodeFacts(value);
   if (facts.group !== undefined || facts.hasRequest) return value;

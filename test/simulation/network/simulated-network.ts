@@ -1,7 +1,7 @@
 /**
- * The network between nodes and servers: it is slow, loses requests and responses, truncates
- * responses, makes a server accept half of a request, and can be cut in either direction. Clients
- * run the real code; a server is a function.
+ * The network between nodes and servers. It is slow, loses requests and responses, truncates
+ * responses, makes a server accept only half of a request, and can be cut in either direction.
+ * Clients run the real code, and a server is a function.
  */
 import { setMaxListeners } from "node:events";
 import {
@@ -45,7 +45,7 @@ export class SimulatedNetwork {
     this.#isBad = false;
   }
 
-  /** The network as seen by this node. A paused node neither sends nor receives. */
+  /** Returns the network as this node sees it. A paused node neither sends nor receives. */
   fetchFrom(node: SimulatedNode): Fetch {
     return (request) => {
       const { signal, inactivityTimeoutMs } = request;
@@ -109,7 +109,7 @@ function aborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   });
 }
 
-/** Body of a request that is not streamed. */
+/** Returns the body of a request that is not streamed. */
 export function textOf(body: FetchRequest["body"]): string {
   return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
 }

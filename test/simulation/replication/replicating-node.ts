@@ -22,9 +22,9 @@ export interface ReplicatingNodeParts {
   readonly format: 1 | 2 | undefined;
   readonly fetch: Fetch;
   readonly refusing: DatabaseHook;
-  /** Databases that one job at a time writes into. */
+  /** Databases into which only one job at a time writes. */
   readonly targets: ReadonlySet<string>;
-  /** Endpoints to use instead of the program's own. */
+  /** Replaces endpoints of the program. */
   readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;
   readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
 }
