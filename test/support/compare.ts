@@ -1,4 +1,4 @@
-/** Compares two databases by URL with the program's own comparison. */
+/** Compares two databases, given by URL, with the comparison in the program. */
 import { openConnections } from "../../src/cli/replicate/connections.ts";
 import {
   type Comparison,

@@ -1,4 +1,4 @@
-/** Bundled sample data, one document per line. */
+/** Bundled sample data. Each line contains one document. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import type { TandemProcess } from "./open-process.ts";

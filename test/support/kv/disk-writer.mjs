@@ -18,8 +18,8 @@ const engine = await openLmdbEngine({ runtime, directory });
 const kv = new KeyValueStore({ runtime, engine });
 
 /**
- * Executes the writes and stores a description of them, so that a reader of the store can repeat
- * and compare them.
+ * Executes the writes, and stores a description of them. With it, a reader of the store can repeat
+ * the writes and compare the results.
  */
 async function carryOut({ id, operations, whenUnknown }) {
   try {

@@ -24,8 +24,8 @@ const paddedValue = (number, length) => {
 };
 
 /**
- * Increments the lane's number, stored in four keys, and the numbers of four keys that all writers
- * share.
+ * Increments two numbers: the lane's number, which is stored in four keys, and the number in each
+ * of four keys that all writers share.
  */
 async function write(lane) {
   const shared = new Set();
@@ -46,8 +46,8 @@ async function write(lane) {
 }
 
 /**
- * Waits while the pipe is full. A line still waiting when the process is killed counts as not
- * acknowledged.
+ * Waits while the pipe is full. If the process is killed, a line that is still waiting counts as
+ * not acknowledged.
  */
 const print = (line) => new Promise((resolve) => process.stdout.write(line, () => resolve()));
 

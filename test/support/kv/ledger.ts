@@ -20,7 +20,7 @@ const BULK = Subspace.fromTuple(["bulk"]);
 export interface LedgerOptions {
   readonly directory: string;
   readonly laneCount: number;
-  /** Number of keys shared by the writers. More of them make a deeper tree. */
+  /** Number of keys that the writers share. With more keys, the tree is deeper. */
   readonly keyCount: number;
 }
 
@@ -49,7 +49,7 @@ export class Ledger {
     return this.#acknowledgedCount;
   }
 
-  /** Starts a writer. Resolves after its first acknowledged transaction. */
+  /** Starts a writer. Resolves after the writer's first acknowledged transaction. */
   async start(name: string): Promise<void> {
     const { directory, laneCount, keyCount } = this.#options;
     const child = spawn(
@@ -65,7 +65,7 @@ export class Ledger {
     await writer.next();
   }
 
-  /** Resolves after `count` more acknowledgements of the writer. */
+  /** Resolves after `count` additional acknowledgements of the writer. */
   async progress(name: string, count: number): Promise<void> {
     for (let index = 0; index < count; index++) await this.#writer(name).next();
   }
@@ -75,7 +75,7 @@ export class Ledger {
     await this.#writer(name).end("SIGKILL");
   }
 
-  /** Lets the writer finish. Throws with its output if it failed. */
+  /** Lets the writer finish. Throws an error with the writer's output if the writer has failed. */
   async stop(name: string): Promise<void> {
     const { code, errors } = await this.#writer(name).end("SIGTERM");
     if (code !== 0) throw new Error(`Writer ${name} ended with ${code}: ${errors}`);
@@ -86,7 +86,10 @@ export class Ledger {
     await this.kv.close();
   }
 
-  /** Throws if the store violates the acknowledgements. Writers may continue. */
+  /**
+   * Throws if the store violates the invariants or lacks acknowledged transactions. Writers may
+   * continue in the meantime.
+   */
   async check(): Promise<{ readonly transactionCount: number }> {
     const acknowledged = new Map(this.#acknowledged);
     return this.kv.read(async (tx) => {
@@ -175,7 +178,7 @@ class Writer {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
   }
 
-  /** Resolves once the process has exited and all its output was read. */
+  /** Resolves once the process has exited and all its output has been read. */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<{ code: number | null; errors: string }> {
     if (this.#child.exitCode === null) this.#child.kill(signal);
     return { code: await this.#exited, errors: this.#errors };

@@ -10,18 +10,21 @@ import { ABORT } from "lmdb";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 
 /**
- * Flag of the mutex word: a thread sleeps until the release. The other bits are the id of the owner
- * thread.
+ * Flag in the mutex word: a thread sleeps until the lock is released. The other bits contain the id
+ * of the thread that owns the lock.
  */
 const WAITERS = 0x8000_0000;
 
-/** Number of checks during which a thread that does not sleep yet would set the flag again. */
+/**
+ * Number of checks after the flag is cleared. During this time, a thread that is not asleep yet
+ * would set the flag again.
+ */
 const QUIET_LOOKS = 10_000;
 
 const directory = process.argv[2];
 const database = openEnvironment(directory);
-// The database is not closed, because closing would release the lock that shows other processes
-// that this one uses the store.
+// The database stays open. Closing it would release the lock that shows other processes that this
+// process uses the store.
 const file = openSync(join(directory, "lock.mdb"), "r+");
 const content = Buffer.alloc(4_096);
 
