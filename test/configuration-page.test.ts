@@ -1,4 +1,4 @@
-/** docs/configuration.md contains the tables that are generated from the code. */
+/** docs/configuration.md contains the tables that the code generates. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { SETTINGS } from "../src/server/settings/config.ts";

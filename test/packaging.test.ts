@@ -1,4 +1,4 @@
-/** Installation: the package, the container, and the examples that run a node. */
+/** Tests of the installation: the package, the container, and the examples that run a node. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -180,7 +180,7 @@ async function onceSaid(file: string, text: string): Promise<void> {
   watcher.close();
 }
 
-test("the node notifies the service manager when it is ready and when it stops", async () => {
+test("the node notifies the service manager when the node is ready and when it stops", async () => {
   const heard = join(directory, "heard");
   const program = join(directory, "systemd-notify");
   writeFileSync(heard, "");
@@ -333,7 +333,10 @@ test("the backup unit makes a backup, then deletes old backups, as the user of t
   }
 });
 
-/** The check command of each proxy, and a wrapper that completes its configuration file. */
+/**
+ * For each proxy: its configuration file, its command that checks the file, and a function that
+ * makes the file complete.
+ */
 const PROXIES: readonly (readonly [string, string, string[], (text: string) => string])[] = [
   [
     "nginx.conf",

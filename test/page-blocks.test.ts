@@ -23,7 +23,7 @@ const pages = documentationPages().filter((page) =>
   shellBlocks(page).some(({ whyNotRun }) => whyNotRun === undefined),
 );
 
-test.each(pages)("the commands of %s are run by a test", (page) => {
+test.each(pages)("a test runs the commands of %s", (page) => {
   const [name, count] = BLOCKS_OF[page] ?? [];
   if (name !== undefined) {
     expect(sourceOf(name)).toContain(page);

@@ -102,7 +102,7 @@ test.each(FAR_BOUNDS)(
   },
 );
 
-test("`weight` must be from 1 to 1000, and is not a setting of the configuration", () => {
+test("`weight` must be from 1 to 1000, and cannot be set in the configuration", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
   expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);

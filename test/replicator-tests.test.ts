@@ -1,6 +1,6 @@
 /**
- * docs/spec/replicator-tests.md maps CouchDB's tests to ours: every file, title and name in it
- * exists.
+ * docs/spec/replicator-tests.md maps CouchDB's tests to our tests. Every file, title and name on
+ * the page must exist.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ function read(path: string): string | undefined {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** Returns the wrong references to our tests in a row of the table. */
+/** Returns the references in a row of the table that do not refer to an existing test. */
 function mistakes(row: string): string[] {
   const [, theirs = "", ours = ""] = row.split("|");
   const paths = [...ours.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => String(path));

@@ -80,7 +80,7 @@ test.each([
   expect(checkSource(path, text)).toHaveLength(1);
 });
 
-test("accepts imports, calls and comments that the rules allow", () => {
+test("accepts imports, calls and comments that follow the rules", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(
@@ -119,7 +119,7 @@ test.each([
   expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
 });
 
-test("detects a circle of folders without a circle of files", () => {
+test("detects a circle of folders, even if their files do not form a circle", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
     ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],

@@ -83,7 +83,7 @@ export async function visit(
 }
 
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}) {
-  // A browser derives an invalid language from a container's POSIX locale.
+  // Sets a locale, because a browser derives an invalid language from a container's POSIX locale.
   const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   // Closes the page after the test, because an open page continues to send requests.

@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser with real programs: an incident with failing jobs, hostile text, and
- * read-only users.
+ * The dashboard in a browser with real programs. Tests an incident with failing jobs, hostile text,
+ * and read-only users.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -140,7 +140,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("no page violates an accessibility rule, in light or dark mode", async () => {
+  test("pages do not violate accessibility rules, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     const found: string[] = [];
@@ -353,7 +353,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
     await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
-    // The last server stays unreachable.
+    // The last server stays unreachable, so its jobs are paused.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
     await page
       .getByRole("dialog")
@@ -363,7 +363,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("undoing a pause resumes exactly the jobs that it paused", async () => {
+  test("undoing a pause resumes exactly the jobs that the pause has paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -799,7 +799,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Last report").waitFor();
   });
 
-  test("no page is wider than the window, from 360 to 2,560 pixels", async () => {
+  test("pages are not wider than the window, from 360 to 2,560 pixels", async () => {
     const wide: string[] = [];
     for (const width of [360, 768, 1280, 2560]) {
       const { page, show } = await visit(browser, node.url, "root", {

@@ -1,4 +1,4 @@
-/** Behaviour of the dashboard when its connection, its session or one of its pages fails. */
+/** How the dashboard behaves when its connection, its session or one of its pages fails. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
@@ -66,7 +66,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("No failing jobs.").waitFor();
   });
 
-  test("a user without a role gets a refusal with the user's name, and another user can then log in", async () => {
+  test("a user without a role gets a refusal that contains the user's name, and another user can then log in", async () => {
     await ask(node, "PUT", "/_users/org.couchdb.user:norole", {
       ...{ type: "user", name: "norole", roles: [], password: "secret" },
     });

@@ -20,7 +20,7 @@ function onceCopied(database: string) {
   );
 }
 
-/** Holds responses to matching requests until they are released. */
+/** Holds responses to matching requests until the returned function is called. */
 async function hold(page: Page, address: RegExp): Promise<() => void> {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => {
@@ -403,7 +403,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
   });
 
-  test("bidirectional control characters have no effect anywhere", async () => {
+  test("bidirectional control characters in names have no effect on any page", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?owner=a%E2%80%AEb");
     await page.getByRole("link", { name: "Owner: a⟨U+202E⟩b" }).waitFor();

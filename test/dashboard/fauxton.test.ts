@@ -21,7 +21,7 @@ async function ask(method: string, path: string, body?: unknown) {
   return (await response.json()) as Record<string, unknown>;
 }
 
-/** Opens Fauxton with a logged-in user. */
+/** Opens Fauxton in a browser with a logged-in user. */
 async function openFauxton(): Promise<{ page: Page; show: (view: string) => Promise<void> }> {
   const { page } = await openPage(browser);
   const show = async (view: string) => {

@@ -114,7 +114,7 @@ describe("figures and texts", () => {
     [200, 200, 100],
     [500, 101, 100],
     [100, 0, 0],
-  ])("skipping %d of %d rows shows the page that begins at %d", (skip, total, within) => {
+  ])("skipping %d of %d rows shows the page that begins at row %d", (skip, total, within) => {
     expect(skipWithin(skip, 100, total)).toBe(within);
   });
 });
@@ -306,7 +306,7 @@ describe("the form of a replication", () => {
   });
 
   test.each([["a"], [[1, 2]], [["a", 2]], [{ a: "b" }], [null]])(
-    "keeps doc_ids that are not a list of strings: %j",
+    "keeps doc_ids unchanged if they are not a list of strings: %j",
     (ids) => {
       const document = { source: "https://couch.example/a", target: "copy", doc_ids: ids };
       const fields = fieldsOf(document, "_replicator", "odd");
@@ -678,7 +678,7 @@ test.each([
   expect(resultWords(command, result)).toBe(words);
 });
 
-describe("a state without evidence is unknown", () => {
+describe("a server's state is unknown without evidence", () => {
   const timeAt = (second: number): string => new Date(second * 1000).toISOString();
 
   const EVENT_TYPES = ["added", "started", "stopped", "parked", "crashed", "stalled", "completed"];

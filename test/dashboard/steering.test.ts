@@ -1,5 +1,5 @@
 /**
- * Operations in the dashboard other than job control: settings, budgets, start sequences, and the
+ * Operations in the dashboard that do not control jobs: settings, budgets, start sequences, and the
  * log of decisions.
  */
 import type { Browser } from "playwright-core";
@@ -118,7 +118,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Add a budget for couch.invalid" }).waitFor();
   });
 
-  test("a job gets a start sequence, with a reason", async () => {
+  test("a job gets a start sequence, and the reason for it is shown", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
     await page.getByRole("button", { name: "Start from…" }).click();

@@ -56,7 +56,7 @@ describe("saved views", () => {
     );
   });
 
-  test("are ignored if this version of the program cannot have stored them", () => {
+  test("are ignored if the dashboard cannot have stored them", () => {
     const fine = ["a", "#/jobs?failing=true"];
     const foreign = [
       ["b", "https://evil.example/"],

@@ -75,7 +75,7 @@ test.each<[string, Intercept]>([
   ["garbles", async (request, forward) => ({ ...(await forward(request)), body: "<html></html>" })],
   ["refuses", async () => ({ status: 413, body: "<html>Too large</html>" })],
   ["redirects", async () => ({ status: 302, headers: { location: "/_up" }, body: "" })],
-])("jobs succeed if a proxy between the servers %s batches", async (way, broken) => {
+])("jobs succeed even if a proxy between the servers %s batches", async (way, broken) => {
   const requests = await copyPairs(way.replaceAll(" ", "-"), (request, forward) =>
     isBatch(request) ? broken(request, forward) : forward(request),
   );

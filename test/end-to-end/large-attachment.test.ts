@@ -30,7 +30,7 @@ function memoryBytes({ child }: TandemProcess): number {
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
-/** Uploads incompressible random bytes. Resolves to their digest. */
+/** Uploads incompressible random bytes. Resolves to the digest of these bytes. */
 async function upload({ url }: TandemProcess, path: string): Promise<string> {
   const md5 = createHash("md5");
   const headers = {
@@ -82,7 +82,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     }, SAMPLE_MS);
     const copied = replicate("large");
     await onceThere(target.url, "large", ({ size }) => size >= SMALL_COUNT);
-    // The document with the large attachment is still in transit.
+    // At this time, the document with the large attachment is still in transit.
     expect((await target.call("GET", "/large/film")).status).toBe(404);
     expect((await copied).body.history[0].doc_write_failures).toBe(0);
     clearInterval(sampling);

@@ -34,7 +34,7 @@ onSharedStores((openStore) => {
     return answer.body;
   }
 
-  /** Creates a database with an index, whose design document counts like any other document. */
+  /** Creates a database with an index. The index's design document counts as a document. */
   async function withIndex(database: string): Promise<void> {
     await must("PUT", `/${database}`);
     await must("POST", `/${database}/_index`, {

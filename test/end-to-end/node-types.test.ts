@@ -75,7 +75,8 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    // The counters of replication processes appear in the responses of the serving process.
+    // The counters of replication processes appear in the responses of the process that serves the
+    // API.
     const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
@@ -107,7 +108,7 @@ onSharedStores((openStore) => {
     await closed;
   });
 
-  test("a frontend opens no outgoing connection, and a replication node listens on no port", async () => {
+  test("a frontend does not open outgoing connections, and a replication node does not listen on any port", async () => {
     const options = openStore(processes);
     let requestCount = 0;
     const source = createServer((_request, response) => {

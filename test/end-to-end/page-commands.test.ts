@@ -115,7 +115,7 @@ async function put(
   expect(status).toBe(expected);
 }
 
-test("the first examples of docs/replicating.md copy to this node and to another server", async () => {
+test("the first examples of docs/replicating.md copy databases to this node and to another server", async () => {
   await put(couch, "/films");
   const [follow = ""] = pageJson(pageText("docs/replicating.md"));
   const job = follow.replace("https://couch.example", couch.url).replace('"secret"', '"password"');
@@ -245,7 +245,7 @@ test("the commands about backups succeed", async () => {
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
 });
 
-test("the commands about the configuration set and print a value", async () => {
+test("the commands about the configuration set a value and print a value", async () => {
   const output = await shell.run(take("docs/configuration.md", "tandem config set"));
   expect(output).toContain("200");
 });
@@ -268,7 +268,7 @@ test("the commands for many jobs can be previewed, confirmed and undone", async 
   expect(output).toContain("0 jobs found, 0 changed");
 });
 
-test("the commands about nodes show the node, drain it, and undrain it", async () => {
+test("the commands about nodes show a node, drain it, and undrain it", async () => {
   expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
   await shell.run(take("docs/clusters.md", "tandem nodes drain"));
   const { body } = await node.call("GET", "/_tandem/nodes");

@@ -69,7 +69,7 @@ test.each([
   }
 });
 
-test("waking a job logs nothing above the level debug", async () => {
+test("waking a job does not log anything above the level debug", async () => {
   pair.reset();
   await pair.fill("quiet", [{ _id: "first" }]);
   const body = { ...pair.body("quiet"), continuous: true };

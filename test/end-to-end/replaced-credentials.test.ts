@@ -28,7 +28,7 @@ async function ask(url: string, method: string, body?: unknown) {
   return { status: response.status, text, json };
 }
 
-test("a rejected login is listed until the password is replaced", async () => {
+test("a rejected login is listed until an operator replaces the password", async () => {
   const ini = "[admins]\nadmin = admin-password\n[replicator]\nmin_backoff_penalty_sec = 3600\n";
   const far = await processes.open({ ini });
   await ask(`${far.url}/_users`, "PUT");

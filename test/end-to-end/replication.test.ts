@@ -123,7 +123,7 @@ test("a database with slashes in its name arrives under the same name", async ()
   expect(names).toContain("org/team+one");
 });
 
-test("a continuous job shows correct figures while it runs", async () => {
+test("a continuous job shows correct counts while it runs", async () => {
   await here.call("PUT", "/watched");
   const { status, body } = await here.call("POST", "/_replicate", {
     source: "watched",

@@ -142,18 +142,18 @@ test("jobs with secrets of every form can run, fail, change and end", async () =
   await ask(admin, "DELETE", `/_replicator/bearer?rev=${gone._rev}`);
 });
 
-test("users who may see a document's secrets are shown them", async () => {
+test("users who may see a document's secrets get these secrets in responses", async () => {
   const { text } = await ask(admin, "GET", "/_replicator/userinfo");
   expect(text).toContain(SECRETS.password);
   expect((await ask(admin, "GET", "/_replicator/iam")).text).toContain(SECRETS.iam);
 });
 
-test("no file of the store, and no line of the log, contains a secret", async () => {
+test("secrets are not in any file of the store, or in any line of the log", async () => {
   expect(secretsBelow(directory, ALL)).toEqual([]);
   expect(secretsIn(here.log(), ALL)).toEqual([]);
 });
 
-test("no response contains a secret, except to authorized users", async () => {
+test("responses do not contain secrets, except responses to authorized users", async () => {
   const views = [
     "/_scheduler/jobs",
     "/_scheduler/docs",
@@ -185,7 +185,7 @@ test("no response contains a secret, except to authorized users", async () => {
   }
 });
 
-test("no secret is in the arguments or environment of a node's processes", () => {
+test("secrets are not in the arguments or the environment of a node's processes", () => {
   const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isOfNode(pid));
   expect(own.length).toBeGreaterThan(1);
   for (const pid of own) {

@@ -18,7 +18,7 @@ const INI = "[admins]\nadm = pass\n";
 /** Environment with the key for stores with sealed secrets. */
 const ENVIRONMENT = { TANDEM_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
 const ADMIN = basic("adm", "pass");
-/** The node runs no jobs, so that the job's state stays unchanged. */
+/** The node runs no jobs, so that the state of the stored job does not change. */
 const FLAGS = ["--node-type", "api_frontend"];
 
 const TEXT = "a text that is stored compressed ".repeat(20);

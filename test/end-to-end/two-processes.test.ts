@@ -36,7 +36,7 @@ async function* linesOf(path: string, signal: AbortSignal) {
   }
 }
 
-/** Resolves with the first line that contains a name. */
+/** Resolves to the first line that contains a name. */
 async function lineAbout(lines: ReturnType<typeof linesOf>, name: string): Promise<string> {
   for (;;) {
     const { value, done } = await lines.next();

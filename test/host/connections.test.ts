@@ -95,7 +95,7 @@ test("a connection that sends no request is closed", async () => {
   }
 });
 
-test("headers that arrive byte by byte are aborted, despite their progress", async () => {
+test("a request whose headers arrive byte by byte is aborted, although it makes progress", async () => {
   const { connect } = await open({ stallMs: 120 });
   const { socket, closed } = await connect("GET / HTTP/1.1\r\nX-Slow: ");
   const trickle = setInterval(() => socket.write("x"), 20);

@@ -1,6 +1,6 @@
 /**
- * The signal of a request aborts when the client disconnects or the server stops. Also tests how
- * responses are sent.
+ * Tests that the signal of a request aborts when the client disconnects or the server stops, and
+ * tests how responses are sent.
  */
 import { once } from "node:events";
 import { request } from "node:http";
@@ -23,7 +23,7 @@ async function open(api: Api): Promise<NodeServer> {
 }
 
 /**
- * An API that responds only after the request's signal aborts. `arrived` resolves with the first
+ * An API that responds only after the request's signal has aborted. `arrived` resolves to the first
  * request.
  */
 function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {

@@ -132,7 +132,7 @@ test("slow selectors of disconnected clients stop, and release their threads", a
   expect(await waiting).toBe(true);
 });
 
-test("a function that forges or drops results is refused, because the number of results is wrong", async () => {
+test("a function that forges or drops results is refused, because the number of its results is wrong", async () => {
   const forgeries = ["{}", "{ this[this.length] = true; this[this.length] = true; }"];
   for (const body of forgeries) {
     const forged = `(Array.prototype.push = function () ${body}, function () { return true; })`;

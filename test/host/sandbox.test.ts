@@ -226,7 +226,10 @@ test("state that one design document leaves behind is invisible to other design 
 });
 
 describe("a long argument", () => {
-  /** Text with characters of one to four bytes, so that some are split between chunks. */
+  /**
+   * Text with characters of one to four bytes each, so that some characters are split between
+   * chunks.
+   */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
   /** Returns the value of an expression over `doc`, `old` and `this`, which have these texts. */
@@ -359,7 +362,7 @@ describe("selectors", () => {
       share: { user: "ann", database: "films" },
     });
 
-  test("are matched against documents", async () => {
+  test("selectors are matched against documents", async () => {
     const answers = [1, 2, 3].map((n) => matches({ n: { $gt: 1 } }, { n }));
     expect(await Promise.all([...answers, matches({ n: 1 }, { n: 1 })])).toEqual([
       false,

@@ -123,7 +123,7 @@ test("a node finishes a build that another node has abandoned", async () => {
   const second = await open(storage);
   second.start();
   const { doneCount } = await onceState(second, ({ isReady }) => isReady);
-  // No document is processed twice. The design document is counted as well.
+  // No document is processed twice. The design document counts as one document.
   expect(doneCount).toBe(DOCUMENT_COUNT + 1);
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });

@@ -132,7 +132,7 @@ test("an import replaces a store only on request, only if no process has the sto
   });
 });
 
-test("an aborted import leaves no files", async () => {
+test("an aborted import does not leave files behind", async () => {
   await withDirectory(async (directory) => {
     const imported = new LmdbImport({ directory });
     imported.put([{ key: bytes("k"), value: bytes("v") }]);

@@ -134,7 +134,7 @@ function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])
   return Buffer.concat([checksum, head, bytes]);
 }
 
-/** Returns the logged writes of a version, sorted by their start. */
+/** Returns the logged writes of a version, sorted by the keys at which they start. */
 function loggedWrites(database: LmdbDatabase, version: number): unknown {
   const record = database.get(logKey(version));
   const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();

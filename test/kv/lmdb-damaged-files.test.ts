@@ -126,7 +126,7 @@ function keyOf(name: string, number: number): Buffer {
   return Buffer.from(`\x01${name}-${number}`);
 }
 
-/** Returns the number of pages, according to the later of the two roots. */
+/** Returns the number of pages that the later of the two roots contains. */
 function pageCountOf(file: string): number {
   const bytes = readFileSync(file);
   const roots = [bytes, bytes.subarray(PAGE_BYTES)];

@@ -21,17 +21,17 @@ import { withDirectory } from "../support/with-directory.ts";
 const IMAGE_COUNT = Number(process.env.DISK_IMAGES ?? 400);
 const FIRST_SEED = Number(process.env.DISK_SEED ?? 1);
 
-/** Transactions per run. */
+/** Number of transactions per run. */
 const TRANSACTION_COUNT = 40;
 const WRITER_COUNT_MAX = 3;
-/** Simulated disks per run. */
+/** Number of simulated disks per run. */
 const DISK_COUNT = 5;
 /**
- * Fraction of the recorded disk operations after which a machine failure is simulated and the file
- * is checked.
+ * Fraction of the recorded disk operations after which the test simulates a machine failure and
+ * checks the file.
  */
 const IMAGE_RATIO = 0.15;
-/** Fraction of the transactions that are preceded by a fault. */
+/** Fraction of the transactions before which a fault is injected. */
 const FAULT_RATIO = 0.15;
 
 test.skipIf(!canRecordDisks)(

@@ -38,7 +38,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a refused transaction stays refused, even if the disk fails while its outcome is determined",
+  "a refused transaction stays refused, even if the disk fails while the transaction's outcome is determined",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -74,7 +74,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that opens the store after a disk failure of another process loses no commit either",
+  "a process that opens the store after a disk failure of another process does not lose a commit either",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();

@@ -48,7 +48,7 @@ class Asker {
 }
 
 test.skipIf(!canRecordDisks).each(["readers", "writer"])(
-  "the death of a process that holds the lock of the %s blocks no other process",
+  "the death of a process that holds the lock of the %s does not block other processes",
   async (lock) => {
     await withDirectory(async (directory) => {
       const library = join(directory, "lock-stopper.so");

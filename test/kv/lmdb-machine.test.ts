@@ -1,4 +1,7 @@
-/** LMDB on a machine with problems: full disks, read-only folders, maps that are too small. */
+/**
+ * LMDB on a machine with problems: full disks, read-only folders, and memory maps that are too
+ * small.
+ */
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -69,7 +72,7 @@ test("a path that is not a folder is refused with an error that names the path",
   });
 });
 
-test("the map grows automatically, even while another process reads", async () => {
+test("the memory map grows automatically, even while another process reads", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory, 1_000_000);
     const other = await openRemoteLmdbEngine(directory);

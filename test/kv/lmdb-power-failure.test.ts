@@ -68,7 +68,7 @@ const transactions = fc.array(fc.array(operation, { minLength: 1, maxLength: 5, 
   size: "max",
 });
 
-/** The store after a commit. */
+/** The file and the content of the store after a commit. */
 interface Stage {
   readonly file: Buffer;
   readonly content: string;

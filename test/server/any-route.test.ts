@@ -277,7 +277,7 @@ class Draws {
     return this.#in(12) ? this.#damaged(json) : json;
   }
 
-  /** Returns the value with one part changed or removed. */
+  /** Returns the value after one of its parts was changed or removed. */
   #changed(value: unknown): unknown {
     const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
@@ -319,7 +319,7 @@ class Draws {
 }
 
 interface FuzzedWorld extends OpenApi {
-  /** Sends the next requests. */
+  /** User who sends the next requests. */
   user: User;
   entries(): AsyncIterable<JobEntry>;
 }
@@ -410,7 +410,7 @@ function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
   expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
 }
 
-test(`each of ${COUNT} requests from the seed ${SEED} gets a response that the API allows`, async () => {
+test(`each of ${COUNT} requests drawn from seed ${SEED} gets a response that the API allows`, async () => {
   let world = await openWorld();
   const draws = new Draws(
     SEED,

@@ -91,7 +91,7 @@ test("an index removed from a design document is deleted, and its replacement is
   expect(entries?.entries.map(({ id }) => id)).toEqual(["d0"]);
 });
 
-test("a removed rule leaves no row about its databases", async () => {
+test("a removed rule does not leave rows about its databases behind", async () => {
   const node = await open();
   const uuid = "0123456789abcdef0123456789abcdef";
   await node.kv.transact(async (tx) => {

@@ -68,7 +68,7 @@ describe("a setting", () => {
     expect(statSync(localFile).mode & 0o077).toBe(0);
   });
 
-  test("has the names, units and values of CouchDB's [replicator]", () => {
+  test("has the same name, unit and values as in CouchDB's [replicator]", () => {
     const configuration = open(
       [
         "[replicator]",
@@ -255,7 +255,7 @@ describe("the local file", () => {
     );
   });
 
-  test("keeps its comments and order", () => {
+  test("keeps its comments and the order of its lines", () => {
     const configuration = open();
     configuration.set("a", "one", "1");
     writeFileSync(localFile, "; mine\n[a]\none = 1\n; two = 0\ntwo = 2,\n   3\n\n[b]\nx=1\n");
@@ -370,7 +370,7 @@ test("an invalid value is reported with its file and line", () => {
   expect(() => readConfig(options, { LOG_FORMAT: "odd" })).toThrow(/\(LOG_FORMAT\)$/);
 });
 
-test("the folder served to browsers cannot be changed over HTTP", async () => {
+test("the folder that is served to browsers cannot be changed over HTTP", async () => {
   const configFile = join(folder, "tandem.ini");
   writeFileSync(configFile, "[tandem]\nutils_dir = \n");
   const options = { configFile, dataDirectory: join(folder, "data"), port: 0 };

@@ -16,7 +16,7 @@ import { openWholeApi, wholeRoutes } from "./whole-api.fixture.ts";
 let processes: Processes;
 let node: TandemProcess;
 
-/** A rule that matches no database. */
+/** A rule that matches no databases. */
 const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {

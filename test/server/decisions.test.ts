@@ -105,7 +105,7 @@ test("the events of a command for many jobs have the id of the command and its r
   }
 });
 
-test("the event of a job that _replicate adds has the request id of the response", async () => {
+test("the event of a job added by _replicate has the request id of the response", async () => {
   const stopping = new AbortController();
   const added = deferred<unknown>();
   vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {

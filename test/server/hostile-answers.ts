@@ -314,7 +314,7 @@ const RAW_VALUES: readonly string[] = [
   `"${"x".repeat(2_000_000)}"`,
   `[${"1,".repeat(200_000)}1]`,
 ];
-/** Rows and documents that were not requested. */
+/** Rows and documents that the client has not requested. */
 const STRAY_VALUES: readonly string[] = [
   '{"id":"stray","rev":"1-abc","error":"forbidden","reason":"no"}',
   '{"_id":"stray","_rev":"1-abc","_revisions":{"start":1,"ids":["abc"]}}',
@@ -324,7 +324,7 @@ const STRAY_VALUES: readonly string[] = [
   '{"seq":"x","id":"stray","changes":[{"rev":5},{"rev":"1-a"},null]}',
 ];
 
-/** Returns JSON with a few values changed, duplicated or removed. */
+/** Returns JSON in which a few values are changed, duplicated or removed. */
 function withOtherJson(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   let json: unknown;
   try {

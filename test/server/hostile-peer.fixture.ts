@@ -20,7 +20,7 @@ export interface HostilePeer {
   url(run: number, database: string): string;
   /** Returns the bytes of all bodies that were sent to the run. */
   sentTo(run: number): Buffer;
-  /** Resolves when the run has sent this many requests for pending changes. */
+  /** Resolves when the run has sent `count` requests for pending changes. */
   polledBy(run: number, count: number): Promise<void>;
   /** Size in bytes of the longest body that the run has read. */
   readonly longestBytes: number;

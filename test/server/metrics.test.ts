@@ -50,7 +50,7 @@ test("CouchDB metrics that Tandem lacks have the same type as in CouchDB", async
   expect(text).toContain("# TYPE couchdb_couch_log_requests_total counter");
 });
 
-test("requests are counted by method and by status", async () => {
+test("requests are counted by method and by response status", async () => {
   const before = await sample('couchdb_httpd_status_codes{code="404"}');
   await ask("GET", "/nope");
   await ask("GET", "/nope");

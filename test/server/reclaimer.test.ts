@@ -123,7 +123,7 @@ test("superseded rows are removed after their retention time", async () => {
   expect([await exists("films"), await exists("books")]).toEqual([false, false]);
 });
 
-test("skips a database with nothing to reclaim", async () => {
+test("skips a database that contains nothing to reclaim", async () => {
   await node.kv.transact((tx) => databases.create(tx, "empty"));
   const reclaim = vi.spyOn(parts.attachments, "reclaim");
   await pass(0);
@@ -143,7 +143,7 @@ test("skips a database that no longer exists", async () => {
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
 });
 
-test("a node scans no database immediately after its start, even if scans are due", async () => {
+test("a node does not scan a database immediately after its start, even if scans are due", async () => {
   await pass(0);
   nowMs += 2 * KEEP_MS;
   const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
@@ -156,7 +156,7 @@ test("a node scans no database immediately after its start, even if scans are du
   await starting;
 });
 
-test("the nodes together scan each database once per round, and the next round begins ten minutes after the last", async () => {
+test("the nodes together scan each database once per round, and start the next round ten minutes later", async () => {
   await pass(0);
   for (let number = 100; number < 350; number++) {
     await node.kv.transact((tx) => databases.create(tx, `db-${number}`));

@@ -224,7 +224,7 @@ test("values that a node seals with the old key during a rotation are resealed b
     const storage = new MemoryStorage();
     let late: Node | undefined;
     const onPause = async () => {
-      // This node has not switched to the new key yet.
+      // This node has not yet switched to the new key.
       const { replicator } = late as Node;
       const replication = parseReplication(JSON.parse(bodyOf({ target: "late" })));
       await replicator.start(replication, { userName: "sue", isAdmin: false });

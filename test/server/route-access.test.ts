@@ -467,7 +467,7 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
 /**
  * Work that takes effect later, without a request. It has the rights of the user who requested it.
  */
-describe("deferred work has the rights of its author", () => {
+describe("deferred work has the rights of the user who requested it", () => {
   type Allowed = Readonly<Record<"anonymous" | keyof typeof PEOPLE, boolean>>;
   const ANONYMOUS: Allowed = {
     anonymous: false,

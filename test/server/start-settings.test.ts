@@ -1,4 +1,7 @@
-/** Start options of a node: command line, environment and configuration file. */
+/**
+ * Options that a node reads at its start, from the command line, the environment and the
+ * configuration file.
+ */
 import { writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
@@ -58,7 +61,7 @@ test.each([
   expect([...nodeTypes]).toEqual(types);
 });
 
-test("a configuration file that is not UTF-8 is refused", async () => {
+test("a configuration file that is not valid UTF-8 is refused", async () => {
   await withDirectory(async (directory) => {
     const configFile = join(directory, "tandem.ini");
     writeFileSync(configFile, Buffer.from("[admins]\nadmin = s\xe9cret\n", "latin1"));

@@ -250,7 +250,7 @@ describe("clients", () => {
     expect((await get(tlsUrl)).text).toContain("Welcome");
   });
 
-  test("are refused with a certificate of another authority", async () => {
+  test("are refused with a certificate of a different authority", async () => {
     // The server's own certificate is the only authority, and has signed no other certificate.
     const { tlsUrl } = await open({ ...verified, cacert_file: fixture("server.pem") });
     await expect(get(tlsUrl, known)).rejects.toThrow();
@@ -284,7 +284,7 @@ describe("clients", () => {
   });
 });
 
-/** A clock that sleeps until a test wakes it. */
+/** A clock whose sleeps last until a test wakes the sleepers. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};
@@ -353,7 +353,7 @@ describe("changed files", () => {
     return { files, place, events, tick, served };
   }
 
-  test("apply to new connections", async () => {
+  test("apply to new connections after they are replaced", async () => {
     const { files, place, events, tick, served } = await openRefreshed();
     await tick();
     expect([(await served()).name, events]).toEqual(["server", []]);

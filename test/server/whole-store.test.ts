@@ -51,7 +51,7 @@ const ENTRANCES = {
 const entrances = Object.entries(ENTRANCES);
 const readers = entrances.filter(([name]) => name !== "a start");
 
-test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
+test.each(entrances)("%s accepts the store that a node has written", async (_, enter) => {
   const kv = openStore();
   await openLayout(runtime, kv, undefined);
   await enter(kv);
@@ -68,7 +68,7 @@ test.each(entrances)("%s refuses a store that contains a truncated copy", async 
   });
 });
 
-test.each(entrances)("%s refuses the store of a newer program", async (_, enter) => {
+test.each(entrances)("%s refuses the store of a newer version of the program", async (_, enter) => {
   const kv = openStore();
   await kv.transact(async (tx) => tx.set(LAYOUT_KEY, utf8Encode("99")));
   await expect(enter(kv)).rejects.toMatchObject({

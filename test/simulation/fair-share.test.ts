@@ -59,7 +59,7 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
   const cluster = await SlotCluster.open("many");
   const groups = Array.from({ length: 200 }, (_, number) => `g${number}`);
   for (const group of groups) await cluster.add(group, 10, 60);
-  // 2,000 jobs of one minute on 20 slots.
+  // The groups have 2,000 jobs of one minute, which run on 20 slots.
   await cluster.run(1.5 * HOUR_SEC);
   const half = groups.map((group) => cluster.ranSec.get(group) ?? 0);
   expect(jainIndex(half)).toBeGreaterThan(0.99);
@@ -123,7 +123,7 @@ test.each(seeds)(
   },
 );
 
-test("if applied in each cycle, the decay proposed by RFC 017 misses the shares, but CouchDB's decay does not", () => {
+test("if applied in each cycle, RFC 017's proposed decay misses the shares, but CouchDB's decay does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);

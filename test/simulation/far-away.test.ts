@@ -25,7 +25,7 @@ const small = (roundTripMs: number, members?: object) =>
   replicateFar({ roundTripMs, bodyBytes: 500, changeCount: () => SMALL.count }, members);
 
 test.each([100, 300])(
-  "small documents reach four fifths of the local rate over %d ms of distance",
+  "with a round trip of %d ms, small documents reach four fifths of the local rate",
   async (roundTripMs) => {
     const near = await small(NEAR_MS);
     const far = await small(roundTripMs);
@@ -39,7 +39,7 @@ test.each([100, 300])(
 );
 
 test.each([100, 300])(
-  "a continuous job catches up at four fifths of the local rate over %d ms of distance",
+  "with a round trip of %d ms, a continuous job catches up at four fifths of the local rate",
   async (roundTripMs) => {
     const catchUp = (ms: number, untilMs: number) =>
       replicateFar(
@@ -57,7 +57,7 @@ test.each([100, 300])(
 );
 
 test.each([100, 300])(
-  "documents with 50 KiB of attachments reach four fifths of the local rate over %d ms of distance",
+  "with a round trip of %d ms, documents with 50 KiB of attachments reach four fifths of the local rate",
   async (roundTripMs) => {
     const copy = (ms: number) =>
       replicateFar({
@@ -82,7 +82,7 @@ const LARGE = [
 ] as const;
 
 test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count] as const)))(
-  "documents with %d KiB of attachments reach four fifths of the local rate over %d ms of distance",
+  "documents with %d KiB of attachments reach four fifths of the local rate with a round trip of %d ms",
   async (kib, roundTripMs, count) => {
     const attachmentBytes = kib * 1024;
     const copy = (ms: number) =>
@@ -100,7 +100,7 @@ test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count
 );
 
 test.each([100, 300])(
-  "a continuous job keeps up with 100 changes per second over %d ms of distance",
+  "with a round trip of %d ms, a continuous job keeps up with 100 changes per second",
   async (roundTripMs) => {
     const { servers } = await replicateFar(
       {

@@ -1,11 +1,12 @@
 /**
- * RFC 017 to the letter, as a reference model: usage per database, a priority per job, all
- * priorities decayed and those of running jobs raised each cycle, and the churn of CouchDB 3's
- * scheduler.
+ * A literal implementation of RFC 017, as a reference model. It has a usage per database, and a
+ * priority per job. Each cycle decays all priorities, and raises those of running jobs. The churn
+ * is that of CouchDB 3's scheduler.
  *
- * The RFC does not define how often its three steps run. Here they run once per cycle, as in
- * CouchDB 3.2. The RFC's K2 of 0.75 then forgets a priority within some cycles; CouchDB's 0.98 is
- * 0.75 in fourteen cycles. "pending(Db)" are all jobs of a database, as in CouchDB.
+ * The RFC does not define how often its three steps run. In this model, they run once per cycle, as
+ * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within some cycles.
+ * CouchDB's K2 is 0.98, which amounts to 0.75 in fourteen cycles. As in CouchDB, "pending(Db)"
+ * means all jobs of a database.
  */
 import type { SeededRandom } from "./kernel/seeded-random.ts";
 

@@ -36,7 +36,7 @@ test(`${nodeCount} nodes share their slots fairly between ${groupCount} groups w
   expect(jainIndex(perShare(saturated(groups)))).toBeGreaterThan(0.9);
 }, 3_600_000);
 
-/** Groups that could have used more than their share of all slots. */
+/** Returns the groups that could have used more than their share of all slots. */
 function saturated(groups: readonly GroupOutcome[]): readonly GroupOutcome[] {
   const shares = groups.reduce((sum, group) => sum + group.shares, 0);
   const slots = nodeCount * SLOTS_PER_NODE;

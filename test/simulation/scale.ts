@@ -25,7 +25,7 @@ const LOAD_ROWS_MAX = 5000;
  * Pause between two transactions that load jobs. In the pause, the store drops old conflict ranges.
  */
 const LOAD_PAUSE_MS = 100;
-/** Maximum one-way delay to the store. */
+/** Maximum delay to the store in one direction. */
 const DELAY_MS_MAX = 4;
 const CYCLE_SEC = 15;
 const TURN_SEC = 60;

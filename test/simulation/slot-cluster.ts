@@ -28,7 +28,7 @@ interface Run extends RunningJob {
 }
 
 /**
- * Records that a group got a slot. With a due job, the group had been waiting for the slot since
+ * A slot that a group got. The group had been waiting for the slot, with a due job, since
  * `sinceSec`.
  */
 export interface Turn {

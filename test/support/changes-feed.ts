@@ -31,7 +31,7 @@ async function onceCreated(serverUrl: string, database: string): Promise<void> {
   }
 }
 
-/** Yields the rows of a continuous feed. Throws when the feed ends. */
+/** Yields the rows of a continuous changes feed. Throws an error when the feed ends. */
 async function* rowsOf<Row>(url: string): AsyncGenerator<Row> {
   const { status, body } = await fetch(url);
   if (status !== 200 || body === null) throw new Error(`${url}: ${status}`);

@@ -68,7 +68,7 @@ function unpacked(): string | undefined {
     if (status !== 0) return undefined;
     renameSync(staging, folder);
   } catch (error) {
-    // The rename fails if another process has already created the folder.
+    // The rename fails if another process has created the folder in the meantime.
     if (!existsSync(folder)) throw error;
   } finally {
     rmSync(staging, { recursive: true, force: true });

@@ -1,4 +1,7 @@
-/** Composes the parts of a node as `src/server` does, on any runtime and store, without sockets. */
+/**
+ * Composes the parts of a node as `src/server` does. The node may have any runtime and store, and
+ * has no sockets.
+ */
 import type { Runtime, Seal } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { DesignCodes } from "../../src/documents/index.ts";
@@ -97,7 +100,7 @@ export function composeNode({
   const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
   const { rules } = parts.replicator;
   const rulePlans = new RulePlans({ ...parts, rules, endpoints: replication.endpoints });
-  // Replaces the scheduler in a frontend.
+  // In a frontend, this service replaces the scheduler.
   const localRules = followLocalRules(parts, { endpoints: replication.endpoints, ...process });
   return { ...parts, ...replication, checks, rulePlans, localRules };
 }

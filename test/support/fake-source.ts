@@ -14,7 +14,7 @@ export interface FakeDocument {
 }
 
 export interface FakeDatabase {
-  /** Documents to serve. The leaves of a document must be adjacent. */
+  /** Documents that the source serves. All leaves of a document must be adjacent in the list. */
   readonly documents: readonly FakeDocument[];
   /** How the source answers `_bulk_get`. Default: with JSON. */
   readonly bulkGet?: "json" | "none";

@@ -39,7 +39,7 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // The rename fails if another process has already created the folder.
+    // The rename fails if another process has created the folder in the meantime.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

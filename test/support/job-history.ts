@@ -68,7 +68,7 @@ export function answeredMs(failure: FailureClass): number {
   return FAILURE_CLASSES.indexOf(failure) % 4 < 2 ? 20 : 2 ** 43;
 }
 
-/** Jobs of a node, including those that it holds. */
+/** Random history of the jobs of a node, including the jobs that the node holds. */
 export class History {
   readonly #node: HistoryNode;
   readonly #made: (job: number) => HistoryJob;
@@ -190,7 +190,7 @@ export class History {
   }
 }
 
-/** Compares the whole index with the jobs. */
+/** Repairs the index: compares all of its rows with the jobs. */
 export async function repairAll({
   index,
   kv,

@@ -1,9 +1,12 @@
-/** Documents that are difficult for replicators, and functions that create them on any server. */
+/**
+ * Documents that are difficult for replicators, and functions that create these documents on any
+ * server.
+ */
 import type { Answer } from "./open-process.ts";
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** Ids with every kind of special character. Each must arrive unchanged. */
+/** Ids with every kind of special character. Each id must arrive unchanged. */
 export const ODD_IDS = [
   "a b",
   "a+b",

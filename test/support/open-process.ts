@@ -83,7 +83,7 @@ export class Processes {
     return child;
   }
 
-  /** Ends all processes, then calls `cleanUp`. */
+  /** Registers a function that is called after all processes have ended. */
   onClose(cleanUp: () => Promise<void>): void {
     this.#cleanUps.push(cleanUp);
   }

@@ -8,7 +8,7 @@ export function sampleLines(name: "films" | "countries"): string[] {
   return gunzipSync(readFileSync(file)).toString("utf8").trimEnd().split("\n");
 }
 
-/** Creates a database and loads documents into it in bulk. */
+/** Creates a database, and loads documents into it in bulk. */
 export async function load(
   server: Pick<TandemProcess, "call">,
   database: string,

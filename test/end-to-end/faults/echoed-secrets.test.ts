@@ -30,7 +30,7 @@ function echoOf({ headers, url }: IncomingMessage, body: string): string {
   return `${basic} ${encodeURIComponent(basic)} ${Buffer.from(basic).toString("base64")} ${sent}`;
 }
 
-/** Kinds of echoes, by the first segment of the path. */
+/** Ways in which the server echoes a request, by the first segment of the request's path. */
 const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) => void>> = {
   reason: (reason, response) =>
     response.writeHead(400).end(JSON.stringify({ error: "bad_request", reason })),
@@ -136,7 +136,7 @@ function endpoints(kind: string): Record<string, unknown> {
   };
 }
 
-test("no store, log or response contains a secret echoed by a server", async () => {
+test("secrets echoed by a server are not in any store, log or response", async () => {
   await ask("PUT", "/films");
   await ask("PUT", "/films/a", { title: "A" });
   let count = 0;

@@ -53,7 +53,7 @@ const refuseSeven: Intercept = async (request, forward) => {
       rows.push({ id, rev, error: "forbidden", reason: "not this one" });
       return false;
     }
-    // CouchDB omits the revision in some rows.
+    // CouchDB omits the revision in some rows of the response.
     if (UNAUTHORIZED.includes(id)) rows.push({ id, error: "unauthorized", reason: "who are you" });
     return !UNAUTHORIZED.includes(id);
   });
@@ -224,7 +224,7 @@ test("a continuous job retries failed documents while it runs, and drops a faile
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 });
 
-/** Opens a target that refuses one document while `isClosed` is true. */
+/** Opens a target. The target refuses one document while `isClosed` is true. */
 async function closedTarget() {
   const target = await proxyTo(there);
   const gate = { isClosed: true, url: target.url };
@@ -242,7 +242,7 @@ async function closedTarget() {
   return gate;
 }
 
-test.each(["hold", "crash"])("a job with the policy %s skips no document", async (policy) => {
+test.each(["hold", "crash"])("a job with the policy %s never skips a document", async (policy) => {
   const database = `policy-${policy}`;
   await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
   const gate = await closedTarget();

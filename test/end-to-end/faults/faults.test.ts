@@ -25,7 +25,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** Number of occurrences of each fault. */
+/** Number of times that each fault occurs. */
 const ROUNDS = 3;
 
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {

@@ -79,7 +79,7 @@ async function listed(name: string): Promise<string[]> {
   );
 }
 
-/** Waits until the job has crashed at least this many times. */
+/** Waits until the job has crashed at least `count` times. */
 async function crashes(name: string, count: number): Promise<void> {
   await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
@@ -87,7 +87,7 @@ async function crashes(name: string, count: number): Promise<void> {
   );
 }
 
-test.concurrent("a failed bulk write loses no documents, even if they are then read individually", async () => {
+test.concurrent("a failed bulk write does not lose documents, even if they are then read individually", async () => {
   // Together, the documents have seven megabytes, so that the first write is sent before the last
   // document is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
@@ -273,7 +273,8 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // The response is that of a server that does not support multipart.
+      // With this Accept header, the response is the same as from a server that does not support
+      // multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },
@@ -488,7 +489,7 @@ test.concurrent.each([
   ["in bulk", {}],
   ["alone", ATTACHED],
 ])(
-  "a run ends with an error if its target accepts checkpoints but no document %s",
+  "a run ends with an error if its target accepts checkpoints but refuses all documents %s",
   async (how, more) => {
     const database = databaseOf("no-document", how);
     await pair.fill(database, documents(40, more));

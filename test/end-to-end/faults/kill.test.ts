@@ -34,7 +34,7 @@ async function killHalfWay(node: TandemProcess): Promise<void> {
   await node.kill();
 }
 
-test("a persistent job continues after kill -9, without missing or duplicate documents", async () => {
+test("a persistent job continues after kill -9, and does not lose or duplicate documents", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films"));
@@ -117,7 +117,7 @@ test("another node runs the jobs of a killed node, and the list of workers shows
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
 });
 
-test("a node returns its jobs and exits with 0 on SIGTERM", async () => {
+test("on SIGTERM, a node returns its jobs to the queue and exits with 0", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films").slice(0, 500));

@@ -30,7 +30,7 @@ afterAll(async () => {
 const HASH = "0".repeat(32);
 const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
 
-/** Revisions that CouchDB stores (`couch_doc:parse_rev`), although it does not generate them. */
+/** Revisions that CouchDB stores (`couch_doc:parse_rev`), but does not generate. */
 const STORED_REVISIONS = ["1-", "9999-", "0-", "0-abc", `0-${HASH}`, "1-a-b", "7-é"];
 /** Revisions that CouchDB refuses, or stores under another name. */
 const LISTED_REVISIONS = [

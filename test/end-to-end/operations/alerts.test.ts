@@ -63,7 +63,7 @@ test("one of two processes sends each alert once, and the other takes over when 
     create_target: true,
   });
   await about("first", "firing");
-  // Waits until the delivery is recorded; otherwise the other process would send the alert again.
+  // Waits until the delivery is recorded. Otherwise, the other process would send the alert again.
   await holder.events.event("alerts.sent");
   await holder.kill();
   await other.call("PUT", "/_replicator/second", {

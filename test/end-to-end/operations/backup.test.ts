@@ -182,7 +182,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
 
-test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () => {
+test.skipIf(!canMountMemory)("a backup to a full disk does not leave a file behind", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");

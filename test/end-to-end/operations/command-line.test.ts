@@ -199,7 +199,7 @@ describe("failures are reported in a sentence", () => {
     },
   );
 
-  // These tests are concurrent, because each retries for eight seconds.
+  // These tests run concurrently, because each of them retries for eight seconds.
   test.concurrent.each([["replicate"], ["verify"]])(
     "%s reports an unknown host immediately, and again at the end",
     async (command) => {
@@ -244,7 +244,7 @@ describe("failures are reported in a sentence", () => {
   });
 });
 
-describe("a password mistyped into another argument is not printed", () => {
+describe("does not print a password that was mistyped into another argument", () => {
   const none = "http://127.0.0.1:1";
   const budget = ["--read", "requests_per_sec=3", "--server", none];
   test.each<[string[], string]>([
@@ -272,7 +272,7 @@ describe("a password mistyped into another argument is not printed", () => {
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("prints no error if its output is closed: tandem %s %s", async (...flags) => {
+])("does not print an error if its output is closed: tandem %s %s", async (...flags) => {
   const child = spawn(process.execPath, [MAIN, ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],

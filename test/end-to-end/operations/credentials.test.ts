@@ -41,7 +41,7 @@ afterAll(async () => {
 const source = (password = PASSWORD): string =>
   `${proxy.url.replace("://", `://jan:${password}@`)}/films`;
 
-test("jobs of one user share a session, even if the server forgets it meanwhile", async () => {
+test("jobs of one user share a session, even if the server forgets the session in the meantime", async () => {
   let forgotten = 0;
   proxy.intercept(async (request, forward) => {
     const isForgotten = request.path.includes("_changes") && forgotten < 2;
@@ -73,14 +73,14 @@ test("a wrong password causes a 401 error whose message does not contain the pas
   expect(JSON.stringify(answer.body)).not.toContain("wrong-0815");
 });
 
-test("no password is shown or logged", async () => {
+test("passwords are neither shown nor logged", async () => {
   const pages = await Promise.all(
     ["/_scheduler/jobs", "/_scheduler/docs", "/_active_tasks"].map((path) =>
       here.call("GET", path),
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Searches for the whole password, because four digits may occur in an id by chance.
+    // Searches for the whole password, because a part of it may occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

@@ -1,4 +1,4 @@
-/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs` from a user's view. */
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, from a user's view. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -64,7 +64,7 @@ function stateOnce(documentId: string, state: string) {
   );
 }
 
-test("jobs are listed and filtered", async () => {
+test("jobs can be listed and filtered", async () => {
   await stateOnce(FOLLOW, "running");
   await stateOnce("_replicator/broken", "crashing");
   const all = await tandem("list", "--server", server);

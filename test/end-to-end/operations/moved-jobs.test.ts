@@ -44,7 +44,7 @@ test.each([
     const entry = { session_id: "s", recorded_seq: changes.last_seq, docs_written: 20 };
     const log = { session_id: "s", source_last_seq: changes.last_seq, history: [entry] };
     await node.call("PUT", `/${database}-copy`);
-    // The replicator looks for older checkpoints only if the target is not empty.
+    // The replicator searches for older checkpoints only if the target is not empty.
     await node.call("PUT", `/${database}-copy/other`, {});
     for (const side of [database, `${database}-copy`]) {
       const path = `/${side}/_local/${olderBaseIds[index]}`;

@@ -54,7 +54,7 @@ interface Fault {
   readonly command?: readonly string[];
 }
 
-/** Body of an alert message. */
+/** Body of a message with alerts. */
 interface Message {
   readonly status: string;
   readonly count: number;
@@ -331,7 +331,7 @@ async function atPeer(method: string, path: string, body?: unknown, user = ADMIN
   return { status: response.status, body: await response.json() };
 }
 
-/** Makes a user of the peer a member of a database. */
+/** Makes a user of this server a member of a database. */
 function openTo(database: string, name: string): Promise<unknown> {
   const members = { names: [name], roles: [] };
   return atPeer("PUT", `/${database}/_security`, { members });
@@ -475,7 +475,8 @@ test("every failing job is found with its cause, and one command fixes each grou
 });
 
 /**
- * Fixes the cause. Then one command, which finds exactly the jobs of the group, fixes the group.
+ * Fixes the cause of a fault. Then fixes the group with one command, which must find exactly the
+ * jobs of the group.
  */
 async function fix(fault: Fault): Promise<void> {
   await fault.heal();

@@ -76,7 +76,7 @@ function tandem(
   });
 }
 
-/** Waits until the rule's status matches. */
+/** Waits until the status of the rule matches. */
 function onceStatus(expected: Readonly<Record<string, unknown>>) {
   return onceAnswered(
     nodes,
@@ -161,7 +161,7 @@ test("the commands of docs/whole-servers.md copy a server, create, show and chan
   expect((await ask(target, "GET", `/${name(last)}`)).status).toBe(200);
 });
 
-test("replicate and verify report differing databases one by one, and repair them", async () => {
+test("verify reports each of several differing databases, and verify --repair repairs them", async () => {
   const sides = [withCredentials(source), withCredentials(target)];
   const chosen = ["--all", ...sides, "--databases", "shop-*", "--except", "shop-old", "--security"];
   for (const database of ["shop-a", "shop-b", "shop-old"]) await fill(database);

@@ -37,7 +37,7 @@ function start(...flags: string[]) {
   return { child, ended };
 }
 
-test("verify reports documents that are missing in a copy, and replicate repairs the copy", async () => {
+test("verify reports documents that changed or are missing in a copy, and verify --repair copies them", async () => {
   const source = `${server.url}/films`;
   const target = `${server.url}/films-copy`;
   const copied = await start("replicate", source, target, "--create-target").ended;
@@ -353,7 +353,7 @@ describe("document ids can be read from a file", () => {
   });
 });
 
-test("a password is never printed", async () => {
+test("passwords are never printed", async () => {
   const source = "http://user:word-4711@127.0.0.1:1/films";
   const { code, text } = await start("replicate", source, `${server.url}/none`).ended;
   expect(code).toBe(1);

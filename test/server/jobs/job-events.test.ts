@@ -180,7 +180,7 @@ test("events of a removed rule's jobs are found by the rule's name", async () =>
   expect(await pastOf("rule=nightly&kind=removed")).toEqual(["nightly/a removed"]);
 });
 
-test("a filtered feed also reports jobs that start or stop matching the filter", async () => {
+test("a filtered feed reports only jobs that match, start to match or stop matching the filter", async () => {
   const messages = await followFromNow("?failing=true");
   await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
   await ask("PUT", "/_replicator/bad", { source: "nowhere", target: "bad", create_target: true });

@@ -120,7 +120,7 @@ test("a budget is created, changed and removed, and is then not found", async ()
   expect((await ask("DELETE", path)).status).toBe(200);
 });
 
-test("a bookmark leads to the next page", async () => {
+test("a bookmark in a request leads to the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";
   for (let page = 0; page < 3; page++) {

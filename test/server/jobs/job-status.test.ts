@@ -30,7 +30,7 @@ async function shownIds(): Promise<Record<string, string[]>> {
   };
 }
 
-test("a running job is in all lists, with the members that CouchDB shows", async () => {
+test("a running job is in all lists, with the same members as in CouchDB", async () => {
   const body = { source: "a", target: "running", create_target: true, continuous: true };
   const { body: started } = await ask("POST", "/_replicate", body);
   const id = started._local_id;

@@ -56,7 +56,10 @@ test.each([
   expect(() => open(`[replicator]\n${line}`)).toThrow(message);
 });
 
-/** Returns a function. The promise that it returns resolves at the next commit of the store. */
+/**
+ * Returns a function. Each call of this function returns a promise that resolves at the next commit
+ * of the store.
+ */
 function nextCommits(kv: KeyValueStore): () => Promise<void> {
   let next = deferred();
   const transact = kv.transact.bind(kv);

@@ -201,7 +201,7 @@ test("queries endpoints only for users who may write the document, with the righ
   expect([asked.error, asked.source]).toEqual(["forbidden", null]);
 });
 
-test("users who may not write replications may not check them", async () => {
+test("users who may not write replication documents may not check them", async () => {
   const document = { source: "films", target: "open" };
   expect((await ask("POST", CHECK, RITA, document)).status).toBe(403);
   expect((await ask("POST", CHECK, undefined, document)).status).toBe(401);
@@ -236,7 +236,7 @@ test("does not reveal that a document name exists to users who may not read the 
   }
 });
 
-test("users who are not administrators cannot scan ports", async () => {
+test("users who are not administrators cannot scan ports with checks", async () => {
   const web = createServer((_, response) => response.writeHead(404).end("<p>"));
   await new Promise<void>((resolve) => web.listen(0, "127.0.0.1", resolve));
   try {

@@ -142,7 +142,7 @@ async function openWorld() {
       prove(step);
       if (step.event !== "accept") return;
       await compareNow(api);
-      // Begins each accepted job, as a node does.
+      // Starts a run of each accepted job, as a node does.
       for (const job of [0, 1, 2]) await history.apply({ ...step, event: "begin", job });
     },
   };
@@ -322,7 +322,7 @@ async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
 class Follower {
   readonly reported = new Map<string, Row>();
   readonly #api: OpenApi;
-  /** Names of jobs by their ids in events. */
+  /** Names of jobs, by the ids that events contain. */
   readonly #names = new Map<string, string>();
   #since = FROM_THE_BEGINNING;
 

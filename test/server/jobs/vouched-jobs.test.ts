@@ -216,7 +216,7 @@ test("without administrators, a user with an unknown name has no roles", async (
   expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
 });
 
-test("a job that refers to a secret sends no requests once its author is no longer an administrator", async () => {
+test("a job that refers to a secret stops sending requests once its author is no longer an administrator", async () => {
   const seen: unknown[] = [];
   const far = createServer((request, response) => {
     seen.push(request.headers["x-key"]);

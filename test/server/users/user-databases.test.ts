@@ -84,7 +84,7 @@ const names = (): Promise<string[]> => node.kv.read((tx) => node.databases.names
 const ofUsers = async (): Promise<string[]> =>
   (await names()).filter((name) => name.startsWith("userdb-"));
 
-test("each existing or new user gets a database, whose only admin and member is the user", async () => {
+test("each existing or new user gets a database, whose only named admin and member is the user", async () => {
   for (let number = 0; number < 45; number++) await putUser(`u${number}`);
   const configuration = start("");
   await node.createDatabase("other");

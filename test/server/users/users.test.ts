@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("store no password, even if the body of the deletion contains one", async () => {
+  test("do not store a password, even if the body of the deletion contains one", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -200,7 +200,7 @@ describe("user documents", () => {
       "simple",
       { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
     ],
-  ])("with an invalid %s hash admit no user", async (_, members) => {
+  ])("with an invalid %s hash do not admit a user", async (_, members) => {
     await signUp({ password: undefined, salt: "s", ...members });
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
   });
@@ -576,7 +576,7 @@ describe("sessions", () => {
     });
   });
 
-  test("are not accepted from a forged cookie", async () => {
+  test("are not accepted from a cookie that a client has forged", async () => {
     await signUp();
     const time = Math.floor(Date.now() / 1000)
       .toString(16)

@@ -22,14 +22,14 @@ const REQUEST_MS = 0.2;
 const ROW_MS = 0.002;
 const READ_MS = 0.015;
 const WRITE_MS = 0.04;
-/** Milliseconds per byte, at 50 MB per second. */
+/** Milliseconds for each byte, at 50 MB per second. */
 const BYTE_MS = 2e-5;
 const PIECE_BYTES = 65_536;
 const ZEROS = new Uint8Array(PIECE_BYTES);
 
 export interface DistantServersOptions {
   readonly roundTripMs: number;
-  /** Returns the size of the document with this number, starting from 0. */
+  /** Size of the body of each document. */
   readonly bodyBytes: number;
   readonly attachmentBytes?: number;
   /** Returns the number of changes that the source has at this time. */

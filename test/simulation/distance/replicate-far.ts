@@ -24,7 +24,7 @@ import {
 
 export interface FarRun {
   readonly servers: DistantServers;
-  /** Duration in virtual time. */
+  /** Duration of the replication in virtual time. */
   readonly elapsedMs: number;
 }
 

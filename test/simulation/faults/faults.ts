@@ -8,7 +8,7 @@ import type { World } from "../kernel/world.ts";
 
 export interface Fault {
   readonly name: string;
-  /** Starts the fault, and returns a function that ends it. */
+  /** Starts the fault. Returns a function that ends it. */
   strike(random: SeededRandom): () => void;
   readonly durationMsMax: number;
 }

@@ -5,7 +5,7 @@ import type { Fault } from "./faults.ts";
 
 export type Nodes = () => readonly SimulatedNode[];
 
-/** Crashes the node. Another node is started in its place later. */
+/** Returns the fault that crashes a node. Another node is started in its place later. */
 export function crashes(nodes: Nodes, replace: () => void): Fault {
   return {
     name: "crash",
@@ -27,7 +27,8 @@ export function pauses(nodes: Nodes): Fault {
 }
 
 /**
- * Moves the node's wall clock by at most `stepMsMax` in either direction, and later moves it back.
+ * Returns the fault that moves a node's wall clock by at most `stepMsMax` in either direction, and
+ * later moves the clock back.
  */
 export function clockSteps(nodes: Nodes, stepMsMax: number): Fault {
   return {

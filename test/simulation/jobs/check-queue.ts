@@ -61,7 +61,7 @@ export async function checkQueue(
     }
   }
 
-  // Actual rows.
+  // Actual rows, read from the store.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
     keys.pending.rangeUntil({ type, scheduledAtSec: always }),

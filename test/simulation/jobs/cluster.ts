@@ -83,7 +83,7 @@ class JobsCluster {
   async run(): Promise<JobsOutcome> {
     const world = this.#world;
     setMaxListeners(0, this.#stopping.signal);
-    // The observer is not subject to faults.
+    // The observer has no faults.
     const observer = world.openNode();
     const client = world.openNode(randomTraits(this.#random));
     const jobs = this.#recorded(this.#openNewest(client.runtime), client);

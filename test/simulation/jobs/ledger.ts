@@ -45,7 +45,7 @@ export interface Entry {
   readonly operation: Operation;
 }
 
-/** Makes a queue record the operations of this node. */
+/** Makes a queue record the operations that this node performs. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,

@@ -13,7 +13,9 @@ import type { Key, Subspace, Transaction, VersionstampedBytes } from "../../../s
 export type RecordFormat = 1 | 2;
 
 const NULL = 0x00;
-/** Position of the format number in the packed tuple, after the type code of small integers. */
+/**
+ * Position of the format number in the packed tuple. The type code of small integers precedes it.
+ */
 const FORMAT_AT = 1;
 
 export class OlderJobs extends Jobs {
@@ -26,7 +28,9 @@ export class OlderJobs extends Jobs {
     this.#keys = jobKeys(subspace);
   }
 
-  /** Earlier versions stored the request within the data, without a format. */
+  /**
+   * Adds a job as earlier versions did: they stored the request among the data, without a format.
+   */
   override add(...[tx, job, data, options = {}]: Parameters<Jobs["add"]>) {
     const { scheduledAtSec, request = {} } = options;
     const { format: _, ...flat } = { ...request, ...data };

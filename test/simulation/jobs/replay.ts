@@ -139,7 +139,7 @@ class Replay {
   }
 }
 
-/** Applies a request for another run. */
+/** Returns the job after another run of it was requested. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,

@@ -31,7 +31,7 @@ export class SeededRandom implements Random {
     return Uint8Array.from({ length: byteCount }, () => this.#next() & 0xff);
   }
 
-  /** Returns a generator that depends only on the seed and the label, not on earlier draws. */
+  /** Returns a generator that depends only on the seed and the label, but not on earlier draws. */
   fork(label: string): SeededRandom {
     return new SeededRandom(`${this.#seed}/${label}`);
   }

@@ -157,7 +157,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Resumes the node, heals its links, and ends its injected commit failures. */
+  /** Resumes the node, heals its links, and stops injecting commit failures. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
     this.strike();

@@ -23,7 +23,7 @@ export interface Answer {
 
 export type Serve = (request: FetchRequest) => Promise<Answer>;
 
-/** Fraction of requests that are affected while the network is bad. */
+/** Fraction of requests that a fault affects while the network is bad. */
 const FAULT_RATIO = 0.2;
 const FAULTS = ["lost", "unanswered", "broken off", "half taken", "503", "429"] as const;
 const LATENCY_MS_MAX = 40;
@@ -32,10 +32,10 @@ export class SimulatedNetwork {
   readonly #random: SeededRandom;
   readonly #servers: ReadonlyMap<string, Serve>;
   #isBad = true;
-  /** Number of affected requests. */
+  /** Number of requests that a fault has affected. */
   faultCount = 0;
 
-  /** `servers` contains the servers by host. */
+  /** `servers` contains the function of each server, by host. */
   constructor(random: SeededRandom, servers: ReadonlyMap<string, Serve>) {
     this.#random = random;
     this.#servers = servers;
@@ -114,7 +114,7 @@ export function textOf(body: FetchRequest["body"]): string {
   return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
 }
 
-/** Returns the body of a `_bulk_docs` request with the first half of its documents. */
+/** Returns the body of a `_bulk_docs` request, reduced to the first half of its documents. */
 function halfOf({ body }: FetchRequest): string {
   const { docs, ...rest } = JSON.parse(textOf(body)) as { docs: unknown[] };
   return JSON.stringify({ ...rest, docs: docs.slice(0, Math.ceil(docs.length / 2)) });

@@ -15,7 +15,7 @@ import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { openIfExists } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 
-/** A replication, and the id of its checkpoints. */
+/** A replication, together with the id of its checkpoints. */
 export interface CheckedLink extends Pair {
   readonly baseId: string;
   selects(documentId: string): boolean;

@@ -56,7 +56,7 @@ export interface ReplicationOutcome {
   readonly problems: readonly string[];
   /** Hash of the run's events. Two runs with the same seed have the same hash. */
   readonly fingerprint: string;
-  /** Number of observations by kind. */
+  /** Number of observed events, by kind. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -93,7 +93,7 @@ class ReplicationCluster {
     if (pageBytesMax !== undefined) withSmallPages(world.storage, pageBytesMax);
     this.#observations = new Observations(world);
     this.#topology = new Topology(this.#random);
-    // The observer is not subject to faults.
+    // The observer has no faults.
     const observer = composeNode(world.openNode());
     this.#clientNode = world.openNode(randomTraits(this.#random));
     const clientNode = this.#clientNode;

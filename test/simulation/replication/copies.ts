@@ -86,7 +86,7 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
-    // Copies after an acceptance may belong to the new run.
+    // Copies after an acceptance may belong to the newly accepted run.
     if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
     else if (operation === "hold") {
       holders.set(database, node);

@@ -1,4 +1,7 @@
-/** A node that runs replications: the components of a server with its services, without sockets. */
+/**
+ * A node that runs replications. It has the components and the services of a server, without
+ * sockets.
+ */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { ActivityMonitor, Jobs } from "../../../src/jobs/index.ts";

@@ -8,7 +8,7 @@ import { plainAnswer, responseOf } from "../network/simulated-network.ts";
 
 export type Sabotage = (endpoints: Endpoints) => void;
 
-/** Changes each endpoint that is opened. */
+/** Applies a change to each endpoint that is opened. */
 function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);

@@ -41,7 +41,7 @@ const TOPOLOGIES: readonly (readonly Pair[])[] = [
 
 const FILTER = "only/later";
 const LEAST_ID = "doc-5";
-/** The design document in all sources. */
+/** The design document that all sources contain. */
 export const FILTERS = {
   id: "_design/only",
   body: { filters: { later: `function (doc) { return doc._id > "${LEAST_ID}"; }` } },

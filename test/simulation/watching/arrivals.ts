@@ -4,7 +4,7 @@ import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { openIfExists } from "../replication/scene.ts";
 import type { Pair } from "../replication/topology.ts";
 
-/** Maximum delays of documents, in milliseconds. */
+/** Maximum delays of documents. */
 export interface Patience {
   /**
    * Time limit for documents that are written during faults, counted from the end of the faults.

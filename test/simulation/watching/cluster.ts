@@ -1,11 +1,11 @@
 /**
- * Nodes with mostly idle databases, so that their jobs are parked, under faults of watchers: they
- * die, and servers announce changes unusually, late or not at all. Databases are deleted and
- * re-created, and clocks are set. From a seed.
+ * Nodes with mostly idle databases, whose jobs are therefore parked, from a seed. There are faults
+ * of watchers: watchers die, and servers announce changes in unusual ways, late or not at all.
+ * Databases are deleted and re-created, and clocks are changed.
  *
- * A server is sound, or it lies. With a sound one each change arrives within seconds: the jobs'
- * audit, which finds changes missed by watchers, is hours away. With a lying one, and after a
- * target is lost, it arrives within the audit interval.
+ * A server is either honest or lying. If it is honest, each change arrives within seconds, although
+ * the audit of jobs, which finds changes that watchers missed, is hours away. If the server lies,
+ * or after a target is lost, a change arrives within the audit interval.
  */
 import { setMaxListeners } from "node:events";
 import { JOB_TYPES } from "../../../src/replicator/index.ts";
@@ -45,7 +45,7 @@ const SKEW_MS_MAX = 3000;
 const HEALED_MS = 100_000;
 /** Time within which changes are noticed and copied if everything works. */
 const PROMPT_MS = 20_000;
-/** Duration of edits without faults. */
+/** Time during which documents are edited without faults. */
 const CALM_EDITS_MS = 40_000;
 const AUDIT_SEC_NEVER = 1_000_000;
 
@@ -109,7 +109,7 @@ class WatchingCluster {
       healedMs: HEALED_MS + (this.#lies ? auditMs : 0),
       calmMs: PROMPT_MS + (this.#lies ? auditMs : 0),
     });
-    // The observer is not subject to faults.
+    // The observer has no faults.
     this.#observer = composeNode(world.openNode());
     this.#client = new Client(composeNode(world.openNode()));
     const server = new SimulatedServer(composeNode(world.openNode()));

@@ -9,7 +9,7 @@ type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
 /** Ways in which a response is truncated. */
 export const CUT_WAYS = ["reset", "end", "stall"] as const;
 
-/** Truncates the response in the middle. */
+/** Returns a fault that truncates the response in the middle. */
 function cutting(how: (typeof CUT_WAYS)[number]): Fault {
   return async (answer) => {
     const whole = await answer();
@@ -48,7 +48,7 @@ export const FAULT_NAMES = Object.keys(FAULTS);
 
 export interface Unreliability {
   readonly intercept: Intercept;
-  /** Number of occurrences of each fault. */
+  /** Number of times that each fault has occurred. */
   readonly counts: ReadonlyMap<string, number>;
 }
 

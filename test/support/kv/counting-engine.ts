@@ -56,7 +56,7 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
   const getRangePage = reader.getRangePage.bind(reader);
   reader.getRangePage = async (range, options) => {
     const page = await getRangePage(range, options);
-    // An empty range counts as one read.
+    // Reading an empty range counts as one read.
     counts.readCount += Math.max(1, page.entries.length);
     return page;
   };

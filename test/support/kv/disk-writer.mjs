@@ -1,7 +1,8 @@
 /**
  * Reads writes line by line, and executes them on the store of a folder: node disk-writer.mjs
- * DIRECTORY NOTES. Reports the result of each transaction on standard output and in the file NOTES,
- * whose writes the recorder logs in one order with those to the store. Runs built code.
+ * DIRECTORY NOTES. Reports the result of each transaction on standard output and in the file NOTES.
+ * The recorder logs the writes to NOTES and those to the store in their common order. Runs built
+ * code.
  */
 import { openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";

@@ -28,7 +28,7 @@ export class Ledger {
   readonly kv: KeyValueStore;
   readonly #options: LedgerOptions;
   readonly #writers = new Map<string, Writer>();
-  /** Last acknowledged sequence, by writer and lane. */
+  /** Last acknowledged sequence number, by writer and lane. */
   readonly #acknowledged = new Map<string, number>();
   #acknowledgedCount = 0;
 
@@ -70,7 +70,7 @@ export class Ledger {
     for (let index = 0; index < count; index++) await this.#writer(name).next();
   }
 
-  /** Kills the writer with `kill -9` at an arbitrary point. */
+  /** Kills the writer with `kill -9`, at an arbitrary point of its work. */
   async kill(name: string): Promise<void> {
     await this.#writer(name).end("SIGKILL");
   }
@@ -139,7 +139,7 @@ export class Ledger {
   }
 }
 
-/** A process and its acknowledgements, read line by line. */
+/** A process and its acknowledgements. They are read line by line. */
 class Writer {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -168,7 +168,7 @@ class Writer {
     });
   }
 
-  /** Resolves at the next acknowledgement. */
+  /** Resolves when the writer prints its next acknowledgement. */
   next(): Promise<void> {
     if (this.#child.exitCode !== null) {
       return Promise.reject(

@@ -1,8 +1,8 @@
 /**
- * * A process that acquires LMDB's lock, prints a line, and releases the lock once another process
- * waits for it, without waking it: node lost-wake-up.mjs DIRECTORY. Runs built code. The effect is
- * as if a thread had died between its wake-up and its next attempt: a thread sleeps, and the mutex
- * word lacks the flag for waiters.
+ * A process that acquires LMDB's lock and prints a line. It releases the lock once another process
+ * waits for the lock, but does not wake that process: node lost-wake-up.mjs DIRECTORY. Runs built
+ * code. The effect is as if a waiting thread had died after it was woken and before it tried to
+ * acquire the lock: another thread still sleeps, but the mutex word lacks the flag for waiters.
  */
 import { openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -143,7 +143,7 @@ export class RecordedDisk {
     return entries;
   }
 
-  /** Kills all processes, as a machine failure does. */
+  /** Kills all processes, as a failure of the machine would. */
   async close(): Promise<void> {
     await Promise.all(this.#writers.map((writer) => writer.kill()));
   }
@@ -173,7 +173,7 @@ export class Writer {
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
-  /** Runs one transaction. */
+  /** Runs one transaction. Resolves to its result. */
   async write(
     operations: readonly Operation[],
     whenUnknown: "throw" | "retry" = "throw",

@@ -52,7 +52,7 @@ const VARYING_TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   // Ids of servers, sessions, workers, replications, and generated document ids. Digits after a
   // hyphen belong to a revision. Revisions do not vary.
   [/(?<![-0-9a-f])[0-9a-f]{32}\b/g, "<unique id>"],
-  // Ids of processes and keys.
+  // Ids of processes and of keys.
   [/(?<![-0-9a-f])([0-9a-f]{8}|[0-9a-f]{12})\b(?![-:])/g, "<short id>"],
   [/\btandem@[\w.-]+/g, "<node>"],
 ];

@@ -15,7 +15,7 @@ export default class ClosingLineReporter implements Reporter {
     }
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
     const failedCount = counts.failed + counts.pending + unhandledErrors.length;
-    // A run that ended before its first test did not pass.
+    // If a run ended before its first test, it has not passed.
     const failed = reason === "passed" ? failedCount : Math.max(1, failedCount);
     // The default reporter prints its summary in the same tick. This line has to come after the
     // summary.

@@ -48,7 +48,7 @@ export class Patience {
     for (const channel of CHANNELS) subscribe(channel, () => this.heard());
   }
 
-  /** Records activity. */
+  /** Records that there was activity. */
   heard(): void {
     this.#silentTickCount = 0;
   }

@@ -55,7 +55,7 @@ export class Edits implements Workload {
     this.#isOver = true;
   }
 
-  /** Writes the filters into all sources, with the same revision everywhere. */
+  /** Writes the filters into all sources. They have the same revision in every source. */
   async #putFilters(): Promise<void> {
     const { client, topology } = this.#scene;
     const { id, body } = FILTERS;
