@@ -1,5 +1,5 @@
 /**
- * Checks of the documentation: links, the index of pages, the form of decisions, and versions of
+ * Checks the documentation: links, the index of pages, the form of decisions, and versions of
  * FoundationDB.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";

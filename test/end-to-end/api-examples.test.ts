@@ -19,7 +19,7 @@ import { type PageShell, pageShell } from "../support/pages/page-shell.ts";
 /** The address and the folder of the node, as written on the pages. */
 const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
-/** Long time limits, so that a slow machine parks no job and expels no node. */
+/** Long time limits, so that a slow machine does not park jobs or expel nodes. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
 /** Number of events or quiet periods after which an example counts as failed. */
 const EVENT_COUNT_MAX = 50;

@@ -299,7 +299,7 @@ test("documents keep their secrets if their database is replicated by a user who
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // The same with a replication that runs on this node, so that its source is local.
+  // Repeats this with a replication that runs on this node, so that its source is local.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

@@ -1,6 +1,6 @@
 /**
- * Calls of the engine to FoundationDB's package, and the handling of the results. The package is a
- * fake.
+ * Calls of the engine to FoundationDB's package, and the handling of the results. A fake replaces
+ * the package.
  */
 import { expect, test } from "vitest";
 import { utf8Decode, utf8Encode } from "../../src/base/index.ts";

@@ -1,8 +1,8 @@
 /**
- * LMDB on failing disks, with several processes, from a seed. Syncs fail and lose data, roots
- * cannot be written, the disk is full, and the machine fails at any point. Every resulting image is
- * opened. It must contain every acknowledged transaction and no refused transaction, and its
- * transactions must be complete and in order.
+ * LMDB on failing disks, with several processes. A seed determines the faults: syncs fail and lose
+ * data, roots cannot be written, the disk is full, and the machine fails at any point. Every
+ * resulting image is opened. It must contain every acknowledged transaction and no refused
+ * transaction, and its transactions must be complete and in order.
  *
  * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` checks more images, and
  * `DISK_SEED=…` checks different ones. A failure names its seed.

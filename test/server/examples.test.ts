@@ -38,8 +38,7 @@ function metricsOf(expression: string): string[] {
 }
 
 /**
- * Aggregations and operators. They are no metrics, although no parenthesis may follow to mark them
- * as functions.
+ * Aggregations and operators. They are not metrics, even if no parenthesis marks them as functions.
  */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 

@@ -363,8 +363,8 @@ function changed(value: unknown, random: SeededRandom, place: (raw: string) => s
 }
 
 /**
- * Changes the text of the JSON: duplicates a member, changes its spelling, or adds unexpected
- * whitespace.
+ * Changes the text of the JSON: duplicates a member, spells a member differently, or adds
+ * unexpected whitespace.
  */
 function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");

@@ -162,7 +162,7 @@ async function send(
   const length = body.length + (framing.kind === "length" ? framing.off : 0);
   const isChunked = framing.kind === "chunked" || framing.kind === "endless";
   const sized = isChunked ? "transfer-encoding: chunked" : `content-length: ${length}`;
-  // A response that already has a length header gets no second one.
+  // A response that already has a length header does not get a second one.
   const saysSize = headers.some(
     ([name]) => name === "content-length" || name === "transfer-encoding",
   );

@@ -1,4 +1,4 @@
-/** Checks that every node, copy, backup and restoration performs on a whole store. */
+/** Every node, copy, backup and restoration checks the whole store. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";

@@ -155,7 +155,8 @@ test("distant servers that slow down get no more concurrent requests for single 
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty requests in progress, and those in flight at a rate of eleven per second.
+  // Twenty requests in progress, and the requests that are in flight at a rate of eleven per
+  // second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

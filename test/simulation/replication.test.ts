@@ -182,7 +182,8 @@ function setTightBudget(this: Budgets, name: string): Promise<boolean> {
 }
 
 /**
- * Rows of a disabled part of the program, the problem that results, and how the part is disabled.
+ * Each row has a disabled part of the program, the problem that this causes, and how the part is
+ * disabled.
  */
 const IDLE: [
   name: string,

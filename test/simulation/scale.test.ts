@@ -1,10 +1,10 @@
 /**
- * Fair shares at scale. CI runs a small cluster. An extreme one takes minutes:
+ * Fair shares at scale. CI runs a small cluster. An extremely large cluster takes minutes:
  *
  *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 \
  *     npx vitest run test/simulation/scale.test.ts
  *
- * The numbers are nodes, jobs and groups. docs/performance.md explains the output.
+ * The numbers are those of nodes, jobs and groups. docs/performance.md explains the output.
  */
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";

@@ -1,6 +1,6 @@
 /**
- * Runs the simulations from many seeds in parallel processes, and prints the seeds that found a
- * problem, with the command that repeats each.
+ * Runs the simulations from many seeds in parallel processes. Prints each seed that found a
+ * problem, with the command that repeats its run.
  *
  *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0]
  *                       [--of jobs|replication|watching]

@@ -50,8 +50,8 @@ test("a seed leads to the same run each time", async () => {
 });
 
 /**
- * Rows of a disabled part of the program, and how the part is disabled. At least one of the seeds
- * from `firstSeed` on detects this.
+ * Each row has a disabled part of the program, and how the part is disabled. At least one of the
+ * seeds from `firstSeed` on detects this.
  */
 const IDLE: [
   name: string,

@@ -4,8 +4,8 @@
  *
  * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease:
  * "thread" or "process". The process reports events. After the message `{ blockMs }` it blocks its
- * event loop for this time, and then reports the first write of every job. SIGTERM makes its worker
- * leave.
+ * event loop for this time, and then reports the first write of every job. On SIGTERM, its worker
+ * leaves the queue.
  */
 import { setMaxListeners } from "node:events";
 import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";

@@ -1,6 +1,6 @@
 /**
- * A server that fails for one document delays no other documents. A server that fails for all
- * documents is itself the cause.
+ * A server that fails for one document does not delay other documents. A server that fails for all
+ * documents is itself at fault.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {

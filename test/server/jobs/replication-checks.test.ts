@@ -1,4 +1,4 @@
-/** Checks of a replication before it is created, performed by a whole node. */
+/** A whole node checks a replication before the replication is created. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -707,7 +707,7 @@ describe("other ways to authenticate", () => {
     const foreign = await token({})
       .setExpirationTime("1h")
       .sign(Buffer.from("x".repeat(32)));
-    // A forged token. The public key, used as a shared secret, signs it.
+    // A forged token, which is signed with the public key as if that key were a shared secret.
     const confused = await token({}, { kid: "one" }).setExpirationTime("1h").sign(Buffer.from(pem));
     for (const text of [endless, past, foreign, confused]) {
       expect((await bearer(text)).status).toBe(401);

@@ -99,7 +99,7 @@ export class DistantServers {
     return responseOf(answer);
   };
 
-  /** Counts a request as in flight. The returned function ends this. */
+  /** Counts a request as in flight until the returned function is called. */
   #begin(kind: Counted): () => void {
     const count = ++this.underWay[kind];
     this.underWayMax[kind] = Math.max(this.underWayMax[kind], count);

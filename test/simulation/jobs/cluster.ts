@@ -1,6 +1,6 @@
 /**
- * Workers that run jobs under faults, from a seed. At the end all faults are healed. Every job then
- * has to be finished or removed within the time that the queue guarantees.
+ * Workers that run jobs under faults. A seed determines the faults. At the end all faults are
+ * healed. Every job then has to be finished or removed within the time that the queue guarantees.
  */
 import { setMaxListeners } from "node:events";
 import type { Runtime } from "../../../src/base/index.ts";

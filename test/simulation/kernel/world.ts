@@ -1,7 +1,7 @@
 /**
- * A cluster in one process, under virtual time and from a seed. Nodes with their own clocks share
- * one in-memory store, over a network that can be slow or down. A node runs the real code, and only
- * the clock, the network and the store are simulated.
+ * A cluster in one process, under virtual time. A seed determines its run. Nodes with their own
+ * clocks share one in-memory store, over a network that can be slow or down. A node runs the real
+ * code, and only the clock, the network and the store are simulated.
  *
  * A run is repeatable: `fingerprint` changes if any announced event changes.
  */

@@ -1,7 +1,7 @@
 /**
- * Complete nodes (store, databases, queue, replicator, scheduler) that replicate under faults, from
- * a seed, with several concurrent workloads. At the end all faults are healed. The workloads then
- * have to reach their goals.
+ * Complete nodes (store, databases, queue, replicator, scheduler) that replicate under faults, with
+ * several concurrent workloads. A seed determines the faults. At the end all faults are healed. The
+ * workloads then have to reach their goals.
  */
 import { setMaxListeners } from "node:events";
 import type { DatabaseHook } from "../../../src/databases/index.ts";

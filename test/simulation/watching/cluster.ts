@@ -1,5 +1,5 @@
 /**
- * Nodes with mostly idle databases, whose jobs are therefore parked, from a seed. There are faults
+ * Nodes with mostly idle databases, whose jobs are therefore parked. A seed determines the faults
  * of watchers: watchers die, and servers announce changes in unusual ways, late or not at all.
  * Databases are deleted and re-created, and clocks are changed.
  *

@@ -32,8 +32,8 @@ interface OneShot {
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since the run was requested. Otherwise, an announced end may belong
-   * to the previous run, because nodes announce the end of a run after they have stored it.
+   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end may
+   * belong to the previous run, because nodes announce the end of a run after they have stored it.
    */
   hasRun: boolean;
   hasCompleted: boolean;
